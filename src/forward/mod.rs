@@ -1,0 +1,1 @@
+//! See the tree in ARCHITECTURE.md.

@@ -1,0 +1,5 @@
+//! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and match-action tables.
+
+mod phv;
+
+pub use phv::{DropReason, Phv, PortId, Verdict};

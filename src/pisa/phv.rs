@@ -1,0 +1,87 @@
+//! The packet header vector: what travels with a packet from stage to stage.
+
+use crate::wire::Headers;
+
+/// A port of the switch, counted from 0 in the order of the configuration.
+pub type PortId = u16;
+
+/// The fields that every program and table sees: parsed headers and intrinsic metadata.
+/// A program's own metadata is a type of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phv {
+    pub headers: Headers,
+    /// Length on the wire in bytes, without the FCS and without the telemetry shim.
+    pub wire_bytes: u32,
+    pub ingress: PortId,
+    pub verdict: Verdict,
+    /// Packets or bytes that the heavy-hitter program has counted so far for this packet's flow, 0 when it does not run.
+    pub flow_estimate: u32,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Port(PortId),
+    /// To every port but the one it came from.
+    Flood,
+    Drop(DropReason),
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self::Drop(DropReason::NoRoute)
+    }
+}
+
+/// Why a packet that came in does not go out. Every such packet is counted under one of these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// Shorter than an Ethernet header.
+    Runt,
+    /// No table names an output port.
+    NoRoute,
+    /// The destination is behind the port that the packet came from.
+    SamePort,
+    /// Addressed to the bridge group (01-80-C2-00-00-0x), which no bridge forwards.
+    LinkLocal,
+    /// A telemetry shim on a host port, or one that cannot be parsed.
+    BadShim,
+    /// Longer than the output port's MTU allows.
+    TooLong,
+    /// The output port is administratively down or has no link.
+    PortDown,
+    /// No buffer for a copy.
+    NoBuffer,
+    /// The output queue was full.
+    TxFull,
+}
+
+impl DropReason {
+    pub const ALL: [Self; 9] = [
+        Self::Runt,
+        Self::NoRoute,
+        Self::SamePort,
+        Self::LinkLocal,
+        Self::BadShim,
+        Self::TooLong,
+        Self::PortDown,
+        Self::NoBuffer,
+        Self::TxFull,
+    ];
+
+    /// The name in reports, JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Runt => "runt",
+            Self::NoRoute => "no_route",
+            Self::SamePort => "same_port",
+            Self::LinkLocal => "link_local",
+            Self::BadShim => "bad_shim",
+            Self::TooLong => "too_long",
+            Self::PortDown => "port_down",
+            Self::NoBuffer => "no_buffer",
+            Self::TxFull => "tx_full",
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Flow keys: the fields that name a flow, packed as the hash units and register arrays see them.
+//!
+//! A key's bytes are its fields in network order without padding: source address, destination address, source port,
+//! destination port, protocol. The P4 twin hashes the same bytes.
+
+use std::fmt;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Headers, Net};
+
+/// A flow as people and JSON see it. Fields that the key does not hold are absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Flow {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub src: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dst: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sport: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dport: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub proto: Option<u8>,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |ip: Option<IpAddr>, port: Option<u16>| match (ip, port) {
+            (None, _) => "*".to_string(),
+            (Some(ip), None) => ip.to_string(),
+            (Some(IpAddr::V6(ip)), Some(port)) => format!("[{ip}]:{port}"),
+            (Some(ip), Some(port)) => format!("{ip}:{port}"),
+        };
+        let ends = format!("{} → {}", end(self.src, self.sport), end(self.dst, self.dport));
+        match self.proto {
+            None => f.pad(&ends),
+            Some(6) => f.pad(&format!("{ends} tcp")),
+            Some(17) => f.pad(&format!("{ends} udp")),
+            Some(1) | Some(58) => f.pad(&format!("{ends} icmp")),
+            Some(proto) => f.pad(&format!("{ends} proto {proto}")),
+        }
+    }
+}
+
+/// A key of fixed width over the parsed headers.
+pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync + 'static {
+    /// Width in bits, as a register array stores it.
+    const BITS: u32;
+    /// The address family that this key belongs to.
+    const NET: Net;
+    /// The key's bytes in network order.
+    type Bytes: AsRef<[u8]> + Copy;
+    /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
+    fn of(headers: &Headers) -> Self;
+    fn bytes(self) -> Self::Bytes;
+    fn flow(self) -> Flow;
+}
+
+const NO_FLOW: Flow = Flow { src: None, dst: None, sport: None, dport: None, proto: None };
+
+fn v4(address: u32) -> Option<IpAddr> {
+    Some(IpAddr::V4(Ipv4Addr::from(address)))
+}
+
+fn v6(address: u128) -> Option<IpAddr> {
+    Some(IpAddr::V6(Ipv6Addr::from(address)))
+}
+
+/// Ports and protocol in the low 40 bits.
+fn ports(headers: &Headers) -> u64 {
+    u64::from(headers.sport) << 24 | u64::from(headers.dport) << 8 | u64::from(headers.proto)
+}
+
+/// IPv4 five-tuple: source, destination, ports, protocol in the low 104 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple4(pub u128);
+
+impl FlowKey for Tuple4 {
+    const BITS: u32 = 104;
+    const NET: Net = Net::Ipv4;
+    type Bytes = [u8; 13];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(u128::from(h.src_ip as u32) << 72 | u128::from(h.dst_ip as u32) << 40 | u128::from(ports(h)))
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 13] {
+        let [_, _, _, bytes @ ..] = self.0.to_be_bytes();
+        bytes
+    }
+
+    fn flow(self) -> Flow {
+        Flow {
+            src: v4((self.0 >> 72) as u32),
+            dst: v4((self.0 >> 40) as u32),
+            sport: Some((self.0 >> 24) as u16),
+            dport: Some((self.0 >> 8) as u16),
+            proto: Some(self.0 as u8),
+        }
+    }
+}
+
+/// IPv4 source and destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair4(pub u64);
+
+impl FlowKey for Pair4 {
+    const BITS: u32 = 64;
+    const NET: Net = Net::Ipv4;
+    type Bytes = [u8; 8];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(u64::from(h.src_ip as u32) << 32 | u64::from(h.dst_ip as u32))
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    fn flow(self) -> Flow {
+        Flow { src: v4((self.0 >> 32) as u32), dst: v4(self.0 as u32), ..NO_FLOW }
+    }
+}
+
+/// One IPv4 address. `DST` says which of the packet's two it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Addr4<const DST: bool>(pub u32);
+
+impl<const DST: bool> FlowKey for Addr4<DST> {
+    const BITS: u32 = 32;
+    const NET: Net = Net::Ipv4;
+    type Bytes = [u8; 4];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(if DST { h.dst_ip } else { h.src_ip } as u32)
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+
+    fn flow(self) -> Flow {
+        if DST { Flow { dst: v4(self.0), ..NO_FLOW } } else { Flow { src: v4(self.0), ..NO_FLOW } }
+    }
+}
+
+/// IPv6 five-tuple: addresses, then ports and protocol in the low 40 bits of the last word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple6(pub u128, pub u128, pub u64);
+
+impl FlowKey for Tuple6 {
+    const BITS: u32 = 296;
+    const NET: Net = Net::Ipv6;
+    type Bytes = [u8; 37];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(h.src_ip, h.dst_ip, ports(h))
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 37] {
+        let mut bytes = [0; 37];
+        bytes[..16].copy_from_slice(&self.0.to_be_bytes());
+        bytes[16..32].copy_from_slice(&self.1.to_be_bytes());
+        bytes[32..].copy_from_slice(&self.2.to_be_bytes()[3..]);
+        bytes
+    }
+
+    fn flow(self) -> Flow {
+        Flow {
+            src: v6(self.0),
+            dst: v6(self.1),
+            sport: Some((self.2 >> 24) as u16),
+            dport: Some((self.2 >> 8) as u16),
+            proto: Some(self.2 as u8),
+        }
+    }
+}
+
+/// IPv6 source and destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair6(pub u128, pub u128);
+
+impl FlowKey for Pair6 {
+    const BITS: u32 = 256;
+    const NET: Net = Net::Ipv6;
+    type Bytes = [u8; 32];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(h.src_ip, h.dst_ip)
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.0.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.1.to_be_bytes());
+        bytes
+    }
+
+    fn flow(self) -> Flow {
+        Flow { src: v6(self.0), dst: v6(self.1), ..NO_FLOW }
+    }
+}
+
+/// One IPv6 address. `DST` says which of the packet's two it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Addr6<const DST: bool>(pub u128);
+
+impl<const DST: bool> FlowKey for Addr6<DST> {
+    const BITS: u32 = 128;
+    const NET: Net = Net::Ipv6;
+    type Bytes = [u8; 16];
+
+    #[inline(always)]
+    fn of(h: &Headers) -> Self {
+        Self(if DST { h.dst_ip } else { h.src_ip })
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    fn flow(self) -> Flow {
+        if DST { Flow { dst: v6(self.0), ..NO_FLOW } } else { Flow { src: v6(self.0), ..NO_FLOW } }
+    }
+}

@@ -1,0 +1,78 @@
+//! A frame: the bytes of one packet with room in front of them.
+
+/// One packet, from the destination MAC on, in a buffer that has headroom.
+///
+/// An mbuf is one when live, a [`HeapFrame`] in replay, simulation and tests; the dataplane is compiled for each.
+pub trait Frame: Sized {
+    /// The contiguous bytes from the destination MAC on. All headers lie here; of a frame in several segments
+    /// only the first is shown.
+    fn bytes(&self) -> &[u8];
+    fn bytes_mut(&mut self) -> &mut [u8];
+    /// Length on the wire in bytes without the FCS, all segments together.
+    fn wire_len(&self) -> usize;
+    /// Opens `n` bytes in front, their content unspecified. False, and nothing changed, when the headroom is too small.
+    fn grow_front(&mut self, n: usize) -> bool;
+    /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
+    fn shrink_front(&mut self, n: usize) -> bool;
+    /// A copy in a buffer of its own, `None` when no buffer is to be had.
+    fn duplicate(&self) -> Option<Self>;
+}
+
+/// Headroom of a [`HeapFrame`] in bytes, as DPDK's default.
+const HEADROOM: usize = 128;
+
+/// A frame on the heap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapFrame {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl HeapFrame {
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut frame = Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM };
+        frame.refill(bytes);
+        frame
+    }
+
+    /// Puts another packet into the same buffer.
+    pub fn refill(&mut self, bytes: &[u8]) {
+        self.buffer.resize(HEADROOM, 0);
+        self.buffer.extend_from_slice(bytes);
+        self.start = HEADROOM;
+    }
+}
+
+impl Frame for HeapFrame {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..]
+    }
+
+    fn wire_len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    fn grow_front(&mut self, n: usize) -> bool {
+        let fits = n <= self.start;
+        if fits {
+            self.start -= n;
+        }
+        fits
+    }
+
+    fn shrink_front(&mut self, n: usize) -> bool {
+        let fits = n <= self.wire_len();
+        if fits {
+            self.start += n;
+        }
+        fits
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}

@@ -1,0 +1,95 @@
+//! What the parser finds in a frame: the fields that forwarding and measurement match on.
+
+use std::fmt;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Broadcast and multicast: the group bit of the first byte.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// The address in the low 48 bits.
+    pub fn to_u64(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The network layer that the parser recognised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Net {
+    /// Neither IPv4 nor IPv6, or an IP header that is not whole.
+    #[default]
+    Other,
+    Ipv4,
+    Ipv6,
+}
+
+/// Whether the packet is a piece of a larger one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fragment {
+    #[default]
+    Whole,
+    /// Offset 0, more to follow: it carries the transport header.
+    First,
+    /// Offset above 0: no transport header, so both ports are 0.
+    Later,
+}
+
+/// The parsed fields of one frame. Absent fields are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Source and destination address; an IPv4 address stands in the low 32 bits.
+    pub src_ip: u128,
+    pub dst_ip: u128,
+    pub dst: Mac,
+    pub src: Mac,
+    /// EtherType behind all tags and the shim; of an 802.3 frame its length field (at most 1500).
+    pub ethertype: u16,
+    /// TCI of the outermost VLAN tag, valid when `tagged`.
+    pub vlan_tci: u16,
+    pub tagged: bool,
+    pub net: Net,
+    /// IPv4 protocol, or IPv6's next header behind all extension headers.
+    pub proto: u8,
+    /// IPv4 ToS or IPv6 traffic class.
+    pub tos: u8,
+    /// IPv4 TTL or IPv6 hop limit.
+    pub ttl: u8,
+    pub fragment: Fragment,
+    /// TCP and UDP ports; both 0 for other protocols.
+    pub sport: u16,
+    pub dport: u16,
+    /// Offset of the IP header from the start of the frame, 0 when `net` is `Other`.
+    pub l3: u16,
+    /// Offset of the transport header, 0 when there is none.
+    pub l4: u16,
+}
+
+impl Headers {
+    /// VLAN identifier, 0 for an untagged or priority-tagged frame.
+    pub fn vid(&self) -> u16 {
+        if self.tagged { self.vlan_tci & 0x0fff } else { 0 }
+    }
+}
