@@ -4,7 +4,12 @@
 mod flow;
 mod frame;
 mod headers;
+mod numbers;
+mod parse;
+pub mod shim;
 
-pub use flow::{Flow, FlowKey, Addr4, Addr6, Pair4, Pair6, Tuple4, Tuple6};
+pub use flow::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
+pub use numbers::{ethertype, proto};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_l2};
