@@ -2,9 +2,9 @@
 //!
 //! Modules stand in the order in which a packet meets them.
 
-pub mod port;
-pub mod wire;
-pub mod pisa;
-pub mod program;
 pub mod forward;
+pub mod pisa;
+pub mod port;
+pub mod program;
 pub mod trace;
+pub mod wire;

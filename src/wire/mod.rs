@@ -5,6 +5,6 @@ mod flow;
 mod frame;
 mod headers;
 
-pub use flow::{Flow, FlowKey, Addr4, Addr6, Pair4, Pair6, Tuple4, Tuple6};
+pub use flow::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};

@@ -29,7 +29,7 @@ use std::fmt;
 
 pub use bank::CrcBank;
 pub use family::Polynomials;
-pub use global::Global;
+pub use global::{Addends, Global};
 pub use poly::Polynomial;
 pub use range::Range;
 

@@ -280,6 +280,7 @@ fn contributions(polynomial: Polynomial, after: usize) -> [u32; 8] {
 
 /// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.
 fn matrix(columns: &[u32; 8], byte: u32) -> u64 {
-    let row = |i: usize| (0..8).fold(0, |row, bit| row | (columns[bit] >> (8 * byte + i as u32) & 1) as u8 * (1 << bit));
+    let row =
+        |i: usize| (0..8).fold(0, |row, bit| row | (columns[bit] >> (8 * byte + i as u32) & 1) as u8 * (1 << bit));
     u64::from_be_bytes(std::array::from_fn(row))
 }
