@@ -1,0 +1,1 @@
+pub fn run(_json: bool) -> std::process::ExitCode { std::process::ExitCode::SUCCESS }
