@@ -2,6 +2,8 @@
 //!
 //! Modules stand in the order in which a packet meets them.
 
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod port;
 pub mod wire;
 pub mod pisa;
