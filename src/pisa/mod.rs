@@ -1,6 +1,7 @@
 //! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and match-action tables.
 
 mod budget;
+pub mod hash;
 mod phv;
 mod pipeline;
 mod registers;

@@ -57,6 +57,17 @@ pub enum Fragment {
     Later,
 }
 
+impl Fragment {
+    /// From an offset in units of eight bytes, and whether more fragments follow.
+    pub fn new(offset: u16, more: bool) -> Self {
+        match (offset, more) {
+            (0, false) => Self::Whole,
+            (0, true) => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
 /// The parsed fields of one frame. Absent fields are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {

@@ -20,7 +20,9 @@ pub const MAX_EXTENSIONS: usize = 6;
 #[error("shorter than an Ethernet header")]
 pub struct Runt;
 
-const ETHERNET: usize = 14;
+const MACS: usize = 12;
+const ETHERNET: usize = MACS + 2;
+const BEHIND_SHIM: usize = MACS + shim::LEN;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 /// What must be there of a transport header: the ports, and as much as the smallest first fragment carries.
@@ -30,15 +32,15 @@ const TRANSPORT: usize = 8;
 const PORTS: u64 = 1 << proto::TCP | 1 << proto::UDP;
 const WITH_L4: u64 = PORTS | 1 << proto::ICMP | 1 << proto::ICMPV6;
 
-/// Untagged Ethernet II, IPv4 without options and the start of TCP or UDP: the shape of nearly every packet.
-type Plain = [u8; ETHERNET + IPV4 + TRANSPORT];
+/// From the EtherType on, the shape of nearly every packet: IPv4 without options and the start of TCP or UDP.
+const PLAIN: usize = 2 + IPV4 + TRANSPORT;
 
 /// Fills `headers` from a frame. All fields are written, whatever they held before.
 #[inline(always)]
 pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
-    match frame.first_chunk::<{ size_of::<Plain>() }>() {
-        Some(head) if is_plain(head) => {
-            parse_plain(head, headers);
+    match frame.first_chunk::<{ MACS + PLAIN }>() {
+        Some(head) if is_plain(head, MACS) => {
+            *headers = parse_plain(head, MACS);
             Ok(())
         }
         _ => parse_any(frame, headers),
@@ -56,37 +58,43 @@ pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     Ok(())
 }
 
-/// One branch, so that a mixture of shapes costs one misprediction at the most.
 #[inline(always)]
-fn is_plain(head: &Plain) -> bool {
-    (be16(head, 12) == ethertype::IPV4)
-        & (head[14] == 0x45)
-        & (usize::from(be16(head, 16)) >= IPV4 + TRANSPORT)
-        & (be16(head, 20) & 0x3fff == 0)
-        & has(PORTS, head[23])
+fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
+    (be16(head, at) == ethertype::IPV4)
+        & (head[at + 2] == 0x45)
+        & (usize::from(be16(head, at + 4)) >= IPV4 + TRANSPORT)
+        & (be16(head, at + 8) & 0x3fff == 0)
+        & has(PORTS, head[at + 11])
 }
 
 #[inline(always)]
-fn parse_plain(head: &Plain, headers: &mut Headers) {
-    *headers = Headers {
+fn parse_plain<const N: usize>(head: &[u8; N], at: usize) -> Headers {
+    Headers {
         ethertype: ethertype::IPV4,
         net: Net::Ipv4,
-        tos: head[15],
-        ttl: head[22],
-        proto: head[23],
-        src_ip: be32(head, 26),
-        dst_ip: be32(head, 30),
-        sport: be16(head, 34),
-        dport: be16(head, 36),
-        l3: ETHERNET as u16,
-        l4: (ETHERNET + IPV4) as u16,
+        tos: head[at + 3],
+        ttl: head[at + 10],
+        proto: head[at + 11],
+        src_ip: be32(head, at + 14).into(),
+        dst_ip: be32(head, at + 18).into(),
+        sport: be16(head, at + 22),
+        dport: be16(head, at + 24),
+        l3: (at + 2) as u16,
+        l4: (at + 2 + IPV4) as u16,
         ..addresses(head)
-    };
+    }
 }
 
 #[inline(never)]
 fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
+    if let Some(head) = frame.first_chunk::<{ BEHIND_SHIM + PLAIN }>()
+        && behind_shim(head).is_some()
+        && is_plain(head, BEHIND_SHIM)
+    {
+        *headers = Headers { shim: true, ..parse_plain(head, BEHIND_SHIM) };
+        return Ok(());
+    }
     *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
     let at = skip_tags(frame, headers);
     match headers.ethertype {
@@ -97,15 +105,19 @@ fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     Ok(())
 }
 
+/// The frame from the EtherType behind a shim of known version on.
+#[inline(always)]
+fn behind_shim(frame: &[u8]) -> Option<&[u8]> {
+    let (shim, rest) = frame.get(MACS..)?.split_first_chunk::<{ shim::LEN }>()?;
+    (be16(shim, 0) == shim::ETHERTYPE && shim::is_known(shim[3])).then_some(rest)
+}
+
 /// Steps over the shim and the tags; returns the offset of what the EtherType names.
 fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
     let mut at = ETHERNET;
-    if headers.ethertype == shim::ETHERTYPE
-        && let Some(rest) = chunk::<{ shim::LEN }>(frame, at)
-        && shim::is_known(rest[1])
-    {
+    if let Some(inner) = behind_shim(frame).and_then(<[u8]>::first_chunk::<2>) {
         headers.shim = true;
-        headers.ethertype = be16(rest, 4);
+        headers.ethertype = u16::from_be_bytes(*inner);
         at += shim::LEN;
     }
     for tag in 0..MAX_TAGS {
@@ -133,11 +145,11 @@ fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     headers.net = Net::Ipv4;
     headers.l3 = at as u16;
     headers.tos = ip[1];
-    headers.fragment = fragment(be16(ip, 6) & 0x1fff, be16(ip, 6) & 0x2000 != 0);
+    headers.fragment = Fragment::new(be16(ip, 6) & 0x1fff, be16(ip, 6) & 0x2000 != 0);
     headers.ttl = ip[8];
     headers.proto = ip[9];
-    headers.src_ip = be32(ip, 12);
-    headers.dst_ip = be32(ip, 16);
+    headers.src_ip = be32(ip, 12).into();
+    headers.dst_ip = be32(ip, 16).into();
     parse_transport(upto(frame, at + total), at + header, headers);
 }
 
@@ -171,7 +183,7 @@ fn skip_extensions(packet: &[u8], mut at: usize, headers: &mut Headers) -> usize
         at += len;
         if is_fragment {
             let field = be16(extension, 2);
-            headers.fragment = fragment(field >> 3, field & 1 != 0);
+            headers.fragment = Fragment::new(field >> 3, field & 1 != 0);
             if headers.fragment == Fragment::Later {
                 break;
             }
@@ -192,14 +204,6 @@ fn parse_transport(packet: &[u8], at: usize, headers: &mut Headers) {
     }
 }
 
-fn fragment(offset: u16, more: bool) -> Fragment {
-    match (offset, more) {
-        (0, false) => Fragment::Whole,
-        (0, true) => Fragment::First,
-        _ => Fragment::Later,
-    }
-}
-
 #[inline(always)]
 fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD)
@@ -212,11 +216,7 @@ fn has(set: u64, proto: u8) -> bool {
 
 #[inline(always)]
 fn addresses<const N: usize>(head: &[u8; N]) -> Headers {
-    let mut dst = [0; 6];
-    let mut src = [0; 6];
-    dst.copy_from_slice(&head[..6]);
-    src.copy_from_slice(&head[6..12]);
-    Headers { dst: Mac(dst), src: Mac(src), ..Headers::default() }
+    Headers { dst: mac(head, 0), src: mac(head, 6), ..Headers::default() }
 }
 
 #[inline(always)]
@@ -230,13 +230,20 @@ fn upto(frame: &[u8], end: usize) -> &[u8] {
 }
 
 #[inline(always)]
+fn mac<const N: usize>(bytes: &[u8; N], at: usize) -> Mac {
+    let mut mac = Mac::default();
+    mac.0.copy_from_slice(&bytes[at..at + 6]);
+    mac
+}
+
+#[inline(always)]
 fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 #[inline(always)]
-fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u128 {
-    u128::from(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline(always)]

@@ -1,0 +1,81 @@
+//! The hash units: CRC-32s that differ in their polynomial. **What is hashed, and how, is pinned here**, because the P4 twin
+//! and all switches of a network must agree on it.
+//!
+//! - **Bytes**: a key's fields in network order without padding (`wire::flow`), the first byte first.
+//! - **CRC**: 32 bits, reflected in and out, init `0xFFFFFFFF`, xorout `0xFFFFFFFF`. Under 0x04C11DB7 that is zlib's `crc32`,
+//!   and the hash of "123456789" is 0xCBF43926.
+//! - **BMv2**: `crc32_custom` with `set_crc32_parameters calc_i POLYNOMIAL 0xFFFFFFFF 0xFFFFFFFF true true`.
+//!   **Tofino**: `CRCPolynomial<bit<32>>(POLYNOMIAL, true, false, false, 32w0xFFFFFFFF, 32w0xFFFFFFFF)`, fixed at compile time.
+//! - **Slot**: hash mod slots ([`Range`]), as `hash(index, algorithm, 32w0, key, slots)` has it.
+//!
+//! Different polynomials, not different seeds: a CRC is linear, so two that differ in their init collide on exactly the same
+//! pairs of keys. An init hides nothing either; the polynomials are the secret ([`Polynomials`]), and nothing here shows them.
+//!
+//! Every form gives what [`bitwise`] gives; `new` takes the fastest that the CPU has.
+
+mod bank;
+pub mod bitwise;
+mod family;
+mod global;
+mod poly;
+mod range;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use bank::CrcBank;
+pub use family::Polynomials;
+pub use global::{Addends, Global};
+pub use poly::Polynomial;
+pub use range::Range;
+
+pub const INIT: u32 = 0xffff_ffff;
+pub const XOROUT: u32 = 0xffff_ffff;
+/// CRCs that a [`CrcBank`] takes at once.
+pub const LANES: usize = 16;
+/// The longest key of a [`CrcBank`]: an IPv6 five-tuple, 37 bytes, in whole words.
+pub const MAX_KEY: usize = 40;
+
+/// One hash unit.
+pub struct Crc(Form);
+
+/// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
+enum Form {
+    #[cfg(target_arch = "x86_64")]
+    Clmul(simd::Clmul),
+    Slices(Box<table::Slices>),
+}
+
+impl Crc {
+    pub fn new(polynomial: Polynomial) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(clmul) = simd::Clmul::new(polynomial) {
+            return Self(Form::Clmul(clmul));
+        }
+        Self::portable(polynomial)
+    }
+
+    /// The same unit in the form that runs on every CPU, for comparison.
+    pub fn portable(polynomial: Polynomial) -> Self {
+        Self(Form::Slices(Box::new(table::Slices::new(polynomial))))
+    }
+
+    #[inline(always)]
+    pub fn hash<const N: usize>(&self, key: &[u8; N]) -> u32 {
+        match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Form::Clmul(clmul) => clmul.crc(key),
+            Form::Slices(slices) => slices.crc(key),
+        }
+    }
+}
+
+impl fmt::Debug for Crc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Crc(secret)")
+    }
+}

@@ -1,0 +1,286 @@
+//! The vector forms for x86-64, and the only unsafe code outside `dpdk/`. Each type here can only be made on a CPU that has
+//! the instructions it uses; that is what the unsafe blocks rest on.
+
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use super::bitwise::advance;
+use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
+
+/// One CRC by carry-less multiplication.
+///
+/// Let bit i of a word, lowest first, stand for yⁱ with y = 1/x, and let P be the polynomial in y (33 bits, lowest bit 1).
+/// One zero bit then takes the register to register / y mod P, so an n-bit key takes it to (key xor init) / yⁿ mod P.
+/// ```text
+/// w₀ … wₖ ← the key, padded with zero bytes in front to whole 64-bit words; init xored into its first four bytes
+/// s ← wₖ xor Σ wᵢ · (y^(−64(k−i)) mod P)            at most 96 bits; the products do not wait for each other
+/// q ← low half of s · P⁻¹ mod y⁶⁴                   so that s xor q·P is divisible by y⁶⁴
+/// register ← (s xor q·P) / y⁶⁴                      32 bits: Montgomery's reduction
+/// ```
+pub struct Clmul {
+    /// P⁻¹ mod y⁶⁴, and P.
+    reduce: [u64; 2],
+    /// y^(−64), y^(−128), … mod P.
+    fold: [u64; Self::WORDS - 1],
+}
+
+impl Clmul {
+    const WORDS: usize = 8;
+    /// Bytes taken at once.
+    const BLOCK: usize = 8 * Self::WORDS;
+
+    pub fn new(polynomial: Polynomial) -> Option<Self> {
+        if !is_x86_feature_detected!("pclmulqdq") {
+            return None;
+        }
+        let modulus = u64::from(polynomial.reflected()) << 1 | 1;
+        let fold = std::array::from_fn(|i| u64::from(advance(polynomial, 1, 64 * (i as u32 + 1))));
+        Some(Self { reduce: [inverse(modulus), modulus], fold })
+    }
+
+    #[inline(always)]
+    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
+        let register = match N {
+            0 => INIT,
+            // The length is known here, so all of `block` is straight-line code.
+            1..=Self::BLOCK => self.block(INIT, key),
+            _ => key.chunks(Self::BLOCK).fold(INIT, |register, block| self.block(register, block)),
+        };
+        register ^ XOROUT
+    }
+
+    /// The register after 1 to [`Self::BLOCK`] bytes.
+    #[inline(always)]
+    fn block(&self, register: u32, bytes: &[u8]) -> u32 {
+        let words = bytes.len().div_ceil(8);
+        let pad = 8 * (8 * words - bytes.len()) as u32;
+        // `register` is 32 bits wide from bit `pad` on; what passes the first word's end goes into the second.
+        let init = u128::from(register) << pad;
+        let (init, mut spilled) = (init as u64, (init >> 64) as u64);
+
+        let first = word(bytes, 0, 8 - pad as usize / 8) << pad ^ init;
+        if words == 1 {
+            return self.reduce(pair(first, spilled));
+        }
+        let mut sum = self.multiply(first, words - 1);
+        for i in 1..words {
+            let word = word(bytes, 8 * i - pad as usize / 8, 8) ^ std::mem::take(&mut spilled);
+            let term = if i == words - 1 { pair(word, 0) } else { self.multiply(word, words - 1 - i) };
+            sum = xor(sum, term);
+        }
+        self.reduce(sum)
+    }
+
+    /// word / y^(64 places) mod P, not yet reduced.
+    #[inline(always)]
+    fn multiply(&self, word: u64, places: usize) -> __m128i {
+        self.product::<0x00>(pair(word, 0), pair(self.fold[places - 1], 0))
+    }
+
+    #[inline(always)]
+    fn reduce(&self, sum: __m128i) -> u32 {
+        let constants = pair(self.reduce[0], self.reduce[1]);
+        let quotient = self.product::<0x00>(sum, constants);
+        let multiple = self.product::<0x10>(quotient, constants);
+        third(xor(sum, multiple))
+    }
+
+    /// The carry-less product of a half of `a` and a half of `b`: bit 0 of `HALVES` says which of a, bit 4 which of b.
+    ///
+    /// The intrinsic cannot be inlined into a caller that is not compiled for the instruction, and a call costs as much as
+    /// the whole hash. Assembly can.
+    #[inline(always)]
+    fn product<const HALVES: i32>(&self, a: __m128i, b: __m128i) -> __m128i {
+        let mut product = a;
+        // SAFETY: the CPU has PCLMULQDQ, for there is a `self`. It reads and writes nothing but the two registers.
+        unsafe {
+            core::arch::asm!(
+                "pclmulqdq {product}, {b}, {halves}",
+                product = inout(xmm_reg) product,
+                b = in(xmm_reg) b,
+                halves = const HALVES,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        product
+    }
+}
+
+/// `len` bytes from `from` on, lowest first.
+#[inline(always)]
+fn word(bytes: &[u8], from: usize, len: usize) -> u64 {
+    let mut word = [0; 8];
+    word[..len].copy_from_slice(&bytes[from..from + len]);
+    u64::from_le_bytes(word)
+}
+
+/// The inverse modulo y⁶⁴ of a polynomial whose lowest coefficient is 1, bit by bit: cancel the lowest 1 of what is left.
+fn inverse(modulus: u64) -> u64 {
+    let mut rest = 1u64;
+    (0..64).fold(0, |inverse, bit| {
+        let digit = rest >> bit & 1;
+        rest ^= if digit == 1 { modulus << bit } else { 0 };
+        inverse | digit << bit
+    })
+}
+
+#[inline(always)]
+fn pair(low: u64, high: u64) -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+#[inline(always)]
+fn xor(a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_xor_si128(a, b) }
+}
+
+/// Bits 64 to 95.
+#[inline(always)]
+fn third(a: __m128i) -> u32 {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_cvtsi128_si32(_mm_shuffle_epi32::<2>(a)) as u32 }
+}
+
+/// [`LANES`] CRCs of eight keys at once. What one byte of a key contributes to one byte of a CRC is a product with an 8 × 8
+/// matrix over GF(2), and GF2P8AFFINEQB takes eight such products, of one matrix with the same byte of eight keys, a lane.
+/// ```text
+/// transpose the keys: byte i of all eight is one 64-bit word
+/// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
+/// transpose the sums: 16 CRCs a key
+/// ```
+pub struct Affine(Box<[Matrices]>);
+
+/// For one position of the key, [`LANES`] × 4 matrices.
+#[repr(align(64))]
+struct Matrices([[u64; 8]; 8]);
+
+impl Affine {
+    pub fn new(polynomials: &[Polynomial; LANES]) -> Option<Self> {
+        let has = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("gfni");
+        let matrices = |after| {
+            let columns = polynomials.map(|p| contributions(p, after));
+            Matrices(std::array::from_fn(|j| {
+                std::array::from_fn(|lane| matrix(&columns[(8 * j + lane) / 4], lane as u32 % 4))
+            }))
+        };
+        has.then(|| Self((0..MAX_KEY).map(matrices).collect()))
+    }
+
+    pub fn crcs<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.burst(keys, out) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn burst<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+        let (keys, last_keys) = keys.as_chunks::<8>();
+        let (out, last_out) = out.as_chunks_mut::<8>();
+        for (keys, out) in keys.iter().zip(out) {
+            self.eight(keys, out);
+        }
+        if !last_keys.is_empty() {
+            let mut padded = [[0; N]; 8];
+            padded[..last_keys.len()].copy_from_slice(last_keys);
+            let mut hashes = [[0; LANES]; 8];
+            self.eight(&padded, &mut hashes);
+            last_out.copy_from_slice(&hashes[..last_out.len()]);
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    #[inline]
+    fn eight<const N: usize>(&self, keys: &[[u8; N]; 8], out: &mut [[u32; LANES]; 8]) {
+        let words = transpose_keys(keys);
+        let words = words.as_flattened();
+        let mut sums = [_mm512_set1_epi8(-1); 8];
+        for i in 0..N {
+            let init = if i < 4 { u64::MAX } else { 0 };
+            let word = _mm512_set1_epi64((words[i] ^ init) as i64);
+            for (sum, matrices) in sums.iter_mut().zip(&self.0[N - 1 - i].0) {
+                *sum = _mm512_xor_si512(*sum, _mm512_gf2p8affine_epi64_epi8::<0>(word, load(matrices)));
+            }
+        }
+        transpose_sums(sums, out);
+    }
+}
+
+/// Word i of the result holds byte i of all eight keys.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
+    let mut words = [[0; 8]; MAX_KEY / 8];
+    for (g, words) in words.iter_mut().enumerate().take(N.div_ceil(8)) {
+        let [a, b, c, d, e, f, h, i] = std::array::from_fn(|k| word(&keys[k], 8 * g, 8.min(N - 8 * g)) as i64);
+        store(words, transpose_bytes(_mm512_setr_epi64(a, b, c, d, e, f, h, i)));
+    }
+    words
+}
+
+/// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out` wants a key's 64 together.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn transpose_sums(sums: [__m512i; 8], out: &mut [[u32; LANES]; 8]) {
+    let t = sums.map(|sum| transpose_bytes(sum));
+    let even = [0, 2, 4, 6].map(|j| _mm512_unpacklo_epi64(t[j], t[j + 1]));
+    let odd = [0, 2, 4, 6].map(|j| _mm512_unpackhi_epi64(t[j], t[j + 1]));
+    for (parity, [a, b, c, d]) in [even, odd].into_iter().enumerate() {
+        let halves = [
+            (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d)),
+            (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d)),
+        ];
+        for (half, (ab, cd)) in halves.into_iter().enumerate() {
+            store(&mut out[4 * half + parity], _mm512_shuffle_i64x2::<0x88>(ab, cd));
+            store(&mut out[4 * half + 2 + parity], _mm512_shuffle_i64x2::<0xdd>(ab, cd));
+        }
+    }
+}
+
+/// Transposes 8 × 8 bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn transpose_bytes(bytes: __m512i) -> __m512i {
+    const FROM: [u8; 64] = {
+        let mut from = [0; 64];
+        let mut i = 0;
+        while i < 64 {
+            from[i] = (i % 8 * 8 + i / 8) as u8;
+            i += 1;
+        }
+        from
+    };
+    _mm512_permutexvar_epi8(load(&FROM), bytes)
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load<T: Copy, const N: usize>(words: &[T; N]) -> __m512i {
+    const { assert!(size_of::<[T; N]>() == 64) };
+    // SAFETY: `words` is 64 readable bytes, and the load needs no alignment.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn store<T: Copy, const N: usize>(words: &mut [T; N], value: __m512i) {
+    const { assert!(size_of::<[T; N]>() == 64) };
+    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and T is u32 or u64, which any bits make.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
+}
+
+/// What each bit of a byte with `after` bytes behind it adds to the register.
+fn contributions(polynomial: Polynomial, after: usize) -> [u32; 8] {
+    std::array::from_fn(|bit| advance(polynomial, 1 << bit, 8 * (after as u32 + 1)))
+}
+
+/// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.
+fn matrix(columns: &[u32; 8], byte: u32) -> u64 {
+    let row =
+        |i: usize| (0..8).fold(0, |row, bit| row | (columns[bit] >> (8 * byte + i as u32) & 1) as u8 * (1 << bit));
+    u64::from_be_bytes(std::array::from_fn(row))
+}

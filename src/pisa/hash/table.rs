@@ -1,0 +1,78 @@
+//! The portable forms: look-ups by nibble, which stay small enough for the first-level cache.
+//!
+//! A CRC is linear, so each nibble of the key contributes its own word, whatever the rest of the key is:
+//! ```text
+//! hash ← the complement of the xor, over both nibbles of each byte, of table[bytes that follow][which nibble][nibble]
+//! ```
+
+use super::bitwise::advance;
+use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
+
+/// Bytes that [`Slices`] takes at once.
+const SLICE: usize = 16;
+
+/// One CRC of keys of any length: 2 KB.
+pub struct Slices([[u32; 16]; 2 * SLICE]);
+
+impl Slices {
+    pub fn new(polynomial: Polynomial) -> Self {
+        Self(std::array::from_fn(|i| std::array::from_fn(|nibble| contribution(polynomial, i, nibble))))
+    }
+
+    #[inline(always)]
+    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
+        let (head, blocks) = key.split_at(N % SLICE);
+        let register = self.block(INIT, head);
+        blocks.chunks_exact(SLICE).fold(register, |register, block| self.block(register, block)) ^ XOROUT
+    }
+
+    /// The register after up to [`SLICE`] bytes.
+    #[inline(always)]
+    fn block(&self, register: u32, bytes: &[u8]) -> u32 {
+        let carried = register.to_le_bytes();
+        // What of the register lies beyond a block of fewer than four bytes is only shifted.
+        let mut next = if bytes.len() < 4 { register >> (8 * bytes.len()) } else { 0 };
+        for (i, &byte) in bytes.iter().enumerate() {
+            let byte = byte ^ carried.get(i).copied().unwrap_or(0);
+            let after = bytes.len() - 1 - i;
+            next ^= self.0[2 * after][usize::from(byte & 15)] ^ self.0[2 * after + 1][usize::from(byte >> 4)];
+        }
+        next
+    }
+}
+
+/// [`LANES`] CRCs at once: a row holds what one nibble contributes to each. 26 KB are in use for a key of 13 bytes.
+pub struct Rows(Box<[[[u32; LANES]; 16]]>);
+
+impl Rows {
+    pub fn new(polynomials: &[Polynomial; LANES]) -> Self {
+        let row = |i, nibble| polynomials.map(|p| contribution(p, i, nibble));
+        Self((0..2 * MAX_KEY).map(|i| std::array::from_fn(|nibble| row(i, nibble))).collect())
+    }
+
+    #[inline]
+    pub fn crcs<const N: usize>(&self, key: &[u8; N]) -> [u32; LANES] {
+        let tables = &self.0[..2 * N];
+        let mut hashes = [XOROUT; LANES];
+        for (i, &byte) in key.iter().enumerate() {
+            let byte = if i < 4 { byte ^ 0xff } else { byte };
+            let after = N - 1 - i;
+            add(&mut hashes, &tables[2 * after][usize::from(byte & 15)]);
+            add(&mut hashes, &tables[2 * after + 1][usize::from(byte >> 4)]);
+        }
+        hashes
+    }
+}
+
+#[inline(always)]
+fn add(hashes: &mut [u32; LANES], row: &[u32; LANES]) {
+    for (hash, word) in hashes.iter_mut().zip(row) {
+        *hash ^= word;
+    }
+}
+
+/// What a byte adds to the hash if its low (`i` even) or high (`i` odd) nibble is `nibble`, i / 2 bytes follow it and all
+/// else is zero.
+fn contribution(polynomial: Polynomial, i: usize, nibble: usize) -> u32 {
+    advance(polynomial, (nibble as u32) << (4 * (i % 2)), 8 * (i as u32 / 2 + 1))
+}

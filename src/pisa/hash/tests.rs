@@ -1,0 +1,161 @@
+//! Every form against the bitwise CRC, and golden vectors.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn hash(polynomial: Polynomial, bytes: &[u8]) -> u32 {
+    bitwise::crc(polynomial, INIT, XOROUT, bytes)
+}
+
+fn polynomial() -> impl Strategy<Value = Polynomial> {
+    any::<u32>().prop_map(|bits| Polynomial::new(bits | 1).unwrap())
+}
+
+/// One key of N bytes through every form of a single CRC.
+fn single<const N: usize>(polynomial: Polynomial, bytes: &[u8]) {
+    let key: &[u8; N] = bytes[..N].try_into().unwrap();
+    let expected = hash(polynomial, key);
+    assert_eq!(Crc::new(polynomial).hash(key), expected, "{N} bytes");
+    assert_eq!(Crc::portable(polynomial).hash(key), expected, "{N} bytes, portable");
+}
+
+/// A burst of keys of N bytes through every form of the bank.
+fn burst<const N: usize>(polynomials: &[Polynomial], bytes: &[u8]) {
+    let keys = bytes.as_chunks::<N>().0;
+    for bank in [CrcBank::new(polynomials), CrcBank::portable(polynomials)] {
+        let mut out = vec![[0; LANES]; keys.len()];
+        bank.hash_burst(keys, &mut out);
+        for (key, hashes) in keys.iter().zip(&out) {
+            for (&polynomial, &got) in polynomials.iter().zip(hashes) {
+                assert_eq!(got, hash(polynomial, key), "{N} bytes, {} keys", keys.len());
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn single_forms_equal_the_bitwise_crc(p in polynomial(), bytes in prop::collection::vec(any::<u8>(), 200)) {
+        macro_rules! lengths { ($($n:literal)*) => { $(single::<$n>(p, &bytes);)* } }
+        lengths!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 23 24 31 32 33 36 37 40 47 48 63 64 65 66 67 68 128 129 200);
+    }
+
+    #[test]
+    fn bank_forms_equal_the_bitwise_crc(
+        polynomials in prop::collection::vec(polynomial(), 1..=LANES),
+        bytes in prop::collection::vec(any::<u8>(), 0..700),
+    ) {
+        macro_rules! lengths { ($($n:literal)*) => { $(burst::<$n>(&polynomials, &bytes);)* } }
+        lengths!(4 5 7 8 9 12 13 16 32 36 37 40);
+    }
+}
+
+#[test]
+fn published_check_values() {
+    // From the CRC RevEng catalogue: name, polynomial, init, xorout, check.
+    let reflected = [
+        ("ISO-HDLC", 0x04c1_1db7, INIT, XOROUT, 0xcbf4_3926),
+        ("ISCSI", 0x1edc_6f41, INIT, XOROUT, 0xe306_9283),
+        ("BASE91-D", 0xa833_982b, INIT, XOROUT, 0x8731_5576),
+        ("AUTOSAR", 0xf4ac_fb13, INIT, XOROUT, 0x1697_d06a),
+        ("JAMCRC", 0x04c1_1db7, INIT, 0, 0x340b_c6d9),
+        ("MEF", 0x741b_8cd7, INIT, 0, 0xd2c2_2f51),
+        ("CD-ROM-EDC", 0x8001_801b, 0, 0, 0x6ec2_edc4),
+    ];
+    for (name, bits, init, xorout, check) in reflected {
+        let polynomial = Polynomial::new(bits).unwrap();
+        assert_eq!(bitwise::crc(polynomial, init, xorout, b"123456789"), check, "{name}");
+        // A register that starts and ends elsewhere is a constant away.
+        let offset = bitwise::crc(polynomial, init, xorout, &[0; 9]) ^ hash(polynomial, &[0; 9]);
+        assert_eq!(Crc::new(polynomial).hash(b"123456789") ^ offset, check, "{name}");
+    }
+}
+
+/// `tests/golden/hash.txt` was made by the few lines of Python in its head, independently of this code.
+#[test]
+fn golden_vectors() {
+    let mut lines = 0;
+    for line in include_str!("../../../tests/golden/hash.txt").lines().filter(|l| !l.starts_with('#')) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let polynomial = Polynomial::new(u32::from_str_radix(fields[0], 16).unwrap()).unwrap();
+        let key: Vec<u8> = fields[1]
+            .as_bytes()
+            .chunks(2)
+            .map(|h| u8::from_str_radix(str::from_utf8(h).unwrap(), 16).unwrap())
+            .collect();
+        assert_eq!(hash(polynomial, &key), u32::from_str_radix(fields[2], 16).unwrap(), "{line}");
+        match key.len() {
+            4 => single::<4>(polynomial, &key),
+            8 => single::<8>(polynomial, &key),
+            13 => single::<13>(polynomial, &key),
+            16 => single::<16>(polynomial, &key),
+            32 => single::<32>(polynomial, &key),
+            37 => single::<37>(polynomial, &key),
+            other => panic!("no keys of {other} bytes"),
+        }
+        lines += 1;
+    }
+    assert_eq!(lines, 16 * 6 * 4);
+}
+
+/// Pairs of 1 024 keys that meet in one of 1 024 slots.
+fn collisions(hash: impl Fn(&[u8; 8]) -> u32) -> HashSet<(u64, u64)> {
+    let slots: Vec<u32> =
+        (0..1 << 10).map(|k: u64| hash(&k.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()) % 1024).collect();
+    let pairs = (0..slots.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+    pairs.filter(|&(a, b)| slots[a] == slots[b]).map(|(a, b)| (a as u64, b as u64)).collect()
+}
+
+#[test]
+fn seeds_collide_alike_and_polynomials_do_not() {
+    let [p, q] = [Polynomials::reproducible(1).get(0), Polynomials::reproducible(1).get(1)];
+    let first = collisions(|key| bitwise::crc(p, INIT, XOROUT, key));
+    let other_seed = collisions(|key| bitwise::crc(p, 0x1234_5678, XOROUT, key));
+    let other_polynomial = collisions(|key| bitwise::crc(q, INIT, XOROUT, key));
+    assert!(first.len() > 300);
+    assert_eq!(first, other_seed);
+    // Independent hashes share one collision in 1 024.
+    assert!(first.intersection(&other_polynomial).count() < 10);
+}
+
+/// PINT's reservoir: hop i keeps the packet if its hash is below 2³² / i, so each of k hops ends up carrying 1 / k of them.
+/// Gives the chi-square statistic of the shares, which for true randomness is about hops − 1.
+fn reservoir(hops: usize, packets: u32, g: impl Fn(u32, usize) -> u32) -> f64 {
+    let mut carried = vec![0u32; hops];
+    for packet in 0..packets {
+        let keeps = |&hop: &usize| u64::from(g(packet, hop)) * hop as u64 <= u64::from(u32::MAX);
+        carried[(1..=hops).rev().find(keeps).unwrap() - 1] += 1;
+    }
+    let expected = f64::from(packets) / hops as f64;
+    carried.iter().map(|&c| (f64::from(c) - expected).powi(2) / expected).sum()
+}
+
+#[test]
+fn every_hop_carries_its_share() {
+    const PACKETS: u32 = 50_000;
+    for seed in 0..8 {
+        let family = Polynomials::reproducible(seed);
+        let global = Global::new([0, 1, 2, 3].map(|i| family.get(i)));
+        let packets: Vec<u32> = (0..PACKETS).map(|p| global.packet(&p.to_be_bytes())).collect();
+        let addends: Vec<Addends> = (0..60).map(|hop: u32| global.argument(&hop.to_be_bytes())).collect();
+        for hops in [2, 5, 10, 25, 59] {
+            let chi2 = reservoir(hops, PACKETS, |p, hop| global.join(packets[p as usize], addends[hop]));
+            // Mean k − 1, variance 2 (k − 1): five standard deviations, and some for the long tail at small k.
+            let freedom = (hops - 1) as f64;
+            let limit = freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0;
+            assert!(chi2 < limit, "seed {seed}, {hops} hops: chi-square {chi2:.1} above {limit:.1}");
+        }
+    }
+}
+
+/// The pitfall: with a constant xored in, the hops' hashes differ by the same word for every packet.
+#[test]
+fn without_the_additions_the_hops_are_not_independent() {
+    let family = Polynomials::reproducible(0);
+    let [packet, argument] = [0, 1].map(|i| Crc::new(family.get(i)));
+    let linear = |p: u32, hop: usize| packet.hash(&p.to_be_bytes()) ^ argument.hash(&(hop as u32).to_be_bytes());
+    assert!(reservoir(10, 50_000, linear) > 500.0);
+}
