@@ -1,7 +1,7 @@
 //! The checks, each a function of what was found on the machine.
 
 use super::machine::{Access, Machine, Nic, RESTRICTIONS};
-use super::{Check, Status};
+use super::Check;
 
 /// What a switch with a few ports takes for packet buffers.
 const BUFFERS_MIB: u64 = 256;
@@ -136,7 +136,9 @@ fn tun(machine: &Machine) -> Check {
     let (name, purpose) = ("tun", "tap ports");
     match machine.tun {
         Access::Granted => Check::ok(name, purpose, "/dev/net/tun opens"),
-        Access::Denied => Check::missing(name, purpose, "/dev/net/tun may not be opened").mend("sudo chmod 0666 /dev/net/tun"),
+        Access::Denied => {
+            Check::missing(name, purpose, "/dev/net/tun may not be opened").mend("sudo chmod 0666 /dev/net/tun")
+        }
         Access::Absent => Check::missing(name, purpose, "no /dev/net/tun").mend("sudo modprobe tun"),
     }
 }
@@ -236,11 +238,10 @@ fn tools(machine: &Machine) -> Check {
 
 fn sockets(machine: &Machine) -> Check {
     let (name, purpose) = ("control-sockets", "weir show and weir port");
-    let (directory, tried) = &machine.sockets;
-    let directory = directory.display();
-    match tried {
-        Ok(()) => Check::ok(name, purpose, format!("{directory} can be written")),
-        Err(error) => Check::new(name, purpose, Status::Missing, format!("{directory}: {error}"))
+    let directory = machine.sockets.display();
+    match &machine.sockets_error {
+        None => Check::ok(name, purpose, format!("{directory} can be written")),
+        Some(error) => Check::missing(name, purpose, format!("{directory}: {error}"))
             .mend(format!("sudo install -d -m 0700 -o \"$USER\" {directory}")),
     }
 }

@@ -33,7 +33,8 @@ pub struct Machine {
     /// Programs asked for, and whether they are on the PATH.
     pub tools: Vec<(Tool, bool)>,
     /// Where control sockets are made, and why they cannot be.
-    pub sockets: (PathBuf, Result<(), String>),
+    pub sockets: PathBuf,
+    pub sockets_error: Option<String>,
 }
 
 /// Whether a device file can be opened for reading and writing.
@@ -81,6 +82,7 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let setting = |name: &str| read(&format!("/proc/sys/{}", name.replace('.', "/"))).trim().to_owned();
         let path = std::env::var_os("PATH").unwrap_or_default();
+        let sockets = socket_directory();
         Self {
             dpdk: dpdk_version(),
             program: std::env::current_exe().map_or("weir".into(), |path| path.display().to_string()),
@@ -98,7 +100,8 @@ impl Machine {
             iommu_groups: entries(Path::new("/sys/kernel/iommu_groups")).len(),
             nics: nics(Path::new("/sys/bus/pci/devices")),
             tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
-            sockets: sockets(),
+            sockets_error: try_to_write(&sockets).err().map(|error| error.to_string()),
+            sockets,
         }
     }
 }
@@ -107,14 +110,16 @@ fn dpdk_version() -> Option<String> {
     None
 }
 
-/// Tries what `weir run` does: make the directory, and a file in it.
-fn sockets() -> (PathBuf, Result<(), String>) {
-    let directory = std::env::temp_dir();
-    let tried = fs::create_dir_all(&directory).and_then(|()| {
-        let file = directory.join(format!(".doctor-{}", std::process::id()));
-        fs::write(&file, "").and_then(|()| fs::remove_file(&file))
-    });
-    (directory, tried.map_err(|error| error.to_string()))
+fn socket_directory() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// Does what `weir run` does: makes the directory, and a file in it.
+fn try_to_write(directory: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let file = directory.join(format!(".doctor-{}", std::process::id()));
+    fs::write(&file, "")?;
+    fs::remove_file(&file)
 }
 
 fn access(device: &Path) -> Access {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cli::doctor::machine::TOOLS;
+use crate::cli::doctor::{Status, machine::TOOLS};
 
 /// A machine on which nothing is amiss.
 fn good() -> Machine {
@@ -16,7 +16,7 @@ fn good() -> Machine {
         tun: Access::Granted,
         user_namespaces: true,
         tools: TOOLS.map(|tool| (tool, true)).into(),
-        sockets: ("/run/weir".into(), Ok(())),
+        sockets: "/run/weir".into(),
         ..Machine::default()
     }
 }
@@ -35,7 +35,7 @@ fn a_good_machine_has_nothing_to_mend() {
 
 #[test]
 fn an_empty_machine_has_a_mend_for_whatever_is_amiss() {
-    let nothing = Machine { architecture: "x86_64", sockets: ("/run/weir".into(), Err("denied".into())), ..Machine::default() };
+    let nothing = Machine { architecture: "x86_64", sockets_error: Some("denied".into()), ..Machine::default() };
     let checks = all(&nothing);
     assert!(checks.iter().all(|check| check.status == Status::Ok || check.mend.is_some()), "{checks:?}");
 }
@@ -81,7 +81,10 @@ fn the_setting_that_forbids_user_namespaces_is_named() {
     };
     let ubuntu = [("kernel.apparmor_restrict_unprivileged_userns", "1"), ("user.max_user_namespaces", "100")];
     assert_eq!(mend(&with(&ubuntu)), "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0");
-    assert_eq!(mend(&with(&[("kernel.unprivileged_userns_clone", "0")])), "sudo sysctl kernel.unprivileged_userns_clone=1");
+    assert_eq!(
+        mend(&with(&[("kernel.unprivileged_userns_clone", "0")])),
+        "sudo sysctl kernel.unprivileged_userns_clone=1"
+    );
     assert_eq!(mend(&with(&[("user.max_user_namespaces", "0")])), "sudo sysctl user.max_user_namespaces=10000");
     assert!(mend(&with(&[])).starts_with("no command can"));
 }
