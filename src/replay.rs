@@ -1,7 +1,7 @@
 //! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the frames' own clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
@@ -24,6 +24,7 @@ pub struct Replayer {
     outbox: Outbox<HeapFrame>,
     pool: Vec<HeapFrame>,
     memory_bits: u64,
+    switching: Duration,
 }
 
 impl Replayer {
@@ -50,6 +51,7 @@ impl Replayer {
             burst: Burst::new(),
             ingress: 0,
             now: 0,
+            switching: Duration::ZERO,
             memory_bits: placement.sram_bits_used(),
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
         })
@@ -72,7 +74,9 @@ impl Replayer {
 
     /// Processes what has been taken in, and counts what goes out.
     pub fn flush(&mut self) {
+        let started = Instant::now();
         self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
+        self.switching += started.elapsed();
         for (port, queue) in self.outbox.queues() {
             let stats = self.switch.stats().port(port);
             stats.tx_packets.add(queue.len() as u64);
@@ -81,7 +85,7 @@ impl Replayer {
         }
         self.pool.truncate(2 * BURST);
         self.pool.resize_with(self.pool.len().max(BURST), || HeapFrame::new(&[]));
-        self.collector.collect(Duration::ZERO);
+        self.collector.collect_ready();
         if let Some(learning) = &mut self.learning {
             learning.apply(self.now);
         }
@@ -101,6 +105,11 @@ impl Replayer {
     /// Register memory of the programs, in hardware bits.
     pub fn memory_bits(&self) -> u64 {
         self.memory_bits
+    }
+
+    /// Time spent in the switch so far, without the reading or making of frames.
+    pub fn switching(&self) -> Duration {
+        self.switching
     }
 
     /// The counters, as `weir show ports` has them.

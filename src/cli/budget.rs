@@ -87,7 +87,7 @@ fn text(placement: &Placement) -> String {
             let share = usage.sram_bits() as f64 / target.sram_bits as f64;
             rows.push([
                 if i == 0 { number.to_string() } else { String::new() },
-                format!("{}.{} of its stage {}", placed.program, usage.name, placed.logical),
+                format!("{} {} stage {}", placed.program, usage.name, placed.logical),
                 format!("{} × {} bits", output::grouped(usage.cells), usage.cell_bits),
                 output::grouped(usage.sram_bits()),
                 output::percent(share),

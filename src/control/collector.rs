@@ -36,15 +36,20 @@ impl Collector {
     pub fn collect(&mut self, timeout: Duration) -> bool {
         let Ok(first) = self.receive(timeout) else { return false };
         self.take(first);
-        while let Ok(next) = self.receive(Duration::ZERO) {
-            self.take(next);
-        }
+        self.collect_ready();
         true
+    }
+
+    /// Takes what the replicas have sent, without waiting.
+    pub fn collect_ready(&mut self) {
+        while let Some(banks) = self.replicas.iter().find_map(|replica| replica.full.try_recv().ok()) {
+            self.take(banks);
+        }
     }
 
     /// Closes all epochs, also those that a replica did not report on.
     pub fn finish(&mut self) {
-        self.collect(Duration::ZERO);
+        self.collect_ready();
         while let Some(last) = self.pending.keys().next().copied() {
             self.close(last);
         }
