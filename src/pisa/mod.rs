@@ -1,6 +1,17 @@
 //! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and match-action tables.
 
+mod budget;
 pub mod hash;
 mod phv;
+mod pipeline;
+mod registers;
+mod salu;
+pub mod table;
+mod word;
 
+pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
 pub use phv::{DropReason, Phv, PortId, Verdict};
+pub use pipeline::{Order, Pipeline, Repeat, Stage, Then};
+pub use registers::{Array, Registers};
+pub use salu::{Salu, Slot};
+pub use word::Word;

@@ -56,7 +56,19 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
     fn of(headers: &Headers) -> Self;
     fn bytes(self) -> Self::Bytes;
+    /// The bits that both keys have.
+    fn and(self, mask: Self) -> Self;
+    /// The mask that leaves the first `prefix` bits of each address, and ports and protocol whole.
+    fn mask(prefix: u8) -> Self;
     fn flow(self) -> Flow;
+}
+
+fn mask32(prefix: u8) -> u32 {
+    u32::MAX.checked_shl(32u32.saturating_sub(prefix.into())).unwrap_or(0)
+}
+
+fn mask128(prefix: u8) -> u128 {
+    u128::MAX.checked_shl(128u32.saturating_sub(prefix.into())).unwrap_or(0)
 }
 
 const NO_FLOW: Flow = Flow { src: None, dst: None, sport: None, dport: None, proto: None };
@@ -94,6 +106,16 @@ impl FlowKey for Tuple4 {
         bytes
     }
 
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        let address = u128::from(mask32(prefix));
+        Self(address << 72 | address << 40 | 0xff_ffff_ffff)
+    }
+
     fn flow(self) -> Flow {
         Flow {
             src: v4((self.0 >> 72) as u32),
@@ -124,6 +146,16 @@ impl FlowKey for Pair4 {
         self.0.to_be_bytes()
     }
 
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        let address = u64::from(mask32(prefix));
+        Self(address << 32 | address)
+    }
+
     fn flow(self) -> Flow {
         Flow { src: v4((self.0 >> 32) as u32), dst: v4(self.0 as u32), ..NO_FLOW }
     }
@@ -146,6 +178,15 @@ impl<const DST: bool> FlowKey for Addr4<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        Self(mask32(prefix))
     }
 
     fn flow(self) -> Flow {
@@ -174,6 +215,15 @@ impl FlowKey for Tuple6 {
         bytes[16..32].copy_from_slice(&self.1.to_be_bytes());
         bytes[32..].copy_from_slice(&self.2.to_be_bytes()[3..]);
         bytes
+    }
+
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0, self.1 & mask.1, self.2 & mask.2)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        Self(mask128(prefix), mask128(prefix), u64::MAX)
     }
 
     fn flow(self) -> Flow {
@@ -209,6 +259,15 @@ impl FlowKey for Pair6 {
         bytes
     }
 
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0, self.1 & mask.1)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        Self(mask128(prefix), mask128(prefix))
+    }
+
     fn flow(self) -> Flow {
         Flow { src: v6(self.0), dst: v6(self.1), ..NO_FLOW }
     }
@@ -231,6 +290,15 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn and(self, mask: Self) -> Self {
+        Self(self.0 & mask.0)
+    }
+
+    fn mask(prefix: u8) -> Self {
+        Self(mask128(prefix))
     }
 
     fn flow(self) -> Flow {

@@ -57,6 +57,17 @@ pub enum Fragment {
     Later,
 }
 
+impl Fragment {
+    /// From an offset in units of eight bytes, and whether more fragments follow.
+    pub fn new(offset: u16, more: bool) -> Self {
+        match (offset, more) {
+            (0, false) => Self::Whole,
+            (0, true) => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
 /// The parsed fields of one frame. Absent fields are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
@@ -70,8 +81,14 @@ pub struct Headers {
     /// TCI of the outermost VLAN tag, valid when `tagged`.
     pub vlan_tci: u16,
     pub tagged: bool,
+    /// TCI of the tag behind it, valid when `double_tagged`.
+    pub inner_tci: u16,
+    pub double_tagged: bool,
+    /// The frame carries a telemetry shim of a version that this switch speaks. With any other version the
+    /// EtherType is the shim's own.
+    pub shim: bool,
     pub net: Net,
-    /// IPv4 protocol, or IPv6's next header behind all extension headers.
+    /// IPv4 protocol, or IPv6's next header behind the extension headers.
     pub proto: u8,
     /// IPv4 ToS or IPv6 traffic class.
     pub tos: u8,
@@ -83,7 +100,7 @@ pub struct Headers {
     pub dport: u16,
     /// Offset of the IP header from the start of the frame, 0 when `net` is `Other`.
     pub l3: u16,
-    /// Offset of the transport header, 0 when there is none.
+    /// Offset of a TCP, UDP or ICMP header whose first eight bytes are there, else 0.
     pub l4: u16,
 }
 

@@ -1,10 +1,29 @@
 //! Packets as bytes: the frame that carries them, a checked view and an owned repr of each header,
 //! and the one parser that the dataplane calls.
 
+mod error;
+mod field;
 mod flow;
 mod frame;
 mod headers;
+mod numbers;
+mod parse;
 
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv6;
+pub mod shim;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use error::{Layer, WireError};
 pub use flow::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
+pub use numbers::{ethertype, proto};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_l2};
+pub use shim::Shim;

@@ -41,9 +41,11 @@ pub const LANES: usize = 16;
 pub const MAX_KEY: usize = 40;
 
 /// One hash unit.
+#[derive(Clone)]
 pub struct Crc(Form);
 
 /// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
+#[derive(Clone)]
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Clmul(simd::Clmul),

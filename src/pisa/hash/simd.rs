@@ -19,6 +19,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 /// q ← low half of s · P⁻¹ mod y⁶⁴                   so that s xor q·P is divisible by y⁶⁴
 /// register ← (s xor q·P) / y⁶⁴                      32 bits: Montgomery's reduction
 /// ```
+#[derive(Clone)]
 pub struct Clmul {
     /// P⁻¹ mod y⁶⁴, and P.
     reduce: [u64; 2],

@@ -12,6 +12,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 const SLICE: usize = 16;
 
 /// One CRC of keys of any length: 2 KB.
+#[derive(Clone)]
 pub struct Slices([[u32; 16]; 2 * SLICE]);
 
 impl Slices {

@@ -1,0 +1,59 @@
+# One word for each thing a person does with weir. Needs a Rust toolchain; everything else is installed on the way.
+
+CARGO ?= cargo
+# Exactly the versions of Cargo.lock.
+LOCKED := --locked
+PORTLESS := --no-default-features
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test test-netns bench figures lint doc setup clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## ten seconds of traffic between two virtual hosts, and what weir measured of it; needs no root
+	@target/release/weir demo
+
+build: setup-build ## the release binary, target/release/weir
+	@echo "Building weir (some minutes the first time) …" >&2
+	@$(CARGO) build $(LOCKED) --release --quiet --bin weir
+
+test: setup lint doc ## everything: lints, documentation, unit tests, network-namespace tests
+	@echo "== Tests" >&2
+	$(CARGO) test $(LOCKED) --workspace
+
+test-netns: setup ## only the tests between network namespaces
+	$(CARGO) test $(LOCKED) --test netns
+
+bench: setup-bench ## throughput of weir and of dpdk-testpmd, in turns, on the same ports
+	$(CARGO) bench $(LOCKED) --package weir-bench
+
+figures: setup-build ## the figures of the papers, CSV and SVG, in out/figures
+	$(CARGO) run $(LOCKED) --release --package weir-bench --bin figures
+
+# A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
+lint: setup-build ## formatting and clippy, with and without live ports
+	@echo "== Formatting and lints" >&2
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
+	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; fi
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
+		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets -- -D warnings && \
+		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets $(PORTLESS) -- -D warnings; \
+	else echo "skipped: no clippy; rustup component add clippy" >&2; fi
+
+doc: setup-build ## the library's documentation, without warnings
+	@echo "== Documentation" >&2
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --quiet --workspace --no-deps --document-private-items
+
+setup: ## install the system packages that are missing, and say what for
+	@scripts/setup.sh build test
+
+.PHONY: setup-build setup-bench
+setup-build:
+	@scripts/setup.sh build
+
+setup-bench:
+	@scripts/setup.sh build bench
+
+clean: ## remove everything that was built
+	$(CARGO) clean

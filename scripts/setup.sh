@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Installs the system packages that weir is built, tested and measured with: only those that are missing.
+#
+#   scripts/setup.sh [build] [test] [bench]     default: build test
+#   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
+set -euo pipefail
+
+# group   package        what it is for
+readonly PACKAGES='
+build   gcc            compiles the wrappers of the inline functions of DPDK, and links
+build   libc6-dev      the C library to link with
+build   pkg-config     finds libdpdk
+build   libdpdk-dev    live ports: DPDK headers, libraries and drivers (22.11 or newer)
+build   libclang-dev   reads the DPDK headers to generate the bindings
+test    iproute2       network namespaces, veth pairs, tap devices
+test    util-linux     enters namespaces (nsenter, unshare, setpriv)
+test    iputils-ping   ping between the virtual hosts
+test    iperf3         TCP and UDP streams between the virtual hosts
+bench   dpdk-dev       dpdk-testpmd, which the throughput of weir is compared with
+'
+
+say() { printf '%s\n' "$*" >&2; }
+
+# The oldest Rust that Cargo.toml allows, asked for here because an older cargo's own message does not say what to do.
+check_rust() {
+    local oldest version
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+    if ! command -v cargo >/dev/null; then
+        say "weir needs Rust $oldest or newer, and there is no cargo on the PATH. Install it with rustup: https://rustup.rs"
+        exit 1
+    fi
+    version=$(rustc --version | cut -d ' ' -f 2)
+    if ! printf '%s\n' "$oldest" "$version" | sort -V -C; then
+        say "weir needs Rust $oldest or newer, this is $version:  rustup update stable"
+        exit 1
+    fi
+}
+
+check_only=false
+groups=()
+for argument in "$@"; do
+    case $argument in
+    --check) check_only=true ;;
+    build | test | bench) groups+=("$argument") ;;
+    *)
+        say "usage: scripts/setup.sh [--check] [build] [test] [bench]"
+        exit 2
+        ;;
+    esac
+done
+[[ ${#groups[@]} -gt 0 ]] || groups=(build test)
+
+check_rust
+
+wanted=()
+while read -r group package purpose; do
+    if [[ " ${groups[*]} " == *" $group "* ]]; then
+        wanted+=("$package|$purpose")
+    fi
+done < <(sed '/^$/d' <<<"$PACKAGES")
+
+# Other systems name their packages differently: list what is needed, and go on if the one hard requirement is there.
+if ! command -v dpkg-query >/dev/null; then
+    if pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; then
+        exit 0
+    fi
+    say "This is not Debian or Ubuntu, so weir cannot install its packages here. Under Debian's names they are:"
+    for line in "${wanted[@]}"; do
+        say "  $(printf '%-14s %s' "${line%%|*}" "${line#*|}")"
+    done
+    exit 1
+fi
+
+missing=()
+for line in "${wanted[@]}"; do
+    package=${line%%|*}
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [[ $status != installed ]]; then
+        if [[ ${#missing[@]} -eq 0 ]]; then
+            say "Missing system packages:"
+        fi
+        say "  $(printf '%-14s %s' "$package" "${line#*|}")"
+        missing+=("$package")
+    fi
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+    as_root=(sudo)
+fi
+say "To install:  ${as_root[*]:+sudo }apt-get install --no-install-recommends ${missing[*]}"
+if $check_only; then
+    exit 1
+fi
+if [[ ${#as_root[@]} -gt 0 ]] && ! command -v sudo >/dev/null; then
+    say "That needs root, and there is no sudo here. Run the line above as root, then try again."
+    exit 1
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+    # env comes after sudo, which would drop the variable.
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 || {
+        say "apt-get $* failed:"
+        tail -n 20 "$log" >&2
+        exit 1
+    }
+}
+say "Installing (this takes a minute or two) …"
+apt update
+apt install --yes --no-install-recommends "${missing[@]}"
+say "Installed."

@@ -1,0 +1,92 @@
+//! Register memory, and the array that joins it with its stateful ALU.
+
+use super::{ArrayUse, Salu, Word};
+
+/// The cells of one register array. Whoever holds it may read it; only the engine writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registers<C>(Box<[C]>);
+
+impl<C: Word> Registers<C> {
+    pub fn zeroed(len: u32) -> Self {
+        Self(vec![C::default(); len as usize].into())
+    }
+
+    pub fn cells(&self) -> &[C] {
+        &self.0
+    }
+
+    pub fn clear(&mut self) {
+        self.0.fill(C::default());
+    }
+
+    /// Memory in hardware bits.
+    pub fn bits(&self) -> u64 {
+        self.0.len() as u64 * u64::from(C::BITS)
+    }
+}
+
+/// A register array with its stateful ALU.
+#[derive(Clone, Debug)]
+pub struct Array<S: Salu> {
+    name: &'static str,
+    salu: S,
+    registers: Registers<S::Cell>,
+}
+
+impl<S: Salu> Array<S> {
+    pub fn new(name: &'static str, salu: S, cells: u32) -> Self {
+        Self { name, salu, registers: Registers::zeroed(cells) }
+    }
+
+    pub fn registers(&self) -> &Registers<S::Cell> {
+        &self.registers
+    }
+
+    pub fn salu(&self) -> &S {
+        &self.salu
+    }
+
+    /// Swaps the memory with `spare`, which must be of the same length (debug-asserted).
+    pub fn exchange(&mut self, spare: &mut Registers<S::Cell>) {
+        debug_assert_eq!(self.registers.0.len(), spare.0.len());
+        std::mem::swap(&mut self.registers, spare);
+    }
+
+    pub fn usage(&self) -> ArrayUse {
+        ArrayUse {
+            name: self.name,
+            cells: self.registers.0.len() as u64,
+            cell_bits: S::Cell::BITS,
+            outputs: S::OUTPUTS,
+            hash_bits: self.salu.hash_bits(),
+            decides: S::DECIDES,
+        }
+    }
+
+    /// Select and read-modify-write: `None` when the packet does not touch the array.
+    #[inline(always)]
+    pub(super) fn access(&mut self, phv: &S::Phv) -> Option<S::Out> {
+        let slot = self.salu.select(phv)?;
+        self.access_at(slot.0, phv)
+    }
+
+    #[inline(always)]
+    pub(super) fn access_at(&mut self, slot: u32, phv: &S::Phv) -> Option<S::Out> {
+        let cell = self.registers.0.get_mut(slot as usize)?;
+        let (next, out) = self.salu.rmw(*cell, phv);
+        *cell = next;
+        Some(out)
+    }
+
+    #[inline(always)]
+    pub(super) fn commit(&self, out: Option<S::Out>, phv: &mut S::Phv) {
+        if let Some(out) = out {
+            self.salu.commit(out, phv);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn selected(&self, phv: &S::Phv) -> Option<u32> {
+        self.salu.select(phv).map(|slot| slot.0)
+    }
+}

@@ -1,0 +1,32 @@
+//! The stateful ALU: all that a program can do to memory.
+
+use super::Word;
+
+/// The index of a cell in a register array. An index past the array's end reads and writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u32);
+
+/// One stateful ALU with its register array. The engine reads the cell that `select` names, calls `rmw` once, writes
+/// the cell back and calls `commit` once; the program never holds the array.
+///
+/// `Copy` keeps a stateful ALU from carrying memory of its own beside the array: what it holds are constants.
+pub trait Salu: Copy + Send + 'static {
+    /// The PHV as this program sees it: the fields it matches on, and its own metadata.
+    type Phv;
+    type Cell: Word;
+    /// What leaves the ALU for the PHV.
+    type Out: Copy;
+    /// How many fields of the PHV that output fills. Tofino's register action has one, Tofino 2's up to four.
+    const OUTPUTS: u32 = 1;
+    /// Whether the output decides what the next stage does, which takes a match of its own on some targets.
+    const DECIDES: bool = false;
+
+    /// The cell that this packet touches; `None` when the ALU is predicated off for it.
+    fn select(&self, phv: &Self::Phv) -> Option<Slot>;
+    /// The cell's successor, and what the packet takes along.
+    fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
+    /// Writes the output into the PHV.
+    fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
+    /// Bits that the hash units deliver for the index.
+    fn hash_bits(&self) -> u32;
+}

@@ -1,0 +1,45 @@
+//! What a register cell may hold: words with a declared number of bits.
+
+use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A register cell's content. Sealed, so that memory is always counted in the bits that the hardware would use,
+/// never in `size_of`. The default value is all zero: a cleared cell.
+pub trait Word: sealed::Sealed + Copy + Default + Send + Sync + 'static {
+    const BITS: u32;
+}
+
+macro_rules! words {
+    ($($t:ty: $bits:expr),* $(,)?) => {$(
+        impl sealed::Sealed for $t {}
+        impl Word for $t {
+            const BITS: u32 = $bits;
+        }
+    )*};
+}
+
+words!(
+    bool: 1, u8: 8, u16: 16, u32: 32, u64: 64,
+    Tuple4: <Tuple4 as FlowKey>::BITS, Tuple6: <Tuple6 as FlowKey>::BITS, Pair4: <Pair4 as FlowKey>::BITS, Pair6: <Pair6 as FlowKey>::BITS,
+);
+
+macro_rules! address_words {
+    ($($t:ident),*) => {$(
+        impl<const DST: bool> sealed::Sealed for $t<DST> {}
+        impl<const DST: bool> Word for $t<DST> {
+            const BITS: u32 = <Self as FlowKey>::BITS;
+        }
+    )*};
+}
+
+address_words!(Addr4, Addr6);
+
+impl<A: Word, B: Word> sealed::Sealed for (A, B) {}
+
+/// A wide cell: two fields that one stateful ALU reads and writes together.
+impl<A: Word, B: Word> Word for (A, B) {
+    const BITS: u32 = A::BITS + B::BITS;
+}

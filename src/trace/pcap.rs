@@ -1,0 +1,194 @@
+//! Captures on disk: pcap written, pcap and pcapng read.
+//!
+//! Whoever reads takes the file for hostile: every malformation is an error that names the packet, and after an error
+//! the reader has ended. Records are taken raw from the parser and checked here, because its own conversion refuses
+//! packets that were cut to the snap length, ignores pcapng's time resolution, and rejects valid interface options.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Write};
+use std::path::Path;
+
+use pcap_file::pcap::{PcapHeader, PcapReader, PcapWriter, RawPcapPacket};
+use pcap_file::pcapng::PcapNgReader;
+use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
+use thiserror::Error;
+
+mod blocks;
+use blocks::Interfaces;
+
+/// What is wrong with a capture.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("neither pcap nor pcapng: it starts with {0:02x?}")]
+    Magic(Vec<u8>),
+    #[error("link type {0:?}; only Ethernet is understood")]
+    LinkType(DataLink),
+    #[error("the file ends inside packet {packet}")]
+    Truncated { packet: u64 },
+    #[error("packet {packet}: {reason}")]
+    Malformed { packet: u64, reason: String },
+    #[error("a packet of {0} bytes does not fit a capture")]
+    TooLong(usize),
+    #[error("the time {0} ns does not fit a capture, which ends in 2106")]
+    TooLate(u64),
+}
+
+/// A captured packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured<'a> {
+    /// Nanoseconds since the capture's epoch.
+    pub at_ns: u64,
+    /// Length on the wire; `bytes` may be shorter.
+    pub wire_len: u32,
+    pub bytes: &'a [u8],
+}
+
+/// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
+const MAX_RECORD: usize = 256 * 1024;
+
+/// Writes pcap with nanosecond timestamps. Give it a buffered writer.
+pub struct CaptureWriter<W: Write> {
+    inner: PcapWriter<W>,
+}
+
+impl<W: Write> CaptureWriter<W> {
+    pub fn new(to: W) -> Result<Self, CaptureError> {
+        // Little-endian whatever the machine, so that the same workload gives the same file.
+        let header = PcapHeader {
+            snaplen: MAX_RECORD as u32,
+            datalink: DataLink::ETHERNET,
+            ts_resolution: TsResolution::NanoSecond,
+            endianness: Endianness::Little,
+            ..PcapHeader::default()
+        };
+        Ok(Self { inner: PcapWriter::with_header(to, header).map_err(|e| broken(e, 0))? })
+    }
+
+    pub fn write(&mut self, at_ns: u64, frame: &[u8]) -> Result<(), CaptureError> {
+        let len = u32::try_from(frame.len()).ok().filter(|&n| n as usize <= MAX_RECORD);
+        let len = len.ok_or(CaptureError::TooLong(frame.len()))?;
+        let ts_sec = u32::try_from(at_ns / NANOS).map_err(|_| CaptureError::TooLate(at_ns))?;
+        let ts_frac = (at_ns % NANOS) as u32;
+        let record = RawPcapPacket { ts_sec, ts_frac, incl_len: len, orig_len: len, data: Cow::Borrowed(frame) };
+        self.inner.write_raw_packet(&record).map_err(|e| broken(e, 0))?;
+        Ok(())
+    }
+
+    /// Flushes and gives the writer back.
+    pub fn finish(self) -> Result<W, CaptureError> {
+        let mut writer = self.inner.into_writer();
+        writer.flush()?;
+        Ok(writer)
+    }
+}
+
+const NANOS: u64 = 1_000_000_000;
+
+type Whole<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+enum Format<R: Read> {
+    Pcap(PcapReader<Whole<R>>),
+    PcapNg { reader: PcapNgReader<Whole<R>>, interfaces: Interfaces, body: Vec<u8> },
+}
+
+/// Reads pcap and pcapng, told apart by their first bytes.
+pub struct CaptureReader<R: Read> {
+    format: Format<R>,
+    packet: u64,
+    ended: bool,
+}
+
+impl CaptureReader<File> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        Self::new(File::open(path)?)
+    }
+}
+
+impl<R: Read> CaptureReader<R> {
+    pub fn new(mut from: R) -> Result<Self, CaptureError> {
+        let mut magic = Vec::new();
+        (&mut from).take(4).read_to_end(&mut magic)?;
+        let whole = Cursor::new(magic.clone()).chain(from);
+        let format = match magic[..] {
+            [0x0a, 0x0d, 0x0d, 0x0a] => {
+                let reader = PcapNgReader::new(whole).map_err(|e| broken(e, 0))?;
+                Format::PcapNg { reader, interfaces: Interfaces::default(), body: Vec::new() }
+            }
+            [0xa1, 0xb2, 0xc3, 0xd4]
+            | [0xd4, 0xc3, 0xb2, 0xa1]
+            | [0xa1, 0xb2, 0x3c, 0x4d]
+            | [0x4d, 0x3c, 0xb2, 0xa1] => {
+                let reader = PcapReader::new(whole).map_err(|e| broken(e, 0))?;
+                if reader.header().datalink != DataLink::ETHERNET {
+                    return Err(CaptureError::LinkType(reader.header().datalink));
+                }
+                Format::Pcap(reader)
+            }
+            _ => return Err(CaptureError::Magic(magic)),
+        };
+        Ok(Self { format, packet: 0, ended: false })
+    }
+
+    /// The next packet, lent until the next call; `None` at the end and after an error.
+    #[allow(clippy::should_implement_trait, reason = "it lends, which an iterator cannot")]
+    pub fn next(&mut self) -> Option<Result<Captured<'_>, CaptureError>> {
+        if self.ended {
+            return None;
+        }
+        self.packet += 1;
+        // Set first and taken back on success: a packet that is lent keeps `self` borrowed.
+        self.ended = true;
+        let next = match &mut self.format {
+            Format::Pcap(reader) => next_pcap(reader, self.packet),
+            Format::PcapNg { reader, interfaces, body } => blocks::next_packet(reader, interfaces, body, self.packet),
+        };
+        if matches!(next, Some(Ok(_))) {
+            self.ended = false;
+        }
+        next
+    }
+
+    /// Packets asked for so far, the failed one included.
+    pub fn position(&self) -> u64 {
+        self.packet
+    }
+}
+
+fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<Captured<'_>, CaptureError>> {
+    let resolution = reader.header().ts_resolution;
+    let raw = match reader.next_raw_packet()? {
+        Ok(raw) => raw,
+        Err(error) => return Some(Err(broken(error, packet))),
+    };
+    let malformed = |reason: String| Some(Err(CaptureError::Malformed { packet, reason }));
+    let Cow::Borrowed(bytes) = raw.data else { return malformed("its bytes are not in the file".to_owned()) };
+    if bytes.len() > MAX_RECORD {
+        return malformed(format!("{} bytes, more than any Ethernet frame", bytes.len()));
+    }
+    let (unit, name) = match resolution {
+        TsResolution::MicroSecond => (1000, "microseconds"),
+        TsResolution::NanoSecond => (1, "nanoseconds"),
+    };
+    let fraction = u64::from(raw.ts_frac) * unit;
+    if fraction >= NANOS {
+        return malformed(format!("{} {name} are more than a second", raw.ts_frac));
+    }
+    let wire_len = raw.orig_len.max(raw.incl_len);
+    Some(Ok(Captured { at_ns: u64::from(raw.ts_sec) * NANOS + fraction, wire_len, bytes }))
+}
+
+/// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to the parser.
+fn broken(error: PcapError, packet: u64) -> CaptureError {
+    match error {
+        PcapError::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => CaptureError::Truncated { packet },
+        PcapError::IncompleteBuffer => CaptureError::Truncated { packet },
+        PcapError::IoError(e) => CaptureError::Io(e),
+        other => CaptureError::Malformed { packet, reason: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+use super::*;
+use crate::trace::{Frames, Workload};
+use proptest::prelude::*;
+
+type Packets = Vec<(u64, u32, Vec<u8>)>;
+
+fn read(file: &[u8]) -> Result<Packets, CaptureError> {
+    let mut reader = CaptureReader::new(file)?;
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next() {
+        let packet = packet?;
+        packets.push((packet.at_ns, packet.wire_len, packet.bytes.to_vec()));
+    }
+    assert!(reader.next().is_none());
+    Ok(packets)
+}
+
+fn written() -> (Vec<u8>, Packets) {
+    let trace = Workload::parse("isp,flows=40,packets=300,ipv6=0.3,len=imix").unwrap().generate();
+    let (mut file, mut packets) = (Vec::new(), Vec::new());
+    trace.write_pcap(&mut file).unwrap();
+    let keep = |at_ns, frame: &[u8]| {
+        packets.push((at_ns, frame.len() as u32, frame.to_vec()));
+        Ok::<(), ()>(())
+    };
+    trace.for_each_frame(&Frames::default(), keep).unwrap();
+    (file, packets)
+}
+
+/// A pcapng file of one section in either byte order: (options of the interface, blocks as type and body).
+fn pcapng(little: bool, options: &[u8], blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let word = |w: u32| if little { w.to_le_bytes() } else { w.to_be_bytes() };
+    let block = |kind: u32, body: &[u8]| {
+        let mut bytes = Vec::new();
+        let padded = body.len().next_multiple_of(4);
+        bytes.extend(word(kind));
+        bytes.extend(word(padded as u32 + 12));
+        bytes.extend(body);
+        bytes.resize(8 + padded, 0);
+        bytes.extend(word(padded as u32 + 12));
+        bytes
+    };
+    let short = |w: u16| if little { w.to_le_bytes() } else { w.to_be_bytes() };
+    let section = [&word(0x1a2b_3c4d)[..], &short(1), &short(0), &[0xff; 8]].concat();
+    let interface = [&short(1)[..], &short(0), &word(100), options].concat();
+    let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    blocks.iter().for_each(|(kind, body)| file.extend(block(*kind, body)));
+    file
+}
+
+fn words(little: bool, words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| if little { w.to_le_bytes() } else { w.to_be_bytes() }).collect()
+}
+
+#[test]
+fn pcap_goes_round() {
+    let (file, packets) = written();
+    assert_eq!(read(&file).unwrap(), packets);
+}
+
+#[test]
+fn a_packet_cut_to_the_snap_length_is_read() {
+    let (mut file, packets) = written();
+    file[16..20].copy_from_slice(&60u32.to_le_bytes());
+    // The original length of the first record.
+    file[36..40].copy_from_slice(&9000u32.to_le_bytes());
+    let read = read(&file).unwrap();
+    assert_eq!((read[0].1, read.len()), (9000, packets.len()));
+}
+
+#[test]
+fn pcapng_in_both_byte_orders() {
+    for little in [false, true] {
+        let frame = [0x55u8; 61];
+        let enhanced = [words(little, &[0, 1, 2, 61, 70]), frame.to_vec(), vec![0; 3]].concat();
+        let simple = [words(little, &[200]), vec![7; 100]].concat();
+        let file = pcapng(little, &[], &[(4, vec![0; 8]), (6, enhanced), (3, simple), (0x0bad, vec![1; 5])]);
+        let packets = read(&file).unwrap();
+        assert_eq!(packets[0], (((1 << 32) + 2) * 1000, 70, frame.to_vec()), "microseconds unless stated");
+        assert_eq!(packets[1], (0, 200, vec![7; 100]), "cut to the snap length");
+        assert_eq!(packets.len(), 2);
+    }
+}
+
+#[test]
+fn pcapng_clock_resolution() {
+    let option = |resolution: u8| [&[0, 9, 0, 1, resolution, 0, 0, 0][..], &[0, 0, 0, 0]].concat();
+    let enhanced = words(false, &[0, 0, 3000, 0, 0]);
+    for (resolution, nanos) in
+        [(9, 3000), (6, 3_000_000), (3, 3_000_000_000), (0x80 | 10, 2_929_687_500), (19, 0), (127, 0)]
+    {
+        let file = pcapng(false, &option(resolution), &[(6, enhanced.clone())]);
+        assert_eq!(read(&file).unwrap()[0].0, nanos, "{resolution:#x}");
+    }
+}
+
+#[test]
+fn errors_name_the_packet() {
+    let error = |file: &[u8]| read(file).unwrap_err().to_string();
+    let (file, _) = written();
+    assert_eq!(error(b"GIF89a"), "neither pcap nor pcapng: it starts with [47, 49, 46, 38]");
+    assert_eq!(error(b""), "neither pcap nor pcapng: it starts with []");
+    assert_eq!(error(&file[..10]), "the file ends inside packet 0");
+    assert_eq!(error(&file[..file.len() - 1]), "the file ends inside packet 300");
+    let mut raw_ip = file.clone();
+    raw_ip[20] = 101;
+    assert_eq!(error(&raw_ip), "link type RAW; only Ethernet is understood");
+    let mut late = file.clone();
+    late[28..32].copy_from_slice(&NANOS.to_le_bytes()[..4]);
+    assert_eq!(error(&late), "packet 1: 1000000000 nanoseconds are more than a second");
+    let mut huge = file.clone();
+    huge[32..36].fill(0xff);
+    assert_eq!(error(&huge), "the file ends inside packet 1");
+    let lost = pcapng(true, &[], &[(6, words(true, &[3, 0, 0, 0, 0]))]);
+    assert_eq!(error(&lost), "packet 1: its interface is not described");
+    let short = pcapng(true, &[], &[(6, words(true, &[0, 0, 0, 40, 40]))]);
+    assert_eq!(error(&short), "packet 1: its block is shorter than it says");
+}
+
+proptest! {
+    /// Whatever is in a file, reading it ends, and without a panic.
+    #[test]
+    fn hostile_files_end(ng: bool, at in prop::collection::vec((0usize..2000, any::<u8>()), 0..12), cut in 0usize..4000) {
+        let mut file = if ng {
+            let blocks: Vec<_> = (0..20).map(|i| (6, [words(true, &[0, 0, i, 60, 60]), vec![1; 60]].concat())).collect();
+            pcapng(true, &[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0], &blocks)
+        } else {
+            written().0
+        };
+        for (place, value) in at {
+            let place = place % file.len();
+            file[place] = value;
+        }
+        file.truncate(cut);
+        let _ = read(&file);
+    }
+}

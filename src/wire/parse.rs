@@ -1,0 +1,254 @@
+//! The parser of the fast path: one frame in, one [`Headers`] out.
+//!
+//! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension headers, each
+//! looked at once. Nothing above Ethernet makes a packet undeliverable: what is not understood or not whole is left
+//! at its default, and the packet is forwarded by what was understood before.
+
+use thiserror::Error;
+
+use super::{Fragment, Headers, Mac, Net, ethertype, proto, shim};
+
+/// VLAN tags that are looked behind: 802.1ad's outer and inner. A third is left as the EtherType.
+pub const MAX_TAGS: usize = 2;
+
+/// IPv6 extension headers that are looked behind: every kind that RFC 8200 §4.1 recommends once, and destination
+/// options twice. Of a longer chain the header after these is left as the protocol.
+pub const MAX_EXTENSIONS: usize = 6;
+
+/// The frame is shorter than an Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("shorter than an Ethernet header")]
+pub struct Runt;
+
+const MACS: usize = 12;
+const ETHERNET: usize = MACS + 2;
+const BEHIND_SHIM: usize = MACS + shim::LEN;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+/// What must be there of a transport header: the ports, and as much as the smallest first fragment carries.
+const TRANSPORT: usize = 8;
+
+/// Protocols with ports, and protocols whose header `l4` points at: bit n for protocol n.
+const PORTS: u64 = 1 << proto::TCP | 1 << proto::UDP;
+const WITH_L4: u64 = PORTS | 1 << proto::ICMP | 1 << proto::ICMPV6;
+
+/// From the EtherType on, the shape of nearly every packet: IPv4 without options and the start of TCP or UDP.
+const PLAIN: usize = 2 + IPV4 + TRANSPORT;
+
+/// Fills `headers` from a frame. All fields are written, whatever they held before.
+#[inline(always)]
+pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
+    match frame.first_chunk::<{ MACS + PLAIN }>() {
+        Some(head) if is_plain(head, MACS) => {
+            *headers = parse_plain(head, MACS);
+            Ok(())
+        }
+        _ => parse_any(frame, headers),
+    }
+}
+
+/// Fills `headers` up to the EtherType, for a switch that looks no further. `net` is `Other`.
+#[inline(always)]
+pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
+    let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
+    *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
+    if headers.ethertype == shim::ETHERTYPE || is_tag(headers.ethertype) {
+        skip_tags(frame, headers);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
+    (be16(head, at) == ethertype::IPV4)
+        & (head[at + 2] == 0x45)
+        & (usize::from(be16(head, at + 4)) >= IPV4 + TRANSPORT)
+        & (be16(head, at + 8) & 0x3fff == 0)
+        & has(PORTS, head[at + 11])
+}
+
+#[inline(always)]
+fn parse_plain<const N: usize>(head: &[u8; N], at: usize) -> Headers {
+    Headers {
+        ethertype: ethertype::IPV4,
+        net: Net::Ipv4,
+        tos: head[at + 3],
+        ttl: head[at + 10],
+        proto: head[at + 11],
+        src_ip: be32(head, at + 14).into(),
+        dst_ip: be32(head, at + 18).into(),
+        sport: be16(head, at + 22),
+        dport: be16(head, at + 24),
+        l3: (at + 2) as u16,
+        l4: (at + 2 + IPV4) as u16,
+        ..addresses(head)
+    }
+}
+
+#[inline(never)]
+fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
+    let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
+    if let Some(head) = frame.first_chunk::<{ BEHIND_SHIM + PLAIN }>()
+        && behind_shim(head).is_some()
+        && is_plain(head, BEHIND_SHIM)
+    {
+        *headers = Headers { shim: true, ..parse_plain(head, BEHIND_SHIM) };
+        return Ok(());
+    }
+    *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
+    let at = skip_tags(frame, headers);
+    match headers.ethertype {
+        ethertype::IPV4 => parse_ipv4(frame, at, headers),
+        ethertype::IPV6 => parse_ipv6(frame, at, headers),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The frame from the EtherType behind a shim of known version on.
+#[inline(always)]
+fn behind_shim(frame: &[u8]) -> Option<&[u8]> {
+    let (shim, rest) = frame.get(MACS..)?.split_first_chunk::<{ shim::LEN }>()?;
+    (be16(shim, 0) == shim::ETHERTYPE && shim::is_known(shim[3])).then_some(rest)
+}
+
+/// Steps over the shim and the tags; returns the offset of what the EtherType names.
+fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
+    let mut at = ETHERNET;
+    if let Some(inner) = behind_shim(frame).and_then(<[u8]>::first_chunk::<2>) {
+        headers.shim = true;
+        headers.ethertype = u16::from_be_bytes(*inner);
+        at += shim::LEN;
+    }
+    for tag in 0..MAX_TAGS {
+        let Some(rest) = chunk::<4>(frame, at).filter(|_| is_tag(headers.ethertype)) else { break };
+        if tag == 0 {
+            headers.tagged = true;
+            headers.vlan_tci = be16(rest, 0);
+        } else {
+            headers.double_tagged = true;
+            headers.inner_tci = be16(rest, 0);
+        }
+        headers.ethertype = be16(rest, 2);
+        at += 4;
+    }
+    at
+}
+
+fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
+    let Some(ip) = chunk::<IPV4>(frame, at) else { return };
+    let header = usize::from(ip[0] & 0x0f) * 4;
+    let total = usize::from(be16(ip, 2));
+    if ip[0] >> 4 != 4 || header < IPV4 || total < header || frame.len() < at + header {
+        return;
+    }
+    headers.net = Net::Ipv4;
+    headers.l3 = at as u16;
+    headers.tos = ip[1];
+    headers.fragment = Fragment::new(be16(ip, 6) & 0x1fff, be16(ip, 6) & 0x2000 != 0);
+    headers.ttl = ip[8];
+    headers.proto = ip[9];
+    headers.src_ip = be32(ip, 12).into();
+    headers.dst_ip = be32(ip, 16).into();
+    parse_transport(upto(frame, at + total), at + header, headers);
+}
+
+fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
+    let Some(ip) = chunk::<IPV6>(frame, at).filter(|ip| ip[0] >> 4 == 6) else { return };
+    headers.net = Net::Ipv6;
+    headers.l3 = at as u16;
+    headers.tos = (be16(ip, 0) >> 4) as u8;
+    headers.proto = ip[6];
+    headers.ttl = ip[7];
+    headers.src_ip = be128(ip, 8);
+    headers.dst_ip = be128(ip, 24);
+    let packet = upto(frame, at + IPV6 + usize::from(be16(ip, 4)));
+    let at = skip_extensions(packet, at + IPV6, headers);
+    parse_transport(packet, at, headers);
+}
+
+/// Steps over the extension headers that are whole; returns the offset of what the protocol names.
+fn skip_extensions(packet: &[u8], mut at: usize, headers: &mut Headers) -> usize {
+    for _ in 0..MAX_EXTENSIONS {
+        if !proto::is_extension(headers.proto) {
+            break;
+        }
+        let Some(extension) = chunk::<8>(packet, at) else { break };
+        let len = proto::extension_len(headers.proto, extension[1]);
+        if packet.len() < at + len {
+            break;
+        }
+        let is_fragment = headers.proto == proto::FRAGMENT;
+        headers.proto = extension[0];
+        at += len;
+        if is_fragment {
+            let field = be16(extension, 2);
+            headers.fragment = Fragment::new(field >> 3, field & 1 != 0);
+            if headers.fragment == Fragment::Later {
+                break;
+            }
+        }
+    }
+    at
+}
+
+fn parse_transport(packet: &[u8], at: usize, headers: &mut Headers) {
+    if headers.fragment == Fragment::Later || !has(WITH_L4, headers.proto) {
+        return;
+    }
+    let Some(start) = chunk::<TRANSPORT>(packet, at) else { return };
+    headers.l4 = at as u16;
+    if has(PORTS, headers.proto) {
+        headers.sport = be16(start, 0);
+        headers.dport = be16(start, 2);
+    }
+}
+
+#[inline(always)]
+fn is_tag(ethertype: u16) -> bool {
+    matches!(ethertype, ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD)
+}
+
+#[inline(always)]
+fn has(set: u64, proto: u8) -> bool {
+    proto < 64 && set >> proto & 1 != 0
+}
+
+#[inline(always)]
+fn addresses<const N: usize>(head: &[u8; N]) -> Headers {
+    Headers { dst: mac(head, 0), src: mac(head, 6), ..Headers::default() }
+}
+
+#[inline(always)]
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+    bytes.get(at..)?.first_chunk()
+}
+
+/// The packet without the padding behind it; all of the frame where it holds less than the packet says.
+fn upto(frame: &[u8], end: usize) -> &[u8] {
+    frame.get(..end).unwrap_or(frame)
+}
+
+#[inline(always)]
+fn mac<const N: usize>(bytes: &[u8; N], at: usize) -> Mac {
+    let mut mac = Mac::default();
+    mac.0.copy_from_slice(&bytes[at..at + 6]);
+    mac
+}
+
+#[inline(always)]
+fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline(always)]
+fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[inline(always)]
+fn be128<const N: usize>(bytes: &[u8; N], at: usize) -> u128 {
+    let mut word = [0; 16];
+    word.copy_from_slice(&bytes[at..at + 16]);
+    u128::from_be_bytes(word)
+}

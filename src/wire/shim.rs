@@ -1,0 +1,149 @@
+//! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
+//!
+//! ```text
+//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 1b, hierarchy 2b, spare 3b │ digest 16b │ EtherType …
+//! ```
+//!
+//! It stands before any VLAN tag. Spare bits are sent as 0 and not looked at.
+
+use super::error::{check, need};
+use super::field::{get16, put16};
+use super::{Frame, Layer, WireError};
+
+pub use super::ethertype::SHIM as ETHERTYPE;
+
+/// Bytes that the shim adds to a frame.
+pub const LEN: usize = 6;
+
+/// The only version so far. Not 0, so that a frame of zeros behind the EtherType is not taken for a shim.
+pub const VERSION: u8 = 1;
+
+/// The largest hop and loop counts; they stay there.
+pub const MAX_HOP: u8 = 63;
+pub const MAX_LOOPS: u8 = 3;
+
+/// Where the shim starts in a frame.
+const AT: usize = 12;
+
+/// Whether this switch speaks the version in the shim's fourth byte.
+#[inline(always)]
+pub(super) fn is_known(byte: u8) -> bool {
+    byte >> 6 == VERSION
+}
+
+/// A shim of a version that this switch speaks, from its EtherType on.
+#[derive(Clone, Copy, Debug)]
+pub struct View<T>(T);
+
+impl<T: AsRef<[u8]>> View<T> {
+    #[inline(always)]
+    pub fn new(bytes: T) -> Result<Self, WireError> {
+        let b = bytes.as_ref();
+        need(Layer::Shim, LEN, b)?;
+        check(Layer::Shim, "the EtherType", get16(b, 0), get16(b, 0) == ETHERTYPE)?;
+        check(Layer::Shim, "the version", b[3] >> 6, is_known(b[3]))?;
+        Ok(Self(bytes))
+    }
+
+    pub fn hop(&self) -> u8 {
+        self.0.as_ref()[2] >> 2
+    }
+
+    pub fn loops(&self) -> u8 {
+        self.0.as_ref()[2] & 0x03
+    }
+
+    pub fn epoch(&self) -> bool {
+        self.0.as_ref()[3] & 0x20 != 0
+    }
+
+    pub fn hierarchy(&self) -> u8 {
+        self.0.as_ref()[3] >> 3 & 0x03
+    }
+
+    pub fn digest(&self) -> u16 {
+        get16(self.0.as_ref(), 4)
+    }
+}
+
+/// What a shim says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shim {
+    /// Switches passed, at most [`MAX_HOP`].
+    pub hop: u8,
+    /// At most [`MAX_LOOPS`].
+    pub loops: u8,
+    /// The epoch bit that the packet was given at its first switch.
+    pub epoch: bool,
+    /// At most 3.
+    pub hierarchy: u8,
+    pub digest: u16,
+}
+
+impl Shim {
+    #[inline(always)]
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
+        Self {
+            hop: view.hop(),
+            loops: view.loops(),
+            epoch: view.epoch(),
+            hierarchy: view.hierarchy(),
+            digest: view.digest(),
+        }
+    }
+
+    pub fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// Writes the shim. Counts beyond their width are written as the largest, of the hierarchy its two low bits.
+    #[inline(always)]
+    pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
+        need(Layer::Shim, LEN, bytes)?;
+        put16(bytes, 0, ETHERTYPE);
+        bytes[2] = self.hop.min(MAX_HOP) << 2 | self.loops.min(MAX_LOOPS);
+        bytes[3] = VERSION << 6 | u8::from(self.epoch) << 5 | (self.hierarchy & 3) << 3;
+        put16(bytes, 4, self.digest);
+        Ok(())
+    }
+
+    /// One switch further.
+    #[must_use]
+    pub fn next_hop(self) -> Self {
+        Self { hop: (self.hop + 1).min(MAX_HOP), ..self }
+    }
+}
+
+/// Reads the shim of a frame and leaves it there.
+#[inline(always)]
+pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
+    need(Layer::Shim, AT + LEN + 2, bytes)?;
+    Ok(Shim::parse(&View::new(&bytes[AT..])?))
+}
+
+/// Inserts a shim. False, and nothing changed, when the headroom is too small or the frame a runt.
+#[inline(always)]
+pub fn push(frame: &mut impl Frame, shim: Shim) -> bool {
+    if frame.bytes().len() < AT + 2 || !frame.grow_front(LEN) {
+        return false;
+    }
+    let bytes = frame.bytes_mut();
+    bytes.copy_within(LEN..LEN + AT, 0);
+    shim.emit(&mut bytes[AT..]).is_ok()
+}
+
+/// Removes the shim. An error, and nothing changed, when there is none or one of another version.
+#[inline(always)]
+pub fn pop(frame: &mut impl Frame) -> Result<Shim, WireError> {
+    let shim = peek(frame.bytes())?;
+    frame.bytes_mut().copy_within(0..AT, LEN);
+    frame.shrink_front(LEN);
+    Ok(shim)
+}
+
+/// Overwrites the shim that is there. An error, and nothing changed, when there is none or one of another version.
+#[inline(always)]
+pub fn rewrite(frame: &mut impl Frame, shim: Shim) -> Result<(), WireError> {
+    peek(frame.bytes())?;
+    shim.emit(&mut frame.bytes_mut()[AT..])
+}
