@@ -1,1 +1,27 @@
-//! See the tree in ARCHITECTURE.md.
+//! The match-action tables that decide each packet's output port.
+
+pub mod learn;
+mod xconnect;
+
+pub use learn::Learn;
+pub use xconnect::{Xconnect, XconnectError};
+
+use crate::pisa::Phv;
+
+/// How a switch forwards. A worker has its own; what workers share is behind a [`Reader`](crate::pisa::table::Reader).
+#[derive(Debug)]
+pub enum Forward {
+    Xconnect(Xconnect),
+    Learn(Learn),
+}
+
+impl Forward {
+    /// Writes the verdict of each packet. `now` is in nanoseconds of the wall clock or the simulated one.
+    #[inline]
+    pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
+        match self {
+            Self::Xconnect(xconnect) => xconnect.decide(phvs),
+            Self::Learn(learn) => learn.decide(phvs, now),
+        }
+    }
+}

@@ -95,7 +95,7 @@ mod tests {
                 if number % 2 == 0 {
                     shared.publish(filled(number));
                 } else {
-                    shared.update(|table| (0..100).for_each(|key| drop(table.insert(key, number))));
+                    shared.update(|table| (0..100).for_each(|key| assert!(table.insert(key, number).is_ok())));
                 }
             }
             done.store(true, Ordering::Release);
