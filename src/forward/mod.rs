@@ -1,14 +1,27 @@
-//! stub
-use crate::pisa::{DropReason, Phv, PortId, Verdict};
-pub enum Forward { Xconnect(Vec<Verdict>), Flood }
+//! The match-action tables that decide each packet's output port.
+
+pub mod learn;
+mod xconnect;
+
+pub use learn::Learn;
+pub use xconnect::{Xconnect, XconnectError};
+
+use crate::pisa::Phv;
+
+/// How a switch forwards. A worker has its own; what workers share is behind a [`Reader`](crate::pisa::table::Reader).
+#[derive(Debug)]
+pub enum Forward {
+    Xconnect(Xconnect),
+    Learn(Learn),
+}
+
 impl Forward {
-    pub fn xconnect(ports: usize, pairs: &[(PortId, PortId)]) -> Self {
-        let mut v = vec![Verdict::Drop(DropReason::NoRoute); ports];
-        for &(a, b) in pairs { v[a as usize] = Verdict::Port(b); v[b as usize] = Verdict::Port(a); }
-        Self::Xconnect(v)
-    }
-    pub fn fixed(&self, ingress: PortId) -> Option<Verdict> { match self { Self::Xconnect(v) => v.get(usize::from(ingress)).copied(), Self::Flood => None } }
-    pub fn decide(&mut self, phvs: &mut [Phv], _now: u64) {
-        for phv in phvs { phv.verdict = self.fixed(phv.ingress).unwrap_or(Verdict::Flood) }
+    /// Writes the verdict of each packet. `now` is in nanoseconds of the wall clock or the simulated one.
+    #[inline]
+    pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
+        match self {
+            Self::Xconnect(xconnect) => xconnect.decide(phvs),
+            Self::Learn(learn) => learn.decide(phvs, now),
+        }
     }
 }

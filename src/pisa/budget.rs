@@ -96,7 +96,9 @@ impl Target {
 pub enum BudgetError {
     #[error("{array}: {what} is {need}, and one stage of {target} has at most {limit}")]
     Array { array: String, what: &'static str, need: u64, limit: u64, target: &'static str },
-    #[error("{array} does not fit: it may stand in stages {from} to {last} of {target} at the earliest, and {last_full}")]
+    #[error(
+        "{array} does not fit: it may stand in stages {from} to {last} of {target} at the earliest, and {last_full}"
+    )]
     Stages { array: String, from: u32, last: u32, last_full: String, target: &'static str },
     #[error("{array} would stand in stage {stage}, and {target} has {limit} stages")]
     TooLong { array: String, stage: u32, limit: u32, target: &'static str },

@@ -6,6 +6,7 @@ mod phv;
 mod pipeline;
 mod registers;
 mod salu;
+pub mod table;
 mod word;
 
 pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};

@@ -1,0 +1,158 @@
+//! The half that decides what is known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::dataplane::touch;
+use super::{Config, Digest, Learn, Station, StationKey, Stations, seconds};
+use crate::pisa::PortId;
+use crate::pisa::hash::Polynomial;
+use crate::pisa::table::{Exact, Shape, Shared, TableUse};
+use crate::wire::Mac;
+
+/// The table of stations and who may change it.
+#[derive(Debug)]
+pub struct Control {
+    stations: Shared<Stations>,
+    seen: Arc<[AtomicU32]>,
+    /// Indices into `seen` that no station has.
+    free: Vec<u32>,
+    ageing_seconds: u32,
+    sender: Sender<Digest>,
+    digests: Receiver<Digest>,
+    refused: u64,
+}
+
+/// One station, for `weir show`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub vid: u16,
+    pub mac: Mac,
+    pub port: PortId,
+    /// Seconds since it was last heard.
+    pub idle_seconds: u32,
+}
+
+impl Control {
+    /// `polynomial` places the stations in the table: a host that knew it could choose addresses that meet.
+    pub fn new(config: Config, polynomial: Polynomial) -> Self {
+        let shape = Shape { capacity: config.capacity, key_bits: 60, action_bits: PortId::BITS };
+        let (sender, digests) = bounded(config.queue);
+        Self {
+            stations: Shared::new(Stations { version: 0, table: Exact::new(shape, polynomial) }),
+            seen: (0..config.capacity).map(|_| AtomicU32::new(0)).collect(),
+            free: (0..config.capacity as u32).rev().collect(),
+            ageing_seconds: config.ageing.as_secs().min(u64::from(u32::MAX)) as u32,
+            sender,
+            digests,
+            refused: 0,
+        }
+    }
+
+    /// A dataplane that reads this table and reports to it, for one worker.
+    pub fn dataplane(&self) -> Learn {
+        Learn::new(self.stations.reader(), self.seen.clone(), self.sender.clone())
+    }
+
+    /// Applies the digests that wait, at most one queue full, and publishes the result if anything has changed.
+    /// Gives the number of stations learned or moved.
+    pub fn serve(&mut self, now: u64) -> usize {
+        let waiting: Vec<Digest> = self.digests.try_iter().take(self.digests.len()).collect();
+        self.apply(&waiting, now)
+    }
+
+    /// Applies digests in order. Copying the table costs microseconds, so it is done once for all of them, and only if one
+    /// changes something.
+    pub fn apply(&mut self, digests: &[Digest], now: u64) -> usize {
+        let current = self.stations.current();
+        let mut next: Option<Stations> = None;
+        let mut changes = 0;
+        for &Digest { station, port } in digests {
+            let known = next.as_ref().unwrap_or(&current).table.get(station.0).copied();
+            let index = match known {
+                Some(known) => known.index,
+                None => match self.free.pop() {
+                    Some(index) => index,
+                    None => {
+                        self.refused += 1;
+                        continue;
+                    }
+                },
+            };
+            touch(&self.seen[index as usize], seconds(now));
+            if known.is_none_or(|known| known.port != port) {
+                let table = &mut next.get_or_insert_with(|| Stations::clone(&current)).table;
+                table.insert(station.0, Station { port, index }).expect("an index was free, so there is room");
+                changes += 1;
+            }
+        }
+        self.publish(next);
+        changes
+    }
+
+    /// Forgets the stations that have been silent for the ageing time. Gives their number. To be called about once a second.
+    pub fn age(&mut self, now: u64) -> usize {
+        let limit = self.ageing_seconds;
+        self.forget(|_, idle| idle >= limit, now)
+    }
+
+    /// Forgets what is behind a port, for example when its link goes down.
+    pub fn flush_port(&mut self, port: PortId) -> usize {
+        self.forget(|station, _| station.port == port, 0)
+    }
+
+    /// Forgets every station.
+    pub fn flush(&mut self) -> usize {
+        self.forget(|_, _| true, 0)
+    }
+
+    /// All stations, by VLAN and address.
+    pub fn entries(&self, now: u64) -> Vec<Entry> {
+        let current = self.stations.current();
+        let entry = |(key, station): (u64, &Station)| {
+            let key = StationKey(key);
+            Entry { vid: key.vid(), mac: key.mac(), port: station.port, idle_seconds: self.idle(station, now) }
+        };
+        let mut entries: Vec<Entry> = current.table.iter().map(entry).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Digests of new stations that were refused because the table was full.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    pub fn usage(&self) -> TableUse {
+        self.stations.current().table.usage()
+    }
+
+    fn idle(&self, station: &Station, now: u64) -> u32 {
+        seconds(now).saturating_sub(self.seen[station.index as usize].load(Ordering::Relaxed))
+    }
+
+    fn forget(&mut self, which: impl Fn(&Station, u32) -> bool, now: u64) -> usize {
+        let current = self.stations.current();
+        let gone: Vec<(u64, Station)> =
+            current.table.iter().map(|(k, s)| (k, *s)).filter(|(_, s)| which(s, self.idle(s, now))).collect();
+        if gone.is_empty() {
+            return 0;
+        }
+        let mut next = Stations::clone(&current);
+        for (key, station) in &gone {
+            next.table.remove(*key);
+            self.free.push(station.index);
+        }
+        self.publish(Some(next));
+        gone.len()
+    }
+
+    fn publish(&mut self, next: Option<Stations>) {
+        if let Some(mut next) = next {
+            next.version += 1;
+            self.stations.publish(next);
+        }
+    }
+}

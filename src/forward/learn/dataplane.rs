@@ -1,0 +1,114 @@
+//! The half that sees every frame.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_channel::Sender;
+
+use super::{Digest, StationKey, Stations, seconds};
+use crate::pisa::table::Reader;
+use crate::pisa::{DropReason, Phv, Verdict};
+use crate::wire::Mac;
+
+/// One worker's dataplane of a learning switch.
+#[derive(Debug)]
+pub struct Learn {
+    stations: Reader<Stations>,
+    /// By [`Station::index`](super::Station): the second in which the station was last heard.
+    seen: Arc<[AtomicU32]>,
+    reporter: Reporter,
+}
+
+impl Learn {
+    pub(super) fn new(stations: Reader<Stations>, seen: Arc<[AtomicU32]>, queue: Sender<Digest>) -> Self {
+        Self { stations, seen, reporter: Reporter::new(queue) }
+    }
+
+    /// ```text
+    /// to the bridge group: drop
+    /// source known at the ingress port: note the time;  else, unless a group or zero: report it
+    /// destination a group or unknown: flood;  at the ingress port: drop;  else: to its port
+    /// ```
+    pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
+        let now = seconds(now);
+        let stations = self.stations.load();
+        self.reporter.begin(stations.version);
+        for phv in phvs {
+            let headers = &phv.headers;
+            if is_bridge_group(headers.dst) {
+                phv.verdict = Verdict::Drop(DropReason::LinkLocal);
+                continue;
+            }
+            let source = StationKey::new(headers.vid(), headers.src);
+            match stations.table.get(source.0) {
+                Some(station) if station.port == phv.ingress => touch(&self.seen[station.index as usize], now),
+                _ if headers.src.is_group() || headers.src == Mac::default() => {}
+                _ => self.reporter.report(Digest { station: source, port: phv.ingress }),
+            }
+            let destination = StationKey::new(headers.vid(), headers.dst);
+            phv.verdict = match stations.table.get(destination.0) {
+                None => Verdict::Flood,
+                Some(station) if station.port == phv.ingress => Verdict::Drop(DropReason::SamePort),
+                Some(station) => Verdict::Port(station.port),
+            };
+        }
+    }
+
+    /// Digests that found the queue full. Nothing is lost for good: the station's next frame is reported again.
+    pub fn lost_digests(&self) -> u64 {
+        self.reporter.lost
+    }
+}
+
+/// Writes only when the second has changed, so that cores that hear the same station do not fight for the cache line.
+#[inline(always)]
+pub(super) fn touch(seen: &AtomicU32, now: u32) {
+    if seen.load(Ordering::Relaxed) != now {
+        seen.store(now, Ordering::Relaxed);
+    }
+}
+
+/// 01-80-C2-00-00-00 to -0F, which no bridge forwards (IEEE 802.1Q, 8.6.3).
+#[inline(always)]
+fn is_bridge_group(mac: Mac) -> bool {
+    mac.to_u64() & !0xf == 0x0180_c200_0000
+}
+
+/// Sends digests, each once per version of the table: an unknown station's train of frames would fill the queue before the
+/// control side has answered the first.
+#[derive(Debug)]
+struct Reporter {
+    queue: Sender<Digest>,
+    version: u64,
+    /// What was sent since `version` began, at a slot that the station chooses. A later one may push it out: it is sent again then.
+    sent: Box<[Option<Digest>; Self::SLOTS]>,
+    lost: u64,
+}
+
+impl Reporter {
+    const SLOTS: usize = 256;
+
+    fn new(queue: Sender<Digest>) -> Self {
+        Self { queue, version: 0, sent: Box::new([None; Self::SLOTS]), lost: 0 }
+    }
+
+    fn begin(&mut self, version: u64) {
+        if self.version != version {
+            self.version = version;
+            self.sent.fill(None);
+        }
+    }
+
+    #[cold]
+    fn report(&mut self, digest: Digest) {
+        let slot = (digest.station.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        if self.sent[slot] == Some(digest) {
+            return;
+        }
+        match self.queue.try_send(digest) {
+            Ok(()) => self.sent[slot] = Some(digest),
+            // Also when the control side has gone, as at the end of a run.
+            Err(_) => self.lost += 1,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The learning switch against a naive one, and under a flood of addresses.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pisa::hash::Polynomial;
+use crate::pisa::{DropReason, Phv, Verdict};
+use crate::wire::Headers;
+
+const SECOND: u64 = NS_PER_SECOND;
+
+fn control(capacity: usize) -> Control {
+    Control::new(Config { capacity, ageing: Duration::from_secs(300), queue: 64 }, Polynomial::STANDARD[0])
+}
+
+fn frame(vid: u16, src: Mac, dst: Mac, ingress: PortId) -> Phv {
+    let headers = Headers { src, dst, vlan_tci: vid | 0xe000, tagged: vid != 0, ..Headers::default() };
+    Phv { headers, ingress, ..Phv::default() }
+}
+
+fn host(n: u32) -> Mac {
+    let [a, b, c, d] = n.to_be_bytes();
+    Mac([2, 0, a, b, c, d])
+}
+
+/// Sends one burst and lets the control side catch up, as a single-replica driver does.
+fn send(learn: &mut Learn, control: &mut Control, mut phvs: Vec<Phv>, now: u64) -> Vec<Verdict> {
+    learn.decide(&mut phvs, now);
+    control.serve(now);
+    phvs.iter().map(|phv| phv.verdict).collect()
+}
+
+/// The oracle: VLAN and address to port and the second last heard. Learns between bursts.
+struct Naive {
+    capacity: usize,
+    known: HashMap<(u16, Mac), (PortId, u64)>,
+}
+
+impl Naive {
+    fn burst(&mut self, phvs: &[Phv], second: u64) -> Vec<Verdict> {
+        let before = self.known.clone();
+        let link_local = |mac: Mac| mac.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac.0[5] < 16;
+        for phv in phvs.iter().filter(|phv| !link_local(phv.headers.dst)) {
+            let (station, src) = ((phv.headers.vid(), phv.headers.src), phv.headers.src);
+            if src.is_group() || src == Mac([0; 6]) {
+                continue;
+            }
+            // Known here before the burst: heard. Else a digest, which may move it, and is applied in order.
+            if before.get(&station).is_some_and(|(port, _)| *port == phv.ingress) {
+                self.known.get_mut(&station).unwrap().1 = second;
+            } else if self.known.contains_key(&station) || self.known.len() < self.capacity {
+                self.known.insert(station, (phv.ingress, second));
+            }
+        }
+        let verdict = |phv: &Phv| match before.get(&(phv.headers.vid(), phv.headers.dst)) {
+            _ if link_local(phv.headers.dst) => Verdict::Drop(DropReason::LinkLocal),
+            None => Verdict::Flood,
+            Some((port, _)) if *port == phv.ingress => Verdict::Drop(DropReason::SamePort),
+            Some((port, _)) => Verdict::Port(*port),
+        };
+        phvs.iter().map(verdict).collect()
+    }
+
+    fn age(&mut self, second: u64) {
+        self.known.retain(|_, (_, heard)| second - *heard < 300);
+    }
+
+    fn entries(&self, second: u64) -> Vec<Entry> {
+        let entry = |(&(vid, mac), &(port, heard)): (&(u16, Mac), &(PortId, u64))| Entry {
+            vid,
+            mac,
+            port,
+            idle_seconds: (second - heard) as u32,
+        };
+        let mut entries: Vec<Entry> = self.known.iter().map(entry).collect();
+        entries.sort();
+        entries
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Burst(Vec<Phv>),
+    Wait(u64),
+    Age,
+    FlushPort(PortId),
+    Flush,
+}
+
+fn address() -> impl Strategy<Value = Mac> {
+    prop_oneof![
+        12 => (0..8u32).prop_map(host),
+        1 => Just(Mac::BROADCAST),
+        1 => Just(Mac([0x01, 0x00, 0x5e, 1, 2, 3])),
+        1 => (0..18u8).prop_map(|last| Mac([0x01, 0x80, 0xc2, 0, 0, last])),
+        1 => Just(Mac([0; 6])),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let frame = (0..3u16, address(), address(), 0..3u16).prop_map(|(vid, src, dst, port)| frame(vid, src, dst, port));
+    prop_oneof![
+        10 => prop::collection::vec(frame, 0..20).prop_map(Step::Burst),
+        3 => (0..200u64).prop_map(Step::Wait),
+        2 => Just(Step::Age),
+        1 => (0..3u16).prop_map(Step::FlushPort),
+        1 => Just(Step::Flush),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn equals_the_naive_switch(capacity in 1..20usize, steps in prop::collection::vec(step(), 0..60)) {
+        let mut control = control(capacity);
+        let mut learn = control.dataplane();
+        let mut naive = Naive { capacity, known: HashMap::new() };
+        let mut second = 1_700_000_000;
+        for step in steps {
+            match step {
+                Step::Burst(phvs) => {
+                    let expected = naive.burst(&phvs, second);
+                    prop_assert_eq!(send(&mut learn, &mut control, phvs, second * SECOND + 7), expected);
+                }
+                Step::Wait(seconds) => second += seconds,
+                Step::Age => {
+                    control.age(second * SECOND);
+                    naive.age(second);
+                }
+                Step::FlushPort(port) => {
+                    control.flush_port(port);
+                    naive.known.retain(|_, (p, _)| *p != port);
+                }
+                Step::Flush => {
+                    prop_assert_eq!(control.flush(), naive.known.len());
+                    naive.known.clear();
+                }
+            }
+            prop_assert_eq!(control.entries(second * SECOND), naive.entries(second));
+        }
+        prop_assert_eq!(learn.lost_digests(), 0);
+    }
+}
+
+#[test]
+fn a_flood_of_addresses_keeps_the_bound_and_the_stations() {
+    let mut control = control(100);
+    let mut learn = control.dataplane();
+    let (a, b) = (host(1), host(2));
+    send(&mut learn, &mut control, vec![frame(0, a, b, 0), frame(0, b, a, 1)], SECOND);
+    for burst in 0..200 {
+        let now = (2 + burst) * SECOND;
+        let mut phvs: Vec<Phv> = (0..32).map(|i| frame(0, host(1000 + 32 * burst as u32 + i), a, 2)).collect();
+        phvs.extend([frame(0, a, b, 0), frame(0, b, a, 1)]);
+        let verdicts = send(&mut learn, &mut control, phvs, now);
+        assert_eq!(verdicts[32..], [Verdict::Port(1), Verdict::Port(0)]);
+        assert!(control.entries(now).len() <= 100);
+    }
+    assert_eq!(control.refused(), 200 * 32 - 98);
+    // The flood ages away and the two stay.
+    assert_eq!(control.age(400 * SECOND), 98);
+    assert_eq!(control.entries(400 * SECOND).len(), 2);
+}
+
+#[test]
+fn a_full_queue_is_counted_and_stops_nothing() {
+    let mut control = control(1000);
+    let mut learn = control.dataplane();
+    let mut phvs: Vec<Phv> = (0..100).map(|i| frame(5, host(i), host(i + 1), 0)).collect();
+    learn.decide(&mut phvs, 0);
+    assert!(phvs.iter().all(|phv| phv.verdict == Verdict::Flood));
+    assert_eq!(learn.lost_digests(), 36);
+    assert_eq!(control.serve(0), 64);
+    // What was lost is reported with the stations' next frames.
+    learn.decide(&mut phvs, 0);
+    assert_eq!(control.serve(0), 36);
+}
+
+#[test]
+fn a_train_of_frames_sends_one_digest() {
+    let mut control = control(1);
+    let mut learn = control.dataplane();
+    learn.decide(&mut vec![frame(0, host(1), host(2), 0); 50], 0);
+    assert_eq!(control.serve(0), 1);
+    // A second station is refused once, not once a frame, and is learned when there is room.
+    (0..50).for_each(|_| learn.decide(&mut [frame(0, host(2), host(1), 1)], 0));
+    assert_eq!((control.serve(0), control.refused()), (0, 1));
+    control.flush_port(0);
+    learn.decide(&mut [frame(0, host(2), host(1), 1)], 0);
+    assert_eq!(control.serve(0), 1);
+    assert_eq!(learn.lost_digests(), 0);
+}
+
+#[test]
+fn workers_learn_from_each_other_while_they_run() {
+    let mut control = control(64);
+    std::thread::scope(|scope| {
+        for worker in 0..3u16 {
+            let mut learn = control.dataplane();
+            scope.spawn(move || {
+                // Sends from its own station until it has heard of the next worker's.
+                let peer = (worker + 1) % 3;
+                loop {
+                    let mut phvs = [frame(0, host(worker.into()), host(peer.into()), worker)];
+                    learn.decide(&mut phvs, SECOND);
+                    if phvs[0].verdict == Verdict::Port(peer) {
+                        break;
+                    }
+                    assert_eq!(phvs[0].verdict, Verdict::Flood);
+                    std::thread::yield_now();
+                }
+            });
+        }
+        while control.entries(SECOND).len() < 3 {
+            control.serve(SECOND);
+            std::thread::yield_now();
+        }
+    });
+}
