@@ -6,6 +6,7 @@
 use core::arch::x86_64::*;
 
 use super::bitwise::advance;
+use super::table::contributions;
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 
 /// One CRC by carry-less multiplication.
@@ -18,6 +19,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 /// q ← low half of s · P⁻¹ mod y⁶⁴                   so that s xor q·P is divisible by y⁶⁴
 /// register ← (s xor q·P) / y⁶⁴                      32 bits: Montgomery's reduction
 /// ```
+#[derive(Clone, Copy)]
 pub struct Clmul {
     /// P⁻¹ mod y⁶⁴, and P.
     reduce: [u64; 2],
@@ -40,10 +42,10 @@ impl Clmul {
     }
 
     #[inline(always)]
-    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        let register = match N {
+    pub fn crc(&self, key: &[u8]) -> u32 {
+        let register = match key.len() {
             0 => INIT,
-            // The length is known here, so all of `block` is straight-line code.
+            // Where the length is known, all of `block` becomes straight-line code.
             1..=Self::BLOCK => self.block(INIT, key),
             _ => key.chunks(Self::BLOCK).fold(INIT, |register, block| self.block(register, block)),
         };
@@ -163,13 +165,13 @@ impl Affine {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("gfni");
-        let matrices = |after| {
-            let columns = polynomials.map(|p| contributions(p, after));
-            Matrices(std::array::from_fn(|j| {
-                std::array::from_fn(|lane| matrix(&columns[(8 * j + lane) / 4], lane as u32 % 4))
-            }))
+        let mut columns = polynomials.map(contributions);
+        let mut matrices = |_| {
+            let columns = columns.each_mut().map(|c| c.next().expect("endless"));
+            let of = |i: usize| matrix(&columns[i / 4], i as u32 % 4);
+            Matrices(std::array::from_fn(|j| std::array::from_fn(|lane| of(8 * j + lane))))
         };
-        has.then(|| Self((0..MAX_KEY).map(matrices).collect()))
+        has.then(|| Self((0..MAX_KEY).map(&mut matrices).collect()))
     }
 
     pub fn crcs<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
@@ -271,11 +273,6 @@ fn store<T: Copy, const N: usize>(words: &mut [T; N], value: __m512i) {
     const { assert!(size_of::<[T; N]>() == 64) };
     // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and T is u32 or u64, which any bits make.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
-}
-
-/// What each bit of a byte with `after` bytes behind it adds to the register.
-fn contributions(polynomial: Polynomial, after: usize) -> [u32; 8] {
-    std::array::from_fn(|bit| advance(polynomial, 1 << bit, 8 * (after as u32 + 1)))
 }
 
 /// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.

@@ -12,16 +12,18 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 const SLICE: usize = 16;
 
 /// One CRC of keys of any length: 2 KB.
+#[derive(Clone, Copy)]
 pub struct Slices([[u32; 16]; 2 * SLICE]);
 
 impl Slices {
     pub fn new(polynomial: Polynomial) -> Self {
-        Self(std::array::from_fn(|i| std::array::from_fn(|nibble| contribution(polynomial, i, nibble))))
+        let mut tables = nibbles(polynomial);
+        Self(std::array::from_fn(|_| tables.next().expect("endless")))
     }
 
     #[inline(always)]
-    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        let (head, blocks) = key.split_at(N % SLICE);
+    pub fn crc(&self, key: &[u8]) -> u32 {
+        let (head, blocks) = key.split_at(key.len() % SLICE);
         let register = self.block(INIT, head);
         blocks.chunks_exact(SLICE).fold(register, |register, block| self.block(register, block)) ^ XOROUT
     }
@@ -46,8 +48,10 @@ pub struct Rows(Box<[[[u32; LANES]; 16]]>);
 
 impl Rows {
     pub fn new(polynomials: &[Polynomial; LANES]) -> Self {
-        let row = |i, nibble| polynomials.map(|p| contribution(p, i, nibble));
-        Self((0..2 * MAX_KEY).map(|i| std::array::from_fn(|nibble| row(i, nibble))).collect())
+        let mut tables = polynomials.map(nibbles);
+        let mut next = || tables.each_mut().map(|t| t.next().expect("endless"));
+        let rows = |lanes: [[u32; 16]; LANES]| std::array::from_fn(|nibble| lanes.map(|table| table[nibble]));
+        Self((0..2 * MAX_KEY).map(|_| rows(next())).collect())
     }
 
     #[inline]
@@ -71,8 +75,16 @@ fn add(hashes: &mut [u32; LANES], row: &[u32; LANES]) {
     }
 }
 
-/// What a byte adds to the hash if its low (`i` even) or high (`i` odd) nibble is `nibble`, i / 2 bytes follow it and all
-/// else is zero.
-fn contribution(polynomial: Polynomial, i: usize, nibble: usize) -> u32 {
-    advance(polynomial, (nibble as u32) << (4 * (i % 2)), 8 * (i as u32 / 2 + 1))
+/// What each bit of a byte adds to the register, for a byte with 0, 1, 2, … bytes behind it.
+pub fn contributions(polynomial: Polynomial) -> impl Iterator<Item = [u32; 8]> {
+    let last = std::array::from_fn(|bit| advance(polynomial, 1 << bit, 8));
+    std::iter::successors(Some(last), move |bits| Some(bits.map(|word| advance(polynomial, word, 8))))
+}
+
+/// What each value of the low and of the high nibble of such a byte adds.
+fn nibbles(polynomial: Polynomial) -> impl Iterator<Item = [u32; 16]> {
+    contributions(polynomial).flat_map(|bits| {
+        let sum = |nibble: usize, bits: &[u32]| (0..4).filter(|b| nibble >> b & 1 == 1).fold(0, |sum, b| sum ^ bits[b]);
+        [&bits[..4], &bits[4..]].map(|half| std::array::from_fn(|nibble| sum(nibble, half)))
+    })
 }
