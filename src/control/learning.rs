@@ -10,4 +10,7 @@ impl Learning {
 
     /// Takes the digests that are there and forgets stations that have been silent too long.
     pub fn apply(&mut self, _now: u64) {}
+
+    pub fn lost_digests(&self) -> u64 { 0 }
+    pub fn stations(&self, _: &[&str], _: u64) -> Vec<super::view::Station> { Vec::new() }
 }

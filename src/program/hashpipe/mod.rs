@@ -32,7 +32,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use collector::{Counts, Heavy};
-pub use tables::HashPipe;
+pub use tables::{HashPipe, HashPipeBank, Tables};
 
 use super::{Dataplane, ProgramError};
 use crate::pisa::hash::Polynomials;

@@ -9,7 +9,7 @@ use super::{Config, Unit};
 use crate::pisa::hash::{Polynomials, SlotHash};
 use crate::pisa::{Array, Order, Phv, Pipeline, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{Bank, Dataplane, Record};
-use crate::wire::FlowKey;
+use crate::wire::{FlowKey, Net};
 
 type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
 
@@ -19,6 +19,14 @@ struct Family<K: FlowKey + Word, const SUM: bool> {
     mask: K,
 }
 
+/// Names the arrays in budgets and traces.
+fn family(net: Net) -> &'static str {
+    match net {
+        Net::Ipv6 => "ipv6",
+        _ => "ipv4",
+    }
+}
+
 /// Packets that run stage by stage together.
 const BATCH: usize = 64;
 
@@ -26,8 +34,8 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     fn new(config: &Config, slots: u32, prefix: u8, polynomials: &Polynomials) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
             let hash = |stage: u32| SlotHash::new(polynomials.get(stage as usize), n);
-            let first = Stage(Array::new("table", For::new(Insert { hash: hash(0) }), slots));
-            let later = |stage| Stage(Array::new("table", For::new(Merge { hash: hash(stage) }), slots));
+            let first = Stage(Array::new(family(K::NET), For::new(Insert { hash: hash(0) }), slots));
+            let later = |stage| Stage(Array::new(family(K::NET), For::new(Merge { hash: hash(stage) }), slots));
             Then(first, Repeat((1..config.stages).map(later).collect()))
         });
         Self { stages, mask: K::mask(prefix) }
@@ -80,25 +88,24 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         }
     }
 
-    fn spare(&self) -> Tables<K> {
-        Tables(self.stages.iter().flat_map(lengths).map(Registers::zeroed).collect())
-    }
 }
 
-fn lengths<K: FlowKey + Word, const SUM: bool>(Then(first, later): &Stages<K, SUM>) -> Vec<u32> {
-    let first = first.0.registers().cells().len();
-    std::iter::once(first).chain(later.0.iter().map(|stage| stage.0.registers().cells().len())).map(|n| n as u32).collect()
-}
-
-/// The registers of one family, first stage first.
+/// The registers of one family, first stage first; none when the family is not measured.
 #[derive(Clone, Debug)]
 pub struct Tables<K: FlowKey + Word>(pub Vec<Registers<Cell<K>>>);
+
+impl<K: FlowKey + Word> Tables<K> {
+    fn zeroed(stages: u32, slots: u32) -> Self {
+        let stages = if slots == 0 { 0 } else { stages };
+        Self((0..stages).map(|_| Registers::zeroed(slots)).collect())
+    }
+}
 
 /// HashPipe with keys `A` for IPv4 and `B` for IPv6.
 pub struct HashPipe<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> {
     v4: Family<A, SUM>,
     v6: Family<B, SUM>,
-    unit: Unit,
+    config: Config,
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> {
@@ -106,34 +113,35 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> 
         Self {
             v4: Family::new(config, config.slots, config.prefix, polynomials),
             v6: Family::new(config, config.slots6(), config.prefix6, polynomials),
-            unit: config.count,
+            config: config.clone(),
         }
     }
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipe<A, B, SUM> {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+        let unit = self.config.count;
         match order {
             Order::PacketMajor => {
                 for phv in phvs {
                     if phv.headers.net == A::NET {
-                        self.v4.packet(phv, self.unit);
+                        self.v4.packet(phv, unit);
                     } else if phv.headers.net == B::NET {
-                        self.v6.packet(phv, self.unit);
+                        self.v6.packet(phv, unit);
                     }
                 }
             }
             Order::StageMajor => {
                 for phvs in phvs.chunks_mut(BATCH) {
-                    self.v4.stage_major(phvs, self.unit);
-                    self.v6.stage_major(phvs, self.unit);
+                    self.v4.stage_major(phvs, unit);
+                    self.v6.stage_major(phvs, unit);
                 }
             }
         }
     }
 
     fn spare(&self) -> Box<dyn Bank> {
-        Box::new(HashPipeBank { v4: self.v4.spare(), v6: self.v6.spare() })
+        Box::new(HashPipeBank::<A, B>::zeroed(&self.config))
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
@@ -160,6 +168,15 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPi
 pub struct HashPipeBank<A: FlowKey + Word, B: FlowKey + Word> {
     pub v4: Tables<A>,
     pub v6: Tables<B>,
+}
+
+impl<A: FlowKey + Word, B: FlowKey + Word> HashPipeBank<A, B> {
+    pub fn zeroed(config: &Config) -> Self {
+        Self {
+            v4: Tables::zeroed(config.stages, config.slots),
+            v6: Tables::zeroed(config.stages, config.slots6()),
+        }
+    }
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
