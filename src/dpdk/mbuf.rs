@@ -81,6 +81,13 @@ impl Mbuf {
         unsafe { std::slice::from_raw_parts_mut(self.data_start(), self.room()) }
     }
 
+    /// The whole of [`Self::room`], to be read.
+    #[inline]
+    pub(crate) fn room_ref(&self) -> &[u8] {
+        // SAFETY: within the buffer, and initialised: pools lie in memory that the kernel zeroed.
+        unsafe { std::slice::from_raw_parts(self.data_start(), self.room()) }
+    }
+
     /// Makes the frame the first `length` bytes of [`Self::room`]. False, and nothing changed, when that is too short
     /// or the frame has several segments.
     #[inline]

@@ -3,7 +3,11 @@
 //! A [`Port`] is opened on a [`Dev`] and gives out its queues, each to one worker. What a worker does with a queue
 //! allocates nothing, takes no lock and cannot panic; all else goes through the `Port`, on another thread.
 
+#[cfg(feature = "dpdk")]
+mod checksum;
 mod dev;
+#[cfg(feature = "dpdk")]
+mod gso;
 #[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
@@ -12,6 +16,8 @@ mod open;
 mod queue;
 #[cfg(feature = "dpdk")]
 mod stats;
+#[cfg(feature = "dpdk")]
+mod veth;
 
 pub use dev::{Dev, DevError};
 #[cfg(feature = "dpdk")]

@@ -6,13 +6,14 @@ use std::sync::{
 };
 
 use super::{
-    Dev, MemoryHandle, PortStats, RxQueue, TxQueue,
+    Dev, MemoryHandle, PortDrop, PortStats, RxQueue, TxQueue,
     memory::Memory,
     queue::{Link, RxDriver, TxDriver},
     stats::QueueCounters,
+    veth::Veth,
 };
 use crate::{
-    dpdk::{DpdkError, EthConfig, EthDev, Mempool},
+    dpdk::{DpdkError, EthConfig, EthDev, Mempool, SocketError},
     wire::Mac,
 };
 
@@ -45,11 +46,14 @@ pub struct PortError {
 pub enum PortProblem {
     #[error(transparent)]
     Device(#[from] DpdkError),
+    #[error(transparent)]
+    Interface(#[from] SocketError),
 }
 
 #[derive(Debug)]
 enum Device {
     Eth(Arc<EthDev>),
+    Veth(Veth),
     Memory(Memory, MemoryHandle),
 }
 
@@ -82,6 +86,9 @@ impl Port {
                 let (memory, handle) = Memory::new(pool);
                 Device::Memory(memory, handle)
             }
+            Dev::Veth { interface } => {
+                Device::Veth(Veth::open(interface, options, pool).map_err(|problem| failed(name, dev, problem))?)
+            }
             _ => Device::Eth(Arc::new(open_eth(name, dev, options, pool)?)),
         };
         let seats = |n: u16| (0..n).map(|_| Seat::default()).collect();
@@ -104,6 +111,7 @@ impl Port {
         let seat = take(&self.rx, i)?;
         let driver = match &self.device {
             Device::Eth(device) => RxDriver::Eth { queue: device.rx_queue(i)?, strips_vlan: device.strips_vlan() },
+            Device::Veth(veth) => RxDriver::Veth(veth.rx(i)?),
             Device::Memory(memory, _) => RxDriver::Memory(memory.clone()),
         };
         Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
@@ -114,6 +122,7 @@ impl Port {
         let seat = take(&self.tx, i)?;
         let driver = match &self.device {
             Device::Eth(device) => TxDriver::Eth(device.tx_queue(i)?),
+            Device::Veth(veth) => TxDriver::Veth(veth.tx(i)?),
             Device::Memory(memory, _) => TxDriver::Memory(memory.clone()),
         };
         Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
@@ -123,7 +132,7 @@ impl Port {
     pub fn memory(&self) -> Option<MemoryHandle> {
         match &self.device {
             Device::Memory(_, handle) => Some(handle.clone()),
-            Device::Eth(_) => None,
+            Device::Eth(_) | Device::Veth(_) => None,
         }
     }
 
@@ -138,6 +147,7 @@ impl Port {
     pub fn mtu(&self) -> u16 {
         match &self.device {
             Device::Eth(device) => device.mtu(),
+            Device::Veth(veth) => veth.interface.mtu().unwrap_or(self.options.mtu),
             Device::Memory(..) => self.options.mtu,
         }
     }
@@ -145,6 +155,7 @@ impl Port {
     pub fn mac(&self) -> Mac {
         match &self.device {
             Device::Eth(device) => Mac(device.mac()),
+            Device::Veth(veth) => Mac(veth.interface.mac().unwrap_or_default()),
             // Locally administered, and no two are ever compared.
             Device::Memory(..) => Mac([2, 0, 0, 0, 0, 0]),
         }
@@ -155,6 +166,7 @@ impl Port {
     pub fn link_up(&self) -> bool {
         let carrier = match &self.device {
             Device::Eth(device) => device.link_up(),
+            Device::Veth(veth) => veth.interface.is_running().unwrap_or(false),
             Device::Memory(..) => true,
         };
         self.link.carrier.store(carrier, Ordering::Relaxed);
@@ -168,6 +180,9 @@ impl Port {
         }
         match &self.device {
             Device::Eth(device) => drop(device.set_link(up).map_err(|problem| failed(&self.name, &self.dev, problem))?),
+            Device::Veth(veth) => {
+                veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem))?;
+            }
             Device::Memory(..) => {}
         }
         if up {
@@ -179,8 +194,17 @@ impl Port {
 
     pub fn stats(&self) -> PortStats {
         let mut now = PortStats::default();
-        if let Device::Eth(device) = &self.device {
-            now.add_device(&device.stats());
+        match &self.device {
+            Device::Eth(device) => {
+                let device = device.stats();
+                now.add_device(&device);
+                // Others count what they leave in the burst, which the switch counts as well.
+                if matches!(self.dev, Dev::Pci { .. } | Dev::Pcap { .. }) {
+                    now.add_drops(PortDrop::TxError, device.tx_errors);
+                }
+            }
+            Device::Veth(veth) => now.add_drops(PortDrop::RxMissed, veth.missed()),
+            Device::Memory(..) => {}
         }
         for seat in self.rx.iter().chain(&self.tx) {
             now.add_queue(&seat.counters);

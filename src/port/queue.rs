@@ -5,7 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::{PortDrop, memory::Memory, stats::QueueCounters};
+use super::{
+    PortDrop, checksum,
+    memory::Memory,
+    stats::QueueCounters,
+    veth::{VethRx, VethTx},
+};
 use crate::{
     dpdk::{Burst, EthRx, EthTx},
     wire::Frame,
@@ -28,12 +33,14 @@ impl Link {
 #[derive(Debug)]
 pub(super) enum RxDriver {
     Eth { queue: EthRx, strips_vlan: bool },
+    Veth(VethRx),
     Memory(Memory),
 }
 
 #[derive(Debug)]
 pub(super) enum TxDriver {
     Eth(EthTx),
+    Veth(VethTx),
     Memory(Memory),
 }
 
@@ -60,6 +67,7 @@ impl RxQueue {
                     restore_vlan(burst, before, &self.counters);
                 }
             }
+            RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
             RxDriver::Memory(memory) => memory.receive(burst, &self.counters),
         }
     }
@@ -74,16 +82,24 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
-    /// Sends from the front of the burst and returns how many packets the burst is rid of. What stays in it did not
-    /// fit the queue, or the port is down ([`Self::is_up`]): the caller counts and frees it, or tries again.
+    /// Sends from the front of the burst and returns how many packets went out. What stays in it did not fit the queue,
+    /// or the port is down ([`Self::is_up`]): the caller counts and frees it, or tries again. A packet that the device
+    /// refuses for what it is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {
         if !self.link.wanted() {
             return 0;
         }
         match &mut self.driver {
-            TxDriver::Eth(queue) => queue.transmit(burst),
-            TxDriver::Memory(memory) => memory.transmit(burst, &self.counters),
+            TxDriver::Eth(queue) => {
+                complete_checksums(burst);
+                queue.transmit(burst)
+            }
+            TxDriver::Veth(veth) => veth.transmit(burst, &self.counters, &self.link),
+            TxDriver::Memory(memory) => {
+                complete_checksums(burst);
+                memory.transmit(burst, &self.counters)
+            }
         }
     }
 
@@ -91,6 +107,15 @@ impl TxQueue {
     #[inline]
     pub fn is_up(&self) -> bool {
         self.link.wanted() && self.link.carrier.load(Ordering::Relaxed)
+    }
+}
+
+/// Computes what a kernel left to a NIC, for all who do not take packets from kernels.
+#[inline]
+fn complete_checksums(burst: &mut Burst) {
+    for mbuf in burst.iter_mut().filter(|mbuf| mbuf.needs_checksum()) {
+        checksum::complete(mbuf.bytes_mut());
+        mbuf.set_needs_checksum(false);
     }
 }
 
