@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 /// Directories for sockets, best first: of the system, of the session, of the user.
-fn directories() -> Vec<PathBuf> {
+pub fn directories() -> Vec<PathBuf> {
     let user = std::fs::metadata("/proc/self").map(|me| me.uid()).unwrap_or_default();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("weir"));
     let own = std::env::temp_dir().join(format!("weir-{user}"));

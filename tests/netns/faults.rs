@@ -36,7 +36,7 @@ fn port_command(test: &str, link: Link) {
         }
         assert_eq!(weir.try_ask("port nonesuch down").status.code(), Some(2));
     });
-    assert!(totals.rx() > totals.tx(), "what was for the port is counted: {}", totals.0);
+    assert!(totals.dropped("port_down") > 0, "what was for the port is counted: {}", totals.0);
 }
 
 #[test]
@@ -97,9 +97,10 @@ fn veth_interface_deleted() {
 
 #[test]
 fn starved_mempool() {
-    for link in [Link::Tap, Link::Veth] {
+    // DPDK's tap driver holds a buffer for each of a queue's 1024 descriptors: this leaves hardly any beside them.
+    for (link, buffers) in [(Link::Tap, 2048 + 16), (Link::Veth, 256)] {
         let Some(lab) = Lab::new("starved_mempool") else { return };
-        let (weir, hosts) = lab.start(link, 2, "--buffers 256");
+        let (weir, hosts) = lab.start(link, 2, &format!("--buffers {buffers}"));
         let (a, b) = pair(&hosts);
         a.reaches(b);
         let iperf = Iperf::serve(b);

@@ -1,7 +1,7 @@
 //! The checks, each a function of what was found on the machine.
 
-use super::machine::{Access, Machine, Nic, RESTRICTIONS};
 use super::Check;
+use super::machine::{Access, Machine, Nic, RESTRICTIONS};
 
 /// What a switch with a few ports takes for packet buffers.
 const BUFFERS_MIB: u64 = 256;

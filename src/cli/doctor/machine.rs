@@ -1,8 +1,11 @@
 //! What the checks look at, read once: so that each check is a function of plain text, and tests can make the text up.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::control::socket;
 
 /// Texts of files that are not there are empty.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +85,7 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let setting = |name: &str| read(&format!("/proc/sys/{}", name.replace('.', "/"))).trim().to_owned();
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let sockets = socket_directory();
+        let (sockets, sockets_error) = socket_directory();
         Self {
             dpdk: dpdk_version(),
             program: std::env::current_exe().map_or("weir".into(), |path| path.display().to_string()),
@@ -100,23 +103,36 @@ impl Machine {
             iommu_groups: entries(Path::new("/sys/kernel/iommu_groups")).len(),
             nics: nics(Path::new("/sys/bus/pci/devices")),
             tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
-            sockets_error: try_to_write(&sockets).err().map(|error| error.to_string()),
             sockets,
+            sockets_error,
         }
     }
 }
 
+#[cfg(feature = "dpdk")]
+fn dpdk_version() -> Option<String> {
+    Some(crate::dpdk::Eal::version())
+}
+
+#[cfg(not(feature = "dpdk"))]
 fn dpdk_version() -> Option<String> {
     None
 }
 
-fn socket_directory() -> PathBuf {
-    std::env::temp_dir()
+/// The directory that `weir run` would take for its socket, or the last one tried and why it cannot be.
+fn socket_directory() -> (PathBuf, Option<String>) {
+    let mut last = (PathBuf::new(), Some("there is no directory to try".to_owned()));
+    for directory in socket::directories() {
+        match try_to_write(&directory) {
+            Ok(()) => return (directory, None),
+            Err(error) => last = (directory, Some(error.to_string())),
+        }
+    }
+    last
 }
 
-/// Does what `weir run` does: makes the directory, and a file in it.
 fn try_to_write(directory: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let file = directory.join(format!(".doctor-{}", std::process::id()));
     fs::write(&file, "")?;
     fs::remove_file(&file)
