@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::{Collector, History, Learning};
 use crate::epoch::{self, Nanos};
-use crate::forward::Forward;
+use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement};
 use crate::program::ProgramError;
@@ -15,12 +15,16 @@ use crate::switch::{PortInfo, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
+/// The polynomial that places stations; programs count theirs from 0 up.
+const STATION_HASH: usize = Polynomials::LEN - 1;
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("switch.pairs: {0}")]
+    Pairs(#[from] XconnectError),
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error("the pipeline does not fit its target: {0}")]
@@ -50,7 +54,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         None => Polynomials::random().map_err(AssembleError::Randomness)?,
     };
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-    let (learning, forwards) = forwarding(config, replicas)?;
+    let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
     let mut switches = Vec::new();
     let mut collecting = Vec::new();
     let mut usage = Vec::new();
@@ -81,15 +85,19 @@ fn port_info(port: &crate::config::PortConfig) -> PortInfo {
 }
 
 /// The replicas' forwarding, and the control half of learning.
-fn forwarding(config: &Config, replicas: usize) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
+fn forwarding(
+    config: &Config,
+    polynomials: &Polynomials,
+    replicas: usize,
+) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
     match config.switch.forward {
         ForwardMode::Xconnect => {
             let pairs = config.pairs()?;
-            let forward = || Forward::xconnect(config.ports.len(), &pairs);
-            Ok((None, (0..replicas).map(|_| forward()).collect()))
+            let xconnect = Xconnect::new(&pairs)?;
+            Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, replicas);
+            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
             Ok((Some(learning), forwards))
         }
     }

@@ -126,7 +126,7 @@ impl Live {
         }
         self.rounds = self.rounds.wrapping_add(1);
         if let Some(learning) = &self.shared.learning {
-            learning.lock().unwrap_or_else(PoisonError::into_inner).apply(wall_clock());
+            learning.lock().unwrap_or_else(PoisonError::into_inner).serve(wall_clock());
         }
         sleep(ROUND);
     }
@@ -283,8 +283,7 @@ impl Service for Shared {
             view.device = port.stats().drops().map(|(why, packets)| (why.name().into(), packets)).collect();
         }
         if let Some(learning) = &self.learning {
-            ports.measurement.lost_learn_digests =
-                learning.lock().unwrap_or_else(PoisonError::into_inner).lost_digests();
+            ports.measurement.refused_stations = learning.lock().unwrap_or_else(PoisonError::into_inner).refused();
         }
         ports
     }

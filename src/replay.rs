@@ -87,7 +87,7 @@ impl Replayer {
         self.pool.resize_with(self.pool.len().max(BURST), || HeapFrame::new(&[]));
         self.collector.collect_ready();
         if let Some(learning) = &mut self.learning {
-            learning.apply(self.now);
+            learning.serve(self.now);
         }
     }
 

@@ -16,6 +16,12 @@ impl Count {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
+    /// Takes over what another part of the worker has counted.
+    #[inline(always)]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -57,6 +63,8 @@ pub struct SwitchStats {
     pub late_epochs: Count,
     /// Records that the collector did not take.
     pub lost_epochs: Count,
+    /// Learn digests that found their queue full.
+    pub lost_learn_digests: Count,
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: Count,
     pub busy_polls: Count,
@@ -69,6 +77,7 @@ impl SwitchStats {
             unmeasured: Count::default(),
             late_epochs: Count::default(),
             lost_epochs: Count::default(),
+            lost_learn_digests: Count::default(),
             polls: Count::default(),
             busy_polls: Count::default(),
         }

@@ -100,10 +100,6 @@ impl Switch {
         &self.stats
     }
 
-    pub fn forward(&mut self) -> &mut Forward {
-        &mut self.forward
-    }
-
     /// A zeroed set of registers, one bank for each program.
     pub fn spare(&self) -> Vec<Box<dyn Bank>> {
         self.programs.iter().map(|program| program.spare()).collect()
@@ -131,6 +127,7 @@ impl Switch {
             program.ingress(phvs, self.order);
         }
         self.forward.decide(phvs, now);
+        self.stats.lost_learn_digests.set(self.forward.lost_digests());
         for (i, frame) in burst.drain(..).enumerate() {
             let phv = self.phvs[i];
             self.emit(frame, &phv, out);

@@ -106,6 +106,8 @@ pub struct Measurement {
     pub lost_epochs: u64,
     /// Learn digests that found their queue full; the station is learned from a later packet.
     pub lost_learn_digests: u64,
+    /// Times a new station was refused because the table was full.
+    pub refused_stations: u64,
 }
 
 impl Measurement {
@@ -113,6 +115,7 @@ impl Measurement {
         self.unmeasured_packets += stats.unmeasured.get();
         self.late_epochs += stats.late_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();
+        self.lost_learn_digests += stats.lost_learn_digests.get();
     }
 }
 
