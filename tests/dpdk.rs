@@ -217,6 +217,46 @@ fn each_queue_has_one_owner() {
 }
 
 #[test]
+fn several_workers_have_queues_of_their_own() {
+    let pool = pool();
+    let options = PortOptions { rx_queues: 2, tx_queues: 3, ..Default::default() };
+    for dev in ["null", "memory"] {
+        let port = Port::open("p", &dev.parse().unwrap(), &options, &pool).unwrap();
+        assert!(port.max_tx_queues() >= 3);
+        assert!((0..2).all(|i| port.rx_queue(i).is_some()) && (0..3).all(|i| port.tx_queue(i).is_some()), "{dev}");
+    }
+    let options = PortOptions { tx_queues: 9999, ..Default::default() };
+    let error = Port::open("p", &"null".parse().unwrap(), &options, &pool).unwrap_err().to_string();
+    assert!(error.contains("9999 transmit queues asked for, net_null has at most"), "{error}");
+}
+
+#[test]
+fn a_checksum_that_a_kernel_left_open_is_completed_before_it_leaves_dpdk() {
+    let pool = pool();
+    let mut bytes = Vec::new();
+    etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv6([1; 16], [2; 16], 9)
+        .tcp(5, 6, 7, 8)
+        .write(&mut bytes, &[9; 99])
+        .unwrap();
+    for dev in ["ring:sums", "memory"] {
+        let (port, mut rx, mut tx) = open(dev, &pool);
+        let mut mbuf = frame(&pool, &bytes);
+        mbuf.bytes_mut()[54 + 16..54 + 18].fill(0x11);
+        mbuf.set_needs_checksum(true);
+        assert!(mbuf.duplicate().unwrap().needs_checksum(), "a flooded copy needs it too");
+        let mut burst: Burst = [mbuf].into_iter().collect();
+        assert_eq!(tx.transmit(&mut burst), 1);
+        if let Some(handle) = port.memory() {
+            assert_eq!(*handle.collect().unwrap(), bytes);
+        } else {
+            rx.receive(&mut burst);
+            assert_eq!((burst[0].bytes(), burst[0].needs_checksum()), (&bytes[..], false));
+        }
+    }
+}
+
+#[test]
 fn a_device_that_is_not_there_is_an_error_with_its_name() {
     let pool = pool();
     let dev: Dev = "pcap:/nonexistent/in.pcap,".parse().unwrap();

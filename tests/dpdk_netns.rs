@@ -15,7 +15,9 @@ use std::{
 
 use etherparse::PacketBuilder;
 use weir::{
-    dpdk::{Eal, EalOptions, HugePages, Mbuf, Mempool, PoolOptions},
+    dpdk::{
+        Direction, Eal, EalOptions, HugePages, Interface, Mbuf, Mempool, PacketSocket, PoolOptions, TxBatch, VnetHeader,
+    },
     port::{Burst, Dev, Port, PortDrop, PortOptions, RxQueue, TxQueue, free_burst},
     wire::Frame,
 };
@@ -210,6 +212,9 @@ fn veth_to_veth(pool: &Arc<Mempool>) {
     a.run("! ping -q -c 1 -W 1 10.9.0.2");
     ports[1].set_link(true).unwrap();
     a.run("ping -q -c 3 -i 0.2 -W 2 10.9.0.2");
+    // The kernel counts a large frame as one packet, so we must have seen more: or the offloads were not on.
+    let kernel: u64 = sh("awk '$1 == \"wa:\" { print $3 }' /proc/net/dev").trim().parse().unwrap();
+    assert!(ports[0].stats().rx_packets > kernel, "no large frame came");
     settle(wire, ports, pool);
 }
 
@@ -249,6 +254,8 @@ fn port_to_port(pool: &Arc<Mempool>) {
         free_burst(&mut burst);
     }
 
+    large_frames(pool, &mut rx);
+
     // Two that the interface does not take stand between two that it does.
     let mut burst: Burst = [60, 1600, 1700, 70].map(|n| mbuf(pool, &vec![6; n], false)).into_iter().collect();
     assert_eq!((tx.transmit(&mut burst), burst.len()), (2, 0));
@@ -271,6 +278,38 @@ fn port_to_port(pool: &Arc<Mempool>) {
     free_burst(&mut burst);
     drop((ports, rx, tx));
     assert_eq!(pool.available(), BUFFERS);
+}
+
+/// Frames that the kernel keeps whole, and hands to us whole with the length to cut them to.
+fn large_frames(pool: &Mempool, rx: &mut RxQueue) {
+    let eth = || PacketBuilder::ethernet2([2; 6], [4; 6]);
+    let payload: Vec<u8> = (0..20_000u32).map(|i| (i / 7) as u8).collect();
+    let mut frames =
+        [(VnetHeader::TCP4, 34, Vec::new()), (VnetHeader::TCP6, 54, Vec::new()), (VnetHeader::UDP, 34, Vec::new())];
+    eth().ipv4([1; 4], [2; 4], 9).tcp(5, 6, 7, 8).psh().write(&mut frames[0].2, &payload).unwrap();
+    eth().ipv6([1; 16], [2; 16], 9).tcp(5, 6, 7, 8).psh().write(&mut frames[1].2, &payload).unwrap();
+    eth().ipv4([1; 4], [2; 4], 9).udp(5, 6).write(&mut frames[2].2, &payload).unwrap();
+    let socket = PacketSocket::open(&Interface::open("x0").unwrap(), Direction::Transmit).unwrap();
+    let large = Mempool::new(pool.eal(), PoolOptions::for_mtu(63, 32_000)).unwrap();
+    for (gso_type, start, bytes) in frames {
+        let offset = if gso_type == VnetHeader::UDP { 6 } else { 16 };
+        let header_len = if gso_type == VnetHeader::UDP { start + 8 } else { start + 20 };
+        let header = VnetHeader {
+            gso_type,
+            gso_size: 1400,
+            header_len: header_len as u16,
+            ..VnetHeader::partial(start, offset)
+        };
+        let sent = TxBatch::default().send(&socket, &[mbuf(&large, &bytes, true)], |_| header);
+        assert_eq!(sent.unwrap(), 1, "{header:?}");
+        let mut burst = Burst::new();
+        receive(rx, &mut burst, 15);
+        assert!(burst.iter().all(Mbuf::needs_checksum));
+        let parts: Vec<u8> = burst.iter().flat_map(|mbuf| &mbuf.bytes()[header_len..]).copied().collect();
+        assert!(burst[..14].iter().all(|mbuf| mbuf.wire_len() == header_len + 1400));
+        assert_eq!(parts, payload);
+        free_burst(&mut burst);
+    }
 }
 
 fn mbuf(pool: &Mempool, bytes: &[u8], partial: bool) -> Mbuf {
