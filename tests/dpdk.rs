@@ -4,19 +4,28 @@
 use std::sync::{Arc, OnceLock};
 
 use weir::{
-    dpdk::{Eal, EalError, EalOptions, HugePages, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second},
+    dpdk::{
+        DpdkError, Eal, EalError, EalOptions, HugePages, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second,
+    },
     port::{Burst, Dev, Port, PortDrop, PortOptions, RxQueue, TxQueue, free_burst},
     wire::Frame,
 };
 
 const BUFFERS: u32 = 2047;
 
-fn eal() -> &'static Eal {
-    static EAL: OnceLock<Eal> = OnceLock::new();
-    EAL.get_or_init(|| {
-        let options = EalOptions { memory_mib: 128, huge_pages: HugePages::Never, ..Default::default() };
-        Eal::start(&options).expect("DPDK starts without root and huge pages")
+/// EAL, and the error of a pool larger than its memory: tried first, as it takes all there is before it gives up.
+fn start() -> &'static (Eal, DpdkError) {
+    static START: OnceLock<(Eal, DpdkError)> = OnceLock::new();
+    START.get_or_init(|| {
+        let options = EalOptions { memory_mib: 192, huge_pages: HugePages::Never, ..Default::default() };
+        let eal = Eal::start(&options).expect("DPDK starts without root and huge pages");
+        let error = Mempool::new(&eal, PoolOptions::for_mtu(1 << 20, 1500)).unwrap_err();
+        (eal, error)
     })
+}
+
+fn eal() -> &'static Eal {
+    &start().0
 }
 
 fn pool() -> Arc<Mempool> {
@@ -100,7 +109,7 @@ fn a_jumbo_frame_fits_one_buffer_of_a_jumbo_pool() {
 
 #[test]
 fn a_pool_beyond_the_memory_says_what_failed() {
-    let error = Mempool::new(eal(), PoolOptions::for_mtu(1 << 20, 1500)).unwrap_err();
+    let error = &start().1;
     assert_eq!(error.errno, libc::ENOMEM, "{error}");
 }
 

@@ -263,11 +263,8 @@ fn port_to_port(pool: &Arc<Mempool>) {
     assert_eq!((burst[0].wire_len(), burst[1].wire_len()), (60, 70));
     assert_eq!(ports[0].stats().dropped(PortDrop::TxTooLong), 2);
 
-    // No buffer: frames wait, and once the socket is full the kernel counts them.
-    let spare: Vec<_> = burst.drain(..).chain(std::iter::from_fn(|| pool.alloc())).collect();
-    rx.receive(&mut burst);
-    assert!(burst.is_empty());
-    drop(spare);
+    free_burst(&mut burst);
+    starved(pool, &mut tx, &mut rx, &ports[1]);
 
     // The interface goes away under the port: nothing is sent, nothing panics.
     sh("ip link delete x0");
@@ -278,6 +275,33 @@ fn port_to_port(pool: &Arc<Mempool>) {
     free_burst(&mut burst);
     drop((ports, rx, tx));
     assert_eq!(pool.available(), BUFFERS);
+}
+
+/// Without buffers frames wait in the socket, and once that is full the kernel counts them.
+fn starved(pool: &Mempool, tx: &mut TxQueue, rx: &mut RxQueue, port: &Port) {
+    let missed = || port.stats().dropped(PortDrop::RxMissed);
+    let (before, mut sent, mut received) = (missed(), 0, 0);
+    let mut burst = Burst::new();
+    while missed() == before && sent < 200_000 {
+        burst.extend((0..64).map(|_| mbuf(pool, &[6; 60], false)));
+        sent += tx.transmit(&mut burst) as u64;
+        let none_left: Vec<_> = burst.drain(..).chain(std::iter::from_fn(|| pool.alloc())).collect();
+        rx.receive(&mut burst);
+        // The batch holds buffers of its own from earlier on.
+        received += burst.len() as u64;
+        burst.clear();
+        drop(none_left);
+    }
+    loop {
+        rx.receive(&mut burst);
+        if burst.is_empty() {
+            break;
+        }
+        received += burst.len() as u64;
+        free_burst(&mut burst);
+    }
+    let missed = missed() - before;
+    assert!(missed > 0 && received + missed == sent, "{received} + {missed} of {sent}");
 }
 
 /// Frames that the kernel keeps whole, and hands to us whole with the length to cut them to.
