@@ -69,16 +69,16 @@ fn run(c: &mut Criterion, name: &str, burst: &Burst, parser: impl Fn(&[u8], &mut
 
 fn benches(c: &mut Criterion) {
     let plain = Burst::new(&[8, 0], &UDP4);
-    run(c, "ipv4 udp", &plain, |f, h| parse(f, h));
-    run(c, "l2 only", &plain, |f, h| parse_l2(f, h));
-    run(c, "ipv4 udp, one tag", &Burst::new(&[0x81, 0, 0, 5, 8, 0], &UDP4), |f, h| parse(f, h));
+    run(c, "ipv4 udp", &plain, parse);
+    run(c, "l2 only", &plain, parse_l2);
+    run(c, "ipv4 udp, one tag", &Burst::new(&[0x81, 0, 0, 5, 8, 0], &UDP4), parse);
     let shim = [0x88, 0xb5, 0, 0x40, 0, 0, 8, 0];
-    run(c, "ipv4 udp, shim", &Burst::new(&shim, &UDP4), |f, h| parse(f, h));
-    run(c, "ipv4 udp, options", &Burst::new(&[8, 0], &OPTIONS4), |f, h| parse(f, h));
-    run(c, "ipv6 udp", &Burst::new(&[0x86, 0xdd], &udp6(17, &[])), |f, h| parse(f, h));
+    run(c, "ipv4 udp, shim", &Burst::new(&shim, &UDP4), parse);
+    run(c, "ipv4 udp, options", &Burst::new(&[8, 0], &OPTIONS4), parse);
+    run(c, "ipv6 udp", &Burst::new(&[0x86, 0xdd], &udp6(17, &[])), parse);
     let chain = [60, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0];
-    run(c, "ipv6 udp, two extensions", &Burst::new(&[0x86, 0xdd], &udp6(0, &chain)), |f, h| parse(f, h));
-    run(c, "other", &Burst::new(&[8, 6], &UDP4), |f, h| parse(f, h));
+    run(c, "ipv6 udp, two extensions", &Burst::new(&[0x86, 0xdd], &udp6(0, &chain)), parse);
+    run(c, "other", &Burst::new(&[8, 6], &UDP4), parse);
 }
 
 criterion_group! {
