@@ -243,7 +243,7 @@ fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8
     for (g, words) in words.iter_mut().enumerate().take(N / 8) {
         store(words, transpose_bytes(gather(keys, 8 * g, 8)));
     }
-    if N % 8 > 0 {
+    if !N.is_multiple_of(8) {
         store(&mut words[N / 8], transpose_bytes(gather(keys, N - N % 8, N % 8)));
     }
     words
@@ -292,9 +292,15 @@ fn transpose_bytes(bytes: __m512i) -> __m512i {
     _mm512_permutexvar_epi8(load(&FROM), bytes)
 }
 
+/// Integers: no padding, and any bits make one.
+trait Plain: Copy {}
+impl Plain for u8 {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn load<T: Copy, const N: usize>(words: &[T; N]) -> __m512i {
+fn load<T: Plain, const N: usize>(words: &[T; N]) -> __m512i {
     const { assert!(size_of::<[T; N]>() == 64) };
     // SAFETY: `words` is 64 readable bytes, and the load needs no alignment.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
@@ -302,15 +308,15 @@ fn load<T: Copy, const N: usize>(words: &[T; N]) -> __m512i {
 
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn store<T: Copy, const N: usize>(words: &mut [T; N], value: __m512i) {
+fn store<T: Plain, const N: usize>(words: &mut [T; N], value: __m512i) {
     const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and T is u32 or u64, which any bits make.
+    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and any bits make a `Plain`.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
 }
 
 /// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.
 fn matrix(columns: &[u32; 8], byte: u32) -> u64 {
-    let row =
-        |i: usize| (0..8).fold(0, |row, bit| row | (columns[bit] >> (8 * byte + i as u32) & 1) as u8 * (1 << bit));
+    let bit_of = |column: u32, i: usize| (column >> (8 * byte + i as u32) & 1) as u8;
+    let row = |i: usize| (0..8).fold(0, |row, bit| row | bit_of(columns[bit], i) << bit);
     u64::from_be_bytes(std::array::from_fn(row))
 }
