@@ -1,10 +1,24 @@
 //! weir: a software switch that measures what it forwards.
 //!
-//! Modules stand in the order in which a packet meets them.
+//! Modules stand in the order in which a packet meets them; ARCHITECTURE.md is the map.
 
-pub mod forward;
-pub mod pisa;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod port;
-pub mod program;
-pub mod trace;
 pub mod wire;
+pub mod pisa;
+pub mod program;
+pub mod forward;
+pub mod epoch;
+pub mod stats;
+pub mod switch;
+#[cfg(feature = "dpdk")]
+pub mod worker;
+pub mod trace;
+pub mod config;
+pub mod control;
+pub mod assemble;
+pub mod replay;
+#[cfg(feature = "dpdk")]
+pub mod live;
+pub mod cli;

@@ -36,9 +36,14 @@ impl Xconnect {
     }
 
     #[inline]
+    pub fn verdict(&self, ingress: PortId) -> Verdict {
+        self.0.get(usize::from(ingress)).copied().unwrap_or(NO_PAIR)
+    }
+
+    #[inline]
     pub fn decide(&self, phvs: &mut [Phv]) {
         for phv in phvs {
-            phv.verdict = self.0.get(usize::from(phv.ingress)).copied().unwrap_or(NO_PAIR);
+            phv.verdict = self.verdict(phv.ingress);
         }
     }
 }

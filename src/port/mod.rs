@@ -1,1 +1,33 @@
-//! See the tree in ARCHITECTURE.md.
+//! Ports: where packets come from and go to.
+//!
+//! A [`Port`] is opened on a [`Dev`] and gives out its queues, each to one worker. What a worker does with a queue
+//! allocates nothing, takes no lock and cannot panic; all else goes through the `Port`, on another thread.
+
+#[cfg(feature = "dpdk")]
+mod checksum;
+mod dev;
+#[cfg(feature = "dpdk")]
+mod gso;
+#[cfg(feature = "dpdk")]
+mod memory;
+#[cfg(feature = "dpdk")]
+mod open;
+#[cfg(feature = "dpdk")]
+mod queue;
+#[cfg(feature = "dpdk")]
+mod stats;
+#[cfg(feature = "dpdk")]
+mod veth;
+
+pub use dev::{Dev, DevError};
+#[cfg(feature = "dpdk")]
+pub use memory::MemoryHandle;
+#[cfg(feature = "dpdk")]
+pub use open::{Port, PortError, PortOptions, PortProblem};
+#[cfg(feature = "dpdk")]
+pub use queue::{RxQueue, TxQueue};
+#[cfg(feature = "dpdk")]
+pub use stats::{PortDrop, PortStats};
+
+#[cfg(feature = "dpdk")]
+pub use crate::dpdk::{Burst, free_burst};

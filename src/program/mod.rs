@@ -1,1 +1,74 @@
-//! See the tree in ARCHITECTURE.md.
+//! The telemetry programs, one directory for each paper, and what the switch and the collector ask of all of them.
+
+pub mod hashpipe;
+
+use std::any::Any;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pisa::hash::Polynomials;
+use crate::pisa::{Order, Phv, ProgramUse};
+
+/// A program's replica on one core. The switch calls it once a burst.
+pub trait Dataplane: Send {
+    /// Takes a burst through the ingress stages.
+    fn ingress(&mut self, phvs: &mut [Phv], order: Order);
+    /// A zeroed bank that fits [`Self::exchange`].
+    fn spare(&self) -> Box<dyn Bank>;
+    /// Swaps the registers with those of `spare`, which came from a replica of the same configuration; a bank of another
+    /// kind is left alone.
+    fn exchange(&mut self, spare: &mut dyn Bank);
+    /// What the program takes of the hardware.
+    fn usage(&self) -> ProgramUse;
+}
+
+/// The registers of one replica over one epoch.
+pub trait Bank: Any + Send {
+    fn clear(&mut self);
+    /// What the registers say, decoded.
+    fn record(&self) -> Record;
+}
+
+/// One program's measurement over an epoch. Records of replicas and epochs merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    HashPipe(hashpipe::Counts),
+}
+
+impl Record {
+    pub fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::HashPipe(counts), Self::HashPipe(others)) => counts.merge(others),
+        }
+    }
+}
+
+/// A program and its parameters, as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub enum ProgramConfig {
+    HashPipe(hashpipe::Config),
+}
+
+/// A program that cannot be built as configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    #[error("{program}: {key} = {value} is out of range, it may be {least} to {most}")]
+    Range { program: &'static str, key: &'static str, value: u64, least: u64, most: u64 },
+    #[error("{program}: {why}")]
+    Combination { program: &'static str, why: &'static str },
+}
+
+impl ProgramConfig {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::HashPipe(_) => "hashpipe",
+        }
+    }
+
+    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
+        match self {
+            Self::HashPipe(config) => config.build(polynomials),
+        }
+    }
+}

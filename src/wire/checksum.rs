@@ -11,7 +11,7 @@ use super::{Fragment, Headers, Net, proto};
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes that stand at an even offset of what is summed. Up to 2^32 calls of up to 2^17 bytes cannot overflow.
+    /// Adds bytes that stand at an even offset of what is summed, of less than 16 GiB in all.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, tail) = bytes.as_chunks::<4>();
@@ -102,17 +102,16 @@ impl Segment {
         }
         let (l3, start) = (usize::from(headers.l3), usize::from(headers.l4));
         let v4 = headers.net == Net::Ipv4;
-        let end = match v4 {
+        let packet_end = match v4 {
             true => l3 + usize::from(get16(frame.get(l3..l3 + 4)?, 2)),
             false => l3 + 40 + usize::from(get16(frame.get(l3..l3 + 6)?, 4)),
         };
-        let field = start
-            + match headers.proto {
-                proto::TCP => 16,
-                proto::UDP => 6,
-                _ => 2,
-            };
-        if field + 2 > end.min(frame.len()) {
+        let (field, end) = match headers.proto {
+            proto::TCP => (start + 16, packet_end),
+            proto::UDP => (start + 6, start + usize::from(get16(frame.get(start..start + 6)?, 4))),
+            _ => (start + 2, packet_end),
+        };
+        if end > packet_end || field + 2 > end.min(frame.len()) {
             return None;
         }
         let len = (end - start) as u16;

@@ -110,7 +110,7 @@ impl Shim {
     /// One switch further.
     #[must_use]
     pub fn next_hop(self) -> Self {
-        Self { hop: (self.hop + 1).min(MAX_HOP), ..self }
+        Self { hop: self.hop.saturating_add(1).min(MAX_HOP), ..self }
     }
 }
 

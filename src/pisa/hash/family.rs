@@ -17,7 +17,7 @@ impl Polynomials {
     /// Drawn from the operating system's randomness.
     pub fn random() -> io::Result<Self> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(io::Error::from)?;
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self::drawn(key))
     }
 

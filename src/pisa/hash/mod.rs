@@ -19,6 +19,7 @@ mod family;
 mod global;
 mod poly;
 mod range;
+mod slot;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod table;
@@ -32,6 +33,7 @@ pub use family::Polynomials;
 pub use global::{Addends, Global};
 pub use poly::Polynomial;
 pub use range::Range;
+pub use slot::SlotHash;
 
 pub const INIT: u32 = 0xffff_ffff;
 pub const XOROUT: u32 = 0xffff_ffff;
@@ -41,15 +43,16 @@ pub const LANES: usize = 16;
 pub const MAX_KEY: usize = 40;
 
 /// One hash unit.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Crc(Form);
 
 /// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "a stateful ALU holds constants, not pointers; unused bytes stay out of the cache")]
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Clmul(simd::Clmul),
-    Slices(Box<table::Slices>),
+    Slices(table::Slices),
 }
 
 impl Crc {
@@ -63,11 +66,17 @@ impl Crc {
 
     /// The same unit in the form that runs on every CPU, for comparison.
     pub fn portable(polynomial: Polynomial) -> Self {
-        Self(Form::Slices(Box::new(table::Slices::new(polynomial))))
+        Self(Form::Slices(table::Slices::new(polynomial)))
     }
 
     #[inline(always)]
     pub fn hash<const N: usize>(&self, key: &[u8; N]) -> u32 {
+        self.hash_bytes(key)
+    }
+
+    /// The same of a slice. Where its length is known to the compiler it becomes straight-line code.
+    #[inline(always)]
+    pub fn hash_bytes(&self, key: &[u8]) -> u32 {
         match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Form::Clmul(clmul) => clmul.crc(key),

@@ -19,7 +19,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 /// q ← low half of s · P⁻¹ mod y⁶⁴                   so that s xor q·P is divisible by y⁶⁴
 /// register ← (s xor q·P) / y⁶⁴                      32 bits: Montgomery's reduction
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Clmul {
     /// P⁻¹ mod y⁶⁴, and P.
     reduce: [u64; 2],
@@ -42,10 +42,10 @@ impl Clmul {
     }
 
     #[inline(always)]
-    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        let register = match N {
+    pub fn crc(&self, key: &[u8]) -> u32 {
+        let register = match key.len() {
             0 => INIT,
-            // The length is known here, so all of `block` is straight-line code.
+            // Where the length is known, all of `block` becomes straight-line code.
             1..=Self::BLOCK => self.block(INIT, key),
             _ => key.chunks(Self::BLOCK).fold(INIT, |register, block| self.block(register, block)),
         };

@@ -14,7 +14,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 const SLICE: usize = 16;
 
 /// One CRC of keys of any length: 2 KB.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Slices([[u32; 16]; 2 * SLICE]);
 
 impl Slices {
@@ -24,8 +24,8 @@ impl Slices {
     }
 
     #[inline(always)]
-    pub fn crc<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        let (head, blocks) = key.split_at(N % SLICE);
+    pub fn crc(&self, key: &[u8]) -> u32 {
+        let (head, blocks) = key.split_at(key.len() % SLICE);
         let register = self.block(INIT, head);
         blocks.chunks_exact(SLICE).fold(register, |register, block| self.block(register, block)) ^ XOROUT
     }

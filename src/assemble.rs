@@ -1,0 +1,104 @@
+//! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use crate::config::{Config, ConfigError, ForwardMode};
+use crate::control::{Collector, History, Learning};
+use crate::epoch::{self, Nanos};
+use crate::forward::{Forward, Xconnect, XconnectError};
+use crate::pisa::hash::Polynomials;
+use crate::pisa::{BudgetError, Placement};
+use crate::program::ProgramError;
+use crate::switch::{PortInfo, Switch};
+
+/// Sets of zeroed registers that each replica can be ahead of the collector.
+const SPARES: usize = 2;
+/// The polynomial that places stations; programs count theirs from 0 up.
+const STATION_HASH: usize = Polynomials::LEN - 1;
+
+/// Why a configuration makes no switch.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("switch.pairs: {0}")]
+    Pairs(#[from] XconnectError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error("the pipeline does not fit its target: {0}")]
+    Budget(#[from] BudgetError),
+    #[error("no random numbers for the hash polynomials: {0}")]
+    Randomness(io::Error),
+}
+
+/// A switch, ready to be driven.
+pub struct Assembly {
+    /// One replica for each worker.
+    pub switches: Vec<Switch>,
+    pub collector: Collector,
+    pub history: Arc<Mutex<History>>,
+    /// There when the switch learns stations.
+    pub learning: Option<Learning>,
+    /// The ports as all replicas see them.
+    pub ports: Vec<PortInfo>,
+    pub placement: Placement,
+}
+
+/// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
+pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
+    config.validate()?;
+    let polynomials = match config.switch.reproducible {
+        Some(seed) => Polynomials::reproducible(seed),
+        None => Polynomials::random().map_err(AssembleError::Randomness)?,
+    };
+    let ports: Vec<_> = config.ports.iter().map(port_info).collect();
+    let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
+    let mut switches = Vec::new();
+    let mut collecting = Vec::new();
+    let mut usage = Vec::new();
+    for (replica, forward) in forwards.into_iter().enumerate() {
+        let mut programs = Vec::new();
+        for program in &config.programs {
+            programs.push(program.build(&polynomials)?);
+        }
+        usage = programs.iter().map(|program| program.usage()).collect();
+        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
+        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over);
+        for _ in 0..SPARES {
+            // The channel has room for all spares.
+            let _ = collector.spares.try_send(switch.spare());
+        }
+        switches.push(switch);
+        collecting.push(collector);
+    }
+    let placement = Placement::new(config.target(), &usage)?;
+    let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
+    let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
+    let collector = Collector::new(collecting, history.clone());
+    Ok(Assembly { switches, collector, history, learning, ports, placement })
+}
+
+fn port_info(port: &crate::config::PortConfig) -> PortInfo {
+    PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
+}
+
+/// The replicas' forwarding, and the control half of learning.
+fn forwarding(
+    config: &Config,
+    polynomials: &Polynomials,
+    replicas: usize,
+) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
+    match config.switch.forward {
+        ForwardMode::Xconnect => {
+            let pairs = config.pairs()?;
+            let xconnect = Xconnect::new(&pairs)?;
+            Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
+        }
+        ForwardMode::Learn => {
+            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
+            Ok((Some(learning), forwards))
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `weir budget`: what the pipeline takes of the target.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Failure, Programs, output};
+use crate::config::Config;
+use crate::pisa::hash::Polynomials;
+use crate::pisa::{PhysicalStage, Placement, Target};
+
+#[derive(Debug, Args)]
+pub struct Budget {
+    #[command(flatten)]
+    programs: Programs,
+    /// The hardware: tofino, tofino2 or rmt
+    #[arg(long, default_value = "rmt")]
+    target: String,
+    /// Take programs and target from a configuration file
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["programs", "target"])]
+    config: Option<std::path::PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    target: Target,
+    stages_used: u32,
+    salus_used: u32,
+    salus_share: f64,
+    hash_units_used: u32,
+    hash_units_share: f64,
+    sram_bits_used: u64,
+    sram_share: f64,
+    stages: Vec<PhysicalStage>,
+}
+
+impl Budget {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let (programs, target) = match &self.config {
+            Some(path) => {
+                let config = Config::load(path)?;
+                let target = config.target();
+                (config.programs, target)
+            }
+            None => (self.programs.or_default()?, parse_target(&self.target)?),
+        };
+        let polynomials = Polynomials::reproducible(0);
+        let mut usage = Vec::new();
+        for program in &programs {
+            usage.push(program.build(&polynomials)?.usage());
+        }
+        let placement = Placement::new(target, &usage).map_err(|e| Failure::Usage(e.to_string()))?;
+        if json { output::json(&document(placement)) } else { output::print(&text(&placement)) }
+    }
+}
+
+fn parse_target(name: &str) -> Result<Target, Failure> {
+    let wrong = || Failure::Usage(format!("--target {name}: one of tofino, tofino2, rmt"));
+    Target::by_name(name).ok_or_else(wrong)
+}
+
+fn document(placement: Placement) -> Document {
+    let target = placement.target;
+    let (salus, hashes) = (placement.salus_used(), placement.hash_units_used());
+    let sram = placement.sram_bits_used();
+    Document {
+        target,
+        stages_used: placement.stages_used(),
+        salus_used: salus,
+        salus_share: f64::from(salus) / f64::from(target.stages * target.salus),
+        hash_units_used: hashes,
+        hash_units_share: f64::from(hashes) / f64::from(target.stages * target.hash_units),
+        sram_bits_used: sram,
+        sram_share: sram as f64 / (u64::from(target.stages) * target.sram_bits) as f64,
+        stages: placement.stages,
+    }
+}
+
+fn text(placement: &Placement) -> String {
+    let target = &placement.target;
+    let mut rows = Vec::new();
+    for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
+        if stage.arrays.is_empty() {
+            rows.push([number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
+        }
+        for (i, placed) in stage.arrays.iter().enumerate() {
+            let usage = &placed.usage;
+            let share = usage.sram_bits() as f64 / target.sram_bits as f64;
+            rows.push([
+                if i == 0 { number.to_string() } else { String::new() },
+                format!("{} {} stage {}", placed.program, usage.name, placed.logical),
+                format!("{} × {} bits", output::grouped(usage.cells), usage.cell_bits),
+                output::grouped(usage.sram_bits()),
+                output::percent(share),
+                format!("{} bits", usage.hash_bits),
+            ]);
+        }
+    }
+    let table =
+        output::table([">stage", "register array", "cells", ">SRAM bits", ">of the stage", ">index hash"], rows);
+    let whole = u64::from(target.stages) * target.sram_bits;
+    let line = |what: &str, used: u64, of: u64| {
+        [what.to_string(), output::grouped(used), output::grouped(of), output::percent(used as f64 / of as f64)]
+    };
+    let totals = output::table(
+        [&format!("on {}", target.name), ">used", ">of", ">share"],
+        [
+            line("stages", placement.stages_used().into(), target.stages.into()),
+            line("stateful ALUs", placement.salus_used().into(), (target.stages * target.salus).into()),
+            line("hash units", placement.hash_units_used().into(), (target.stages * target.hash_units).into()),
+            line("SRAM bits", placement.sram_bits_used(), whole),
+        ],
+    );
+    format!("{table}\n\n{totals}")
+}

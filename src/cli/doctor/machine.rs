@@ -1,0 +1,228 @@
+//! What the checks look at, read once: so that each check is a function of plain text, and tests can make the text up.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::control::socket;
+
+/// Texts of files that are not there are empty.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The DPDK that this weir is linked with; `None` when it was built without live ports.
+    pub dpdk: Option<String>,
+    /// This program, for commands that name it.
+    pub program: String,
+    pub architecture: &'static str,
+    pub cpuinfo: String,
+    pub meminfo: String,
+    /// /proc/self/status: user, capabilities, CPUs allowed.
+    pub status: String,
+    /// /proc/cmdline, what the kernel was started with.
+    pub cmdline: String,
+    /// The frequency governors in use.
+    pub governors: Vec<String>,
+    /// /proc/net/route and /proc/net/ipv6_route.
+    pub routes: String,
+    pub routes6: String,
+    pub tun: Access,
+    /// Whether a user namespace with a network namespace could be made.
+    pub user_namespaces: bool,
+    /// Settings that forbid them, by name under /proc/sys.
+    pub restrictions: Vec<(&'static str, String)>,
+    pub iommu_groups: usize,
+    pub nics: Vec<Nic>,
+    /// Programs asked for, and whether they are on the PATH.
+    pub tools: Vec<(Tool, bool)>,
+    /// Where control sockets are made, and why they cannot be.
+    pub sockets: PathBuf,
+    pub sockets_error: Option<String>,
+}
+
+/// Whether a device file can be opened for reading and writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    Granted,
+    Denied,
+    #[default]
+    Absent,
+}
+
+/// A network device on the PCI bus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nic {
+    pub address: String,
+    pub driver: Option<String>,
+    /// The kernel's interfaces on it.
+    pub interfaces: Vec<String>,
+    /// One of them belongs to a bridge or bond, or is up.
+    pub busy: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    pub name: &'static str,
+    pub package: &'static str,
+}
+
+pub const TOOLS: [Tool; 4] = [
+    Tool { name: "ip", package: "iproute2" },
+    Tool { name: "ping", package: "iputils-ping" },
+    Tool { name: "iperf3", package: "iperf3" },
+    Tool { name: "nsenter", package: "util-linux" },
+];
+
+/// Each forbids user namespaces when it has the value beside it.
+pub const RESTRICTIONS: [(&str, &str); 3] = [
+    ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+    ("kernel.unprivileged_userns_clone", "0"),
+    ("user.max_user_namespaces", "0"),
+];
+
+impl Machine {
+    pub fn probe() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let setting = |name: &str| read(&format!("/proc/sys/{}", name.replace('.', "/"))).trim().to_owned();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let (sockets, sockets_error) = socket_directory();
+        Self {
+            dpdk: dpdk_version(),
+            program: std::env::current_exe().map_or("weir".into(), |path| path.display().to_string()),
+            architecture: std::env::consts::ARCH,
+            cpuinfo: read("/proc/cpuinfo"),
+            meminfo: read("/proc/meminfo"),
+            status: read("/proc/self/status"),
+            cmdline: read("/proc/cmdline"),
+            governors: governors(),
+            routes: read("/proc/net/route"),
+            routes6: read("/proc/net/ipv6_route"),
+            tun: access(Path::new("/dev/net/tun")),
+            user_namespaces: succeeds("unshare", &["--user", "--map-root-user", "--net", "true"]),
+            restrictions: RESTRICTIONS.iter().map(|(name, _)| (*name, setting(name))).collect(),
+            iommu_groups: entries(Path::new("/sys/kernel/iommu_groups")).len(),
+            nics: nics(Path::new("/sys/bus/pci/devices")),
+            tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
+            sockets,
+            sockets_error,
+        }
+    }
+}
+
+#[cfg(feature = "dpdk")]
+fn dpdk_version() -> Option<String> {
+    Some(crate::dpdk::Eal::version())
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn dpdk_version() -> Option<String> {
+    None
+}
+
+/// The directory that `weir run` would take for its socket, or the last one tried and why it cannot be.
+fn socket_directory() -> (PathBuf, Option<String>) {
+    let mut last = (PathBuf::new(), Some("there is no directory to try".to_owned()));
+    for directory in socket::directories() {
+        match try_to_write(&directory) {
+            Ok(()) => return (directory, None),
+            Err(error) => last = (directory, Some(error.to_string())),
+        }
+    }
+    last
+}
+
+fn try_to_write(directory: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let file = directory.join(format!(".doctor-{}", std::process::id()));
+    fs::write(&file, "")?;
+    fs::remove_file(&file)
+}
+
+fn access(device: &Path) -> Access {
+    match fs::OpenOptions::new().read(true).write(true).open(device) {
+        Ok(_) => Access::Granted,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Access::Denied,
+        Err(_) => Access::Absent,
+    }
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn governors() -> Vec<String> {
+    let policies = entries(Path::new("/sys/devices/system/cpu/cpufreq"));
+    let mut names: Vec<_> = policies
+        .iter()
+        .filter_map(|policy| Some(fs::read_to_string(policy.join("scaling_governor")).ok()?.trim().to_owned()))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Devices of PCI class 02, network. A virtio device's interfaces are one directory further down.
+fn nics(devices: &Path) -> Vec<Nic> {
+    let is_network = |device: &PathBuf| {
+        fs::read_to_string(device.join("class")).is_ok_and(|class| class.trim_start().starts_with("0x02"))
+    };
+    entries(devices).into_iter().filter(is_network).map(|device| nic(&device)).collect()
+}
+
+fn nic(device: &Path) -> Nic {
+    let mut interfaces = entries(&device.join("net"));
+    for inner in entries(device) {
+        if file_name(&inner).starts_with("virtio") {
+            interfaces.extend(entries(&inner.join("net")));
+        }
+    }
+    let busy = |interface: &PathBuf| {
+        let up = fs::read_to_string(interface.join("operstate")).is_ok_and(|state| state.trim() == "up");
+        up || interface.join("master").exists()
+    };
+    Nic {
+        address: file_name(device),
+        driver: fs::read_link(device.join("driver")).ok().map(|link| file_name(&link)),
+        busy: interfaces.iter().any(busy),
+        interfaces: interfaces.iter().map(|path| file_name(path)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_devices_are_found_with_their_interfaces() {
+        let root = tempfile::tempdir().unwrap();
+        let device = |address: &str, class: &str, net: &str| {
+            let path = root.path().join(address);
+            fs::create_dir_all(path.join(net)).unwrap();
+            fs::write(path.join("class"), class).unwrap();
+            path
+        };
+        let disk = device("0000:00:01.0", "0x018000\n", "none");
+        let virtio = device("0000:00:02.0", "0x020000\n", "virtio1/net/eth0");
+        let plain = device("0000:00:03.0", "0x020000\n", "net/eth1");
+        fs::write(virtio.join("virtio1/net/eth0/operstate"), "up\n").unwrap();
+        fs::write(plain.join("net/eth1/operstate"), "down\n").unwrap();
+        std::os::unix::fs::symlink("../../../drivers/ixgbe", plain.join("driver")).unwrap();
+        std::os::unix::fs::symlink("../../../drivers/nvme", disk.join("driver")).unwrap();
+        let found = nics(root.path());
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].interfaces.as_slice(), found[0].busy), (["eth0".to_owned()].as_slice(), true));
+        assert_eq!((found[1].driver.as_deref(), found[1].busy), (Some("ixgbe"), false));
+    }
+}

@@ -1,0 +1,144 @@
+use super::*;
+use crate::cli::doctor::{Status, machine::TOOLS};
+
+/// A machine on which nothing is amiss.
+fn good() -> Machine {
+    Machine {
+        dpdk: Some("DPDK 22.11.11".into()),
+        program: "/opt/weir".into(),
+        architecture: "x86_64",
+        cpuinfo: "processor\t: 0\nflags\t\t: fpu sse4_2 pclmulqdq gfni avx512f avx512bw avx512vbmi\n".into(),
+        meminfo: "MemAvailable:   8000000 kB\nHugePages_Total:     512\nHugePages_Free:      256\nHugepagesize:       2048 kB\n".into(),
+        status: "Name:\tweir\nCapEff:\t0000000000003000\nCpus_allowed_list:\t0-3,8\n".into(),
+        cmdline: "root=/dev/vda isolcpus=2,3 quiet".into(),
+        governors: vec!["performance".into()],
+        routes: "Iface\tDestination\tGateway\neth0\t00000000\t0102000A\n".into(),
+        tun: Access::Granted,
+        user_namespaces: true,
+        tools: TOOLS.map(|tool| (tool, true)).into(),
+        sockets: "/run/weir".into(),
+        ..Machine::default()
+    }
+}
+
+fn mend(check: &Check) -> &str {
+    check.mend.as_deref().expect("says how to mend it")
+}
+
+#[test]
+fn a_good_machine_has_nothing_to_mend() {
+    for check in all(&good()) {
+        assert_eq!((check.status, &check.mend), (Status::Ok, &None), "{check:?}");
+    }
+    assert_eq!(cores(&good()).found, "5 (isolcpus=2,3)");
+}
+
+#[test]
+fn an_empty_machine_has_a_mend_for_whatever_is_amiss() {
+    let nothing = Machine { architecture: "x86_64", sockets_error: Some("denied".into()), ..Machine::default() };
+    let checks = all(&nothing);
+    assert!(checks.iter().all(|check| check.status == Status::Ok || check.mend.is_some()), "{checks:?}");
+}
+
+#[test]
+fn only_a_cpu_without_sse42_and_a_machine_without_memory_are_hopeless() {
+    let old = Machine { cpuinfo: "flags : sse4_1\n".into(), ..good() };
+    assert_eq!((cpu(&old).status, cpu(&old).vital), (Status::Missing, true));
+    assert!(!cpu(&Machine { dpdk: None, ..old }).vital, "without DPDK it does not matter");
+    let full = Machine { meminfo: "MemAvailable: 100000 kB\n".into(), ..good() };
+    assert_eq!((memory(&full).status, memory(&full).vital), (Status::Missing, true));
+    let arm = Machine { architecture: "aarch64", cpuinfo: "Features : crc32\n".into(), ..good() };
+    assert_eq!(cpu(&arm).status, Status::Ok);
+}
+
+#[test]
+fn huge_pages_that_others_hold_are_left_to_them() {
+    let with = |total: u64, free: u64| {
+        let meminfo = format!("HugePages_Total: {total}\nHugePages_Free: {free}\nHugepagesize: 2048 kB\n");
+        huge_pages(&Machine { meminfo, ..good() })
+    };
+    assert_eq!(with(128, 128).status, Status::Ok);
+    assert_eq!(mend(&with(0, 0)), "sudo sysctl vm.nr_hugepages=128");
+    assert_eq!(mend(&with(512, 0)), "sudo sysctl vm.nr_hugepages=640");
+    assert_eq!(mend(&with(100, 100)), "sudo sysctl vm.nr_hugepages=128");
+}
+
+#[test]
+fn capabilities_are_told_apart() {
+    let with = |hex: &str| Machine { status: format!("CapEff:\t{hex}\n"), ..good() };
+    let raw = with("0000000000002000");
+    assert_eq!(capability(&raw, "net-raw", "", NET_RAW).status, Status::Ok);
+    let admin = capability(&raw, "net-admin", "", NET_ADMIN);
+    assert_eq!(mend(&admin), "sudo setcap cap_net_admin,cap_net_raw=ep /opt/weir");
+    assert_eq!(capability(&with("nonsense"), "net-raw", "", NET_RAW).status, Status::Missing);
+}
+
+#[test]
+fn the_setting_that_forbids_user_namespaces_is_named() {
+    let with = |restrictions: &[(&'static str, &str)]| {
+        let restrictions = restrictions.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        user_namespaces(&Machine { user_namespaces: false, restrictions, ..good() })
+    };
+    let ubuntu = [("kernel.apparmor_restrict_unprivileged_userns", "1"), ("user.max_user_namespaces", "100")];
+    assert_eq!(mend(&with(&ubuntu)), "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0");
+    assert_eq!(
+        mend(&with(&[("kernel.unprivileged_userns_clone", "0")])),
+        "sudo sysctl kernel.unprivileged_userns_clone=1"
+    );
+    assert_eq!(mend(&with(&[("user.max_user_namespaces", "0")])), "sudo sysctl user.max_user_namespaces=10000");
+    assert!(mend(&with(&[])).starts_with("no command can"));
+}
+
+#[test]
+fn a_nic_in_use_is_never_offered() {
+    let nic = |driver: &str, interface: &str, busy| Nic {
+        address: "0000:03:00.0".into(),
+        driver: Some(driver.into()),
+        interfaces: vec![interface.into()],
+        busy,
+    };
+    let check = |nic: Nic| nic_check(&good(), &nic);
+    assert_eq!(check(nic("virtio-pci", "eth0", false)).mend, None, "it has a route");
+    assert_eq!(check(nic("ixgbe", "eth1", true)).mend, None, "it is up");
+    assert!(mend(&check(nic("ixgbe", "eth1", false))).ends_with("--bind=vfio-pci 0000:03:00.0"));
+
+    let six = "20010db8000000000000000000000000 40 00 00 00 00 00 00 00 eth1\n";
+    let routed = Machine { routes6: six.into(), ..good() };
+    assert_eq!(nic_check(&routed, &nic("ixgbe", "eth1", false)).mend, None, "it has an IPv6 route");
+    let link_local = Machine { routes6: six.replacen("20010db8", "fe800000", 1), ..good() };
+    assert!(nic_check(&link_local, &nic("ixgbe", "eth1", false)).mend.is_some());
+}
+
+#[test]
+fn an_iommu_is_asked_for_only_where_a_nic_could_use_it() {
+    let with = |driver: &str, interface: &str| {
+        let interfaces = vec![interface.to_owned()];
+        let nic = Nic { address: "0000:03:00.0".into(), driver: Some(driver.into()), interfaces, busy: false };
+        pci(&Machine { nics: vec![nic], ..good() }).iter().any(|check| check.name == "iommu")
+    };
+    assert!(with("ixgbe", "eth1"));
+    assert!(with("vfio-pci", "none"));
+    assert!(!with("virtio-pci", "eth0"));
+}
+
+#[test]
+fn absent_tools_name_their_packages() {
+    let tools = TOOLS.map(|tool| (tool, tool.name != "ping" && tool.name != "iperf3"));
+    let check = super::tools(&Machine { tools: tools.into(), ..good() });
+    assert_eq!(check.found, "not on the PATH: ping iperf3");
+    assert!(mend(&check).ends_with(" iputils-ping iperf3"));
+}
+
+#[test]
+fn lists_of_cpus() {
+    for (list, count) in [("0", 1), ("0-1", 2), ("0-3,8", 5), ("2,4-5", 3), ("", 0)] {
+        assert_eq!(count_list(list), count, "{list}");
+    }
+}
+
+#[test]
+fn a_slow_governor_is_reported() {
+    let check = cores(&Machine { governors: vec!["powersave".into()], ..good() });
+    assert_eq!(check.status, Status::Warn);
+    assert!(mend(&check).starts_with("echo performance"));
+}

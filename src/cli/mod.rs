@@ -1,0 +1,160 @@
+//! The command line: one file for each command.
+
+mod budget;
+mod config;
+mod demo;
+mod doctor;
+mod output;
+mod port;
+mod replay;
+mod run;
+mod show;
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::assemble::AssembleError;
+use crate::config::{Config, ConfigError};
+use crate::program::{ProgramConfig, ProgramError};
+
+/// A software switch that measures what it forwards.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Print one JSON document instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    /// Say more on stderr; twice for debugging
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Two virtual hosts, generated traffic and a report with the truth beside it: no root, NIC or huge pages
+    Demo(demo::Demo),
+    /// Run the switch
+    Run(run::Run),
+    /// Run the same dataplane over captures
+    Replay(replay::Replay),
+    /// Ask a running switch
+    Show(show::Show),
+    /// Take a port of a running switch up or down
+    Port(port::Port),
+    /// Show what the pipeline takes of its hardware target, stage by stage
+    Budget(budget::Budget),
+    /// Check a configuration file, or print its JSON Schema
+    Config(config::ConfigCommand),
+    /// Say what is missing on this machine, each with the command that mends it
+    Doctor,
+}
+
+/// Why a command ended early, by exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// 1: something went wrong while running.
+    Failed(String),
+    /// 2: wrong usage or configuration.
+    Usage(String),
+    /// 3: a threshold that was asked for was missed.
+    Missed(String),
+}
+
+impl Failure {
+    fn failed(error: impl Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<ProgramError> for Failure {
+    fn from(error: ProgramError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<AssembleError> for Failure {
+    fn from(error: AssembleError) -> Self {
+        match error {
+            AssembleError::Randomness(_) => Self::failed(error),
+            _ => Self::Usage(error.to_string()),
+        }
+    }
+}
+
+/// The programs of a command, as `--program` gives them.
+#[derive(Debug, Args)]
+struct Programs {
+    /// A telemetry program and its parameters; may be given several times
+    #[arg(long = "program", value_name = "P[:KEY=VALUE,…]")]
+    programs: Vec<String>,
+}
+
+impl Programs {
+    fn parse(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
+        self.programs.iter().map(|text| text.parse()).collect()
+    }
+
+    /// The programs given, or HashPipe as it stands.
+    fn or_default(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
+        let programs = self.parse()?;
+        Ok(if programs.is_empty() { vec![ProgramConfig::HashPipe(Default::default())] } else { programs })
+    }
+}
+
+/// Runs a command and turns its end into an exit code.
+pub fn main(cli: Cli) -> ExitCode {
+    start_logging(cli.verbose);
+    let json = cli.json;
+    let ended = match cli.command {
+        Command::Demo(command) => command.run(json),
+        Command::Run(command) => command.run(json),
+        Command::Replay(command) => command.run(json),
+        Command::Show(command) => command.run(json),
+        Command::Port(command) => command.run(json),
+        Command::Budget(command) => command.run(json),
+        Command::Config(command) => command.run(json),
+        Command::Doctor => return doctor::run(json),
+    };
+    let (code, message) = match ended {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => (1, message),
+        Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Missed(message)) => (3, message),
+    };
+    eprintln!("weir: {message}");
+    ExitCode::from(code)
+}
+
+/// Logs go to stderr; `RUST_LOG` overrules `-v`.
+fn start_logging(verbose: u8) {
+    use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
+    let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).without_time().init();
+}
+
+/// A configuration for commands that have no ports of their own: two in memory.
+fn in_memory(programs: Vec<ProgramConfig>) -> Config {
+    let port = |name: &str| crate::config::PortConfig {
+        name: name.into(),
+        dev: crate::port::Dev::Memory,
+        role: Default::default(),
+        mtu: 9216,
+    };
+    Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
+}

@@ -1,0 +1,104 @@
+//! How results are printed: tables for people, one JSON document for programs.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use super::Failure;
+use crate::control::view::HeavyFlow;
+use crate::program::hashpipe::Unit;
+
+pub fn json(document: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(Failure::failed)?;
+    print(&text)
+}
+
+/// Prints a result. A reader that has gone away, as `head` does, is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    use std::io::{ErrorKind, Write};
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(e)),
+        _ => Ok(()),
+    }
+}
+
+/// A plain table; columns whose heading starts with '>' are flushed right.
+pub fn table<const N: usize>(headings: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headings.map(|heading| heading.trim_start_matches('>')));
+    for (i, heading) in headings.iter().enumerate() {
+        if let Some(column) = table.column_mut(i) {
+            column.set_padding((0, 2));
+            if heading.starts_with('>') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    rows.into_iter().for_each(|row| {
+        table.add_row(row);
+    });
+    table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// 1234567 as "1 234 567".
+pub fn grouped(n: impl Into<u128>) -> String {
+    let digits = n.into().to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// 0.0123 as "1.23 %".
+pub fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+pub fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Packets => "packets",
+        Unit::Bytes => "bytes",
+    }
+}
+
+/// Heavy flows, with the true counts beside them when they are known.
+pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
+    let counted = format!(">{}", unit_name(unit));
+    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.flow.to_string());
+    if heavy.iter().all(|heavy| heavy.truth().is_none()) {
+        let row = |(i, heavy): (usize, &HeavyFlow)| {
+            let (rank, flow) = rank_and_flow((i, heavy));
+            [rank, flow, grouped(heavy.count())]
+        };
+        return table([">#", "flow", &counted], heavy.iter().enumerate().map(row));
+    }
+    let row = |(i, heavy): (usize, &HeavyFlow)| {
+        let (rank, flow) = rank_and_flow((i, heavy));
+        let truth = heavy.truth().unwrap_or_default();
+        let error = if truth == 0 { "-".into() } else { percent(heavy.count().abs_diff(truth) as f64 / truth as f64) };
+        [rank, flow, grouped(heavy.count()), grouped(truth), error]
+    };
+    table([">#", "flow", &counted, ">true", ">error"], heavy.iter().enumerate().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_in_groups() {
+        assert_eq!(grouped(0u64), "0");
+        assert_eq!(grouped(999u64), "999");
+        assert_eq!(grouped(1_234_567u64), "1 234 567");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let text = table(["name", ">count"], [["a".into(), "1".into()], ["long".into(), "1000".into()]]);
+        assert_eq!(text, "name  count\na         1\nlong   1000");
+    }
+}

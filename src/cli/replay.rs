@@ -1,0 +1,237 @@
+//! `weir replay`: the dataplane over captures, with exact counts beside it on request.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{Failure, Programs, in_memory, output};
+use crate::config::{ForwardMode, Length, OrderConfig};
+use crate::control::score::{Score, score};
+use crate::control::view::{HeavyFlow, Packets};
+use crate::program::ProgramConfig;
+use crate::program::hashpipe::{self, Unit};
+use crate::replay::Replayer;
+use crate::trace::CaptureReader;
+use crate::wire::{Flow, Headers, parse};
+
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Captures, pcap or pcapng, replayed one after the other
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
+    /// Report this many of the heaviest flows
+    #[arg(long, default_value_t = 10, value_name = "K")]
+    top: usize,
+    /// Compare with exact counts
+    #[arg(long)]
+    score: bool,
+    /// With --score: end with exit code 3 when fewer than this share of the heaviest flows is found (0 to 1)
+    #[arg(long, value_name = "SHARE", requires = "score")]
+    min_recall: Option<f64>,
+    /// Cut the capture into epochs of this length; by default all of it is one
+    #[arg(long, value_name = "LENGTH")]
+    epoch: Option<Length>,
+    /// Run a burst through the pipeline packet by packet or stage by stage
+    #[arg(long, value_enum, default_value = "packet")]
+    order: OrderConfig,
+    /// Hash polynomials from this seed instead of secret ones
+    #[arg(long, value_name = "SEED")]
+    reproducible: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    packets: u64,
+    bytes: u64,
+    /// Wall-clock time that the dataplane and the reading of the captures took.
+    seconds: f64,
+    /// Time from the first packet to the last on the capture's clock.
+    captured_seconds: f64,
+    drops: Packets,
+    /// Records that a capture's snap length cut short; they are measured by what is left.
+    cut_packets: u64,
+    programs: std::collections::BTreeMap<&'static str, ProgramDocument>,
+}
+
+#[derive(Serialize)]
+struct ProgramDocument {
+    unit: Unit,
+    heavy: Vec<HeavyFlow>,
+    /// Flows that the tables held, over all epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<Score>,
+}
+
+/// Exact counts of what one program measures.
+struct Exact {
+    config: hashpipe::Config,
+    counts: FxHashMap<Flow, u64>,
+}
+
+impl Exact {
+    fn packet(&mut self, headers: &Headers, wire_bytes: usize) {
+        if let Some(flow) = self.config.flow(headers) {
+            let weight = match self.config.count {
+                Unit::Packets => 1,
+                Unit::Bytes => wire_bytes as u64,
+            };
+            *self.counts.entry(flow).or_default() += weight;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Totals {
+    packets: u64,
+    bytes: u64,
+    cut: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Replay {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let programs = self.programs.or_default()?;
+        let mut config = in_memory(programs.clone());
+        config.switch.forward = ForwardMode::Xconnect;
+        config.switch.order = self.order;
+        config.switch.reproducible = self.reproducible;
+        config.switch.history = config.switch.epoch;
+        let single_epoch = self.epoch.is_none();
+        if let Some(epoch) = self.epoch {
+            config.switch.epoch = epoch;
+        }
+        config.validate()?;
+        let mut replayer = if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?;
+        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(exact).collect();
+
+        let started = Instant::now();
+        let mut totals = Totals::default();
+        for file in &self.files {
+            self.replay(file, &mut replayer, &mut exact, &mut totals)?;
+        }
+        replayer.finish();
+        let seconds = started.elapsed().as_secs_f64();
+        self.report(json, &programs, &replayer, exact, &totals, seconds)
+    }
+
+    fn replay(
+        &self,
+        file: &PathBuf,
+        replayer: &mut Replayer,
+        exact: &mut [Exact],
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
+        let broken = |error| Failure::Failed(format!("{}: {error}", file.display()));
+        let mut reader = CaptureReader::open(file).map_err(broken)?;
+        let progress = ProgressBar::new_spinner().with_message(format!("replaying {}", file.display()));
+        let mut headers = Headers::default();
+        while let Some(captured) = reader.next() {
+            let captured = captured.map_err(broken)?;
+            totals.first_ns.get_or_insert(captured.at_ns);
+            totals.last_ns = totals.last_ns.max(captured.at_ns);
+            totals.packets += 1;
+            totals.bytes += captured.bytes.len() as u64;
+            totals.cut += u64::from(captured.wire_len as usize > captured.bytes.len());
+            replayer.packet(0, captured.at_ns, captured.bytes);
+            if !exact.is_empty() && parse(captured.bytes, &mut headers).is_ok() {
+                exact.iter_mut().for_each(|exact| exact.packet(&headers, captured.bytes.len()));
+            }
+            if totals.packets.is_multiple_of(1 << 16) {
+                progress.tick();
+            }
+        }
+        progress.finish_and_clear();
+        Ok(())
+    }
+
+    fn report(
+        &self,
+        json: bool,
+        programs: &[ProgramConfig],
+        replayer: &Replayer,
+        exact: Vec<Exact>,
+        totals: &Totals,
+        seconds: f64,
+    ) -> Result<(), Failure> {
+        let mut documents = std::collections::BTreeMap::new();
+        let mut missed = None;
+        for (i, program) in programs.iter().enumerate() {
+            let ProgramConfig::HashPipe(config) = program;
+            let counts = &replayer.history().heavy(i, usize::MAX).counts;
+            let mut heavy: Vec<_> = counts.top(self.top).iter().map(|h| HeavyFlow::new(h, config.count)).collect();
+            let score = exact.get(i).map(|exact| {
+                for heavy in &mut heavy {
+                    *heavy = heavy.clone().with_truth(exact.counts.get(&heavy.flow).copied().unwrap_or_default());
+                }
+                score(&counts.top(self.top), &exact.counts, self.top)
+            });
+            if let (Some(score), Some(least)) = (score, self.min_recall)
+                && score.recall < least
+            {
+                missed = Some(format!("recall {:.4} is below --min-recall {least}", score.recall));
+            }
+            documents.insert(program.name(), ProgramDocument { unit: config.count, heavy, score });
+        }
+        let document = Document {
+            packets: totals.packets,
+            bytes: totals.bytes,
+            seconds,
+            captured_seconds: (totals.last_ns - totals.first_ns.unwrap_or(totals.last_ns)) as f64 / 1e9,
+            drops: replayer.ports().packets,
+            cut_packets: totals.cut,
+            programs: documents,
+        };
+        if json { output::json(&document)? } else { output::print(&text(&document))? }
+        missed.map_or(Ok(()), |missed| Err(Failure::Missed(missed)))
+    }
+}
+
+fn exact(program: &ProgramConfig) -> Exact {
+    let ProgramConfig::HashPipe(config) = program;
+    Exact { config: config.clone(), counts: FxHashMap::default() }
+}
+
+fn text(document: &Document) -> String {
+    let mut text = format!(
+        "{} packets, {} bytes, {:.3} s on the capture's clock, replayed in {:.3} s ({:.2} M packets/s)\n",
+        output::grouped(document.packets),
+        output::grouped(document.bytes),
+        document.captured_seconds,
+        document.seconds,
+        document.packets as f64 / document.seconds / 1e6,
+    );
+    if document.cut_packets > 0 {
+        text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
+    }
+    if document.drops.dropped_packets > 0 {
+        text += &format!("{} packets were dropped\n", output::grouped(document.drops.dropped_packets));
+    }
+    for (name, program) in &document.programs {
+        text += &format!("\n{name}: the heaviest flows\n{}\n", output::heavy_table(&program.heavy, program.unit));
+        if let Some(score) = &program.score {
+            text += &format!("\n{}\n", score_text(score));
+        }
+    }
+    text.trim_end().to_string()
+}
+
+pub fn score_text(score: &Score) -> String {
+    let row = |name: &str, value: f64| [name.to_string(), output::percent(value)];
+    output::table(
+        [&format!("top {} of {} flows", output::grouped(score.k as u64), output::grouped(score.flows as u64)), ">"],
+        [
+            row("precision", score.precision),
+            row("recall", score.recall),
+            row("false negatives", score.false_negatives),
+            row("false positives", score.false_positives),
+            row("average relative error", score.average_relative_error),
+        ],
+    )
+}

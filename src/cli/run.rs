@@ -1,0 +1,184 @@
+//! `weir run`: the switch.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Failure, Programs};
+use crate::config::{Config, ForwardMode, Length, OrderConfig, PortConfig};
+
+/// What is given here overrules the configuration file.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Configuration file (TOML; `weir config schema` describes it)
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A port and its device: tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null, memory
+    #[arg(long = "port", value_name = "NAME=DEV")]
+    ports: Vec<PortConfig>,
+    #[command(flatten)]
+    programs: Programs,
+    /// What decides the output port
+    #[arg(long, value_enum)]
+    forward: Option<ForwardMode>,
+    /// With --forward xconnect: two ports that are joined
+    #[arg(long = "pair", value_name = "A,B", value_parser = pair)]
+    pairs: Vec<[String; 2]>,
+    /// A core that polls; may be given several times
+    #[arg(long = "core", value_name = "N")]
+    cores: Vec<usize>,
+    /// Length of an epoch
+    #[arg(long, value_name = "LENGTH")]
+    epoch: Option<Length>,
+    /// Packet buffers
+    #[arg(long, value_name = "N")]
+    buffers: Option<u32>,
+    /// Largest IP packet of the ports given by --port
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+    /// Whether a burst goes through the stages packet by packet or stage by stage
+    #[arg(long, value_enum)]
+    order: Option<OrderConfig>,
+    /// The hardware whose limits the pipeline must keep
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// Hash polynomials from this seed instead of secret ones
+    #[arg(long, value_name = "SEED")]
+    reproducible: Option<u64>,
+    /// Do without huge pages even if there are any
+    #[arg(long)]
+    no_huge_pages: bool,
+    /// Names the switch and its control socket
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the control socket goes
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Stop by itself after this long
+    #[arg(long, value_name = "LENGTH")]
+    duration: Option<Length>,
+    /// Arguments for DPDK's EAL, passed on as they are
+    #[arg(last = true, value_name = "EAL")]
+    eal: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<[String; 2], String> {
+    let (a, b) = text.split_once(',').ok_or("write two port names with a comma between them")?;
+    Ok([a.into(), b.into()])
+}
+
+impl Run {
+    /// The file's configuration with the words of the command line on top.
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        let mut ports = self.ports.clone();
+        if let Some(mtu) = self.mtu {
+            ports.iter_mut().for_each(|port| port.mtu = mtu);
+        }
+        config.ports.extend(ports);
+        config.programs.extend(self.programs.parse()?);
+        let switch = &mut config.switch;
+        switch.pairs.extend(self.pairs.iter().cloned());
+        if !self.cores.is_empty() {
+            switch.cores.clone_from(&self.cores);
+        }
+        if let Some(target) = &self.target {
+            switch.target.clone_from(target);
+        }
+        if let Some(name) = &self.name {
+            switch.name.clone_from(name);
+        }
+        switch.forward = self.forward.unwrap_or(switch.forward);
+        switch.epoch = self.epoch.unwrap_or(switch.epoch);
+        switch.order = self.order.unwrap_or(switch.order);
+        switch.buffers = self.buffers.or(switch.buffers);
+        switch.reproducible = self.reproducible.or(switch.reproducible);
+        if self.no_huge_pages {
+            switch.huge_pages = Some(false);
+        }
+        if config.ports.is_empty() {
+            return Err(Failure::Usage("no port: give some with --port NAME=DEV, for example --port a=tap:tap0".into()));
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    #[cfg(not(feature = "dpdk"))]
+    pub fn run(self, _json: bool) -> Result<(), Failure> {
+        self.config()?;
+        Err(Failure::Failed("this weir was built without live ports; build it with the feature `dpdk`".into()))
+    }
+
+    #[cfg(feature = "dpdk")]
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        live::run(self, json)
+    }
+}
+
+#[cfg(feature = "dpdk")]
+mod live {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::time::Instant;
+
+    use serde::Serialize;
+    use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+    use signal_hook::flag;
+
+    use super::Run;
+    use crate::cli::{Failure, output, show};
+    use crate::control::view::{Drops, HeavyFlows, Ports};
+    use crate::live::{Live, LiveError};
+
+    #[derive(Serialize)]
+    struct Totals {
+        seconds: f64,
+        #[serde(flatten)]
+        ports: Ports,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heavy: Option<HeavyFlows>,
+    }
+
+    impl From<LiveError> for Failure {
+        fn from(error: LiveError) -> Self {
+            match error {
+                LiveError::Assemble(error) => error.into(),
+                LiveError::Usage(message) => Self::Usage(message),
+                error => Self::failed(error),
+            }
+        }
+    }
+
+    pub fn run(command: Run, json: bool) -> Result<(), Failure> {
+        let config = command.config()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let print = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // A second signal ends the process at once, should the first one's drain hang.
+            flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Failure::failed)?;
+            flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+        }
+        flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
+
+        let mut live = Live::start(config, command.eal, command.socket)?;
+        eprintln!("weir: {}", live.describe());
+        let started = Instant::now();
+        let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
+        while !stop.load(Relaxed) && !over(started) && live.is_running() {
+            live.round();
+            if print.swap(false, Relaxed) {
+                eprintln!("{}", show::ports_text(&live.ports()));
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let (ports, heavy) = live.stop()?;
+        if json {
+            return output::json(&Totals { seconds, ports, heavy });
+        }
+        let drops = show::drops_text(&Drops::of(&ports));
+        output::print(&format!("{}\n\n{drops}", show::ports_text(&ports)))
+    }
+}

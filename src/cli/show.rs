@@ -1,0 +1,170 @@
+//! `weir show`: asks a running switch.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{Failure, output};
+use crate::config::Length;
+use crate::control::client::{Client, ClientError};
+use crate::control::{socket, view};
+
+/// Which switch is meant.
+#[derive(Debug, Args)]
+pub struct Where {
+    /// The switch's name
+    #[arg(long, default_value = "weir", value_name = "NAME")]
+    name: String,
+    /// Its control socket, when it is not at the usual place
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Where {
+    pub fn client(&self) -> Result<Client, Failure> {
+        let path = self.socket.clone().unwrap_or_else(|| socket::path(&self.name));
+        Client::connect(path).map_err(Failure::from)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused { .. } => Self::Usage(error.to_string()),
+            _ => Self::failed(error),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Counters and links of all ports
+    Ports,
+    /// Every dropped packet, by port and reason
+    Drops,
+    /// Stations that the switch has learned
+    Macs,
+    /// The heaviest flows
+    Heavy {
+        /// Name at most this many
+        #[arg(long, default_value_t = 20, value_name = "K")]
+        top: usize,
+        /// Name only flows that count at least this much
+        #[arg(long, default_value_t = 1, value_name = "COUNT")]
+        threshold: u64,
+        /// Add up the epochs of this long; at least the last one
+        #[arg(long, default_value = "10s", value_name = "LENGTH")]
+        last: Length,
+    },
+}
+
+impl Show {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let client = self.at.client()?;
+        match self.what {
+            What::Ports => {
+                let ports: view::Ports = client.get("/v1/ports")?;
+                if json { output::json(&ports) } else { output::print(&ports_text(&ports)) }
+            }
+            What::Drops => {
+                let drops = view::Drops::of(&client.get("/v1/ports")?);
+                if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
+            }
+            What::Macs => {
+                let stations: view::Stations = client.get("/v1/macs")?;
+                if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
+            }
+            What::Heavy { top, threshold, last } => {
+                let seconds = last.0.as_secs_f64();
+                let query = format!("/v1/heavy?top={top}&threshold={threshold}&seconds={seconds}");
+                let heavy: view::HeavyFlows = client.get(&query)?;
+                if json { output::json(&heavy) } else { output::print(&heavy_text(&heavy)) }
+            }
+        }
+    }
+}
+
+pub fn ports_text(ports: &view::Ports) -> String {
+    let row = |port: &view::Port| {
+        let lost: u64 = port.device.values().sum();
+        [
+            port.name.clone(),
+            port.dev.clone(),
+            link_text(port).into(),
+            output::grouped(port.rx_packets),
+            output::grouped(port.rx_bytes),
+            output::grouped(port.tx_packets),
+            output::grouped(port.tx_bytes),
+            output::grouped(port.dropped_packets()),
+            output::grouped(lost),
+        ]
+    };
+    let headings =
+        ["port", "device", "link", ">rx packets", ">rx bytes", ">tx packets", ">tx bytes", ">dropped", ">device lost"];
+    let table = output::table(headings, ports.ports.iter().map(row));
+    let sum = &ports.packets;
+    let mut text = format!(
+        "{table}\n\nrx {} + copies {} = tx {} + dropped {}",
+        output::grouped(sum.rx_packets),
+        output::grouped(sum.copied_packets),
+        output::grouped(sum.tx_packets),
+        output::grouped(sum.dropped_packets),
+    );
+    if sum.unaccounted() != 0 {
+        text += &format!("   ({} under way)", sum.unaccounted());
+    }
+    let measurement = &ports.measurement;
+    for (n, what) in [
+        (measurement.late_epochs, "epochs ran on into the next, because the collector was behind"),
+        (measurement.lost_epochs, "epochs' records were lost"),
+        (measurement.lost_learn_digests, "learn digests found their queue full"),
+        (measurement.refused_stations, "times a new station found the table full"),
+    ] {
+        if n > 0 {
+            text += &format!("\n{} {what}", output::grouped(n));
+        }
+    }
+    text
+}
+
+fn link_text(port: &view::Port) -> &'static str {
+    match (port.enabled, port.link_up) {
+        (false, _) => "disabled",
+        (true, true) => "up",
+        (true, false) => "down",
+    }
+}
+
+pub fn drops_text(drops: &view::Drops) -> String {
+    if drops.drops.is_empty() {
+        return "no packet was dropped".into();
+    }
+    let row = |drop: &view::Drop| [drop.port.clone(), drop.reason.clone(), output::grouped(drop.packets)];
+    output::table(["port", "reason", ">packets"], drops.drops.iter().map(row))
+}
+
+fn stations_text(stations: &view::Stations) -> String {
+    let row = |station: &view::Station| {
+        [station.mac.clone(), station.vlan.to_string(), station.port.clone(), format!("{} s", station.age_seconds)]
+    };
+    output::table(["station", ">VLAN", "port", ">silent for"], stations.stations.iter().map(row))
+}
+
+fn heavy_text(heavy: &view::HeavyFlows) -> String {
+    let (Some(first), Some(last)) = (heavy.first_epoch, heavy.last_epoch) else {
+        return "no epoch has ended yet".into();
+    };
+    if heavy.heavy.is_empty() {
+        return format!("no flow in the last {:.1} s", heavy.seconds);
+    }
+    let table = output::heavy_table(&heavy.heavy, heavy.unit);
+    format!("{} over {:.1} s, epochs {first} to {last}\n\n{table}", heavy.program, heavy.seconds)
+}

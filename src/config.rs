@@ -1,0 +1,324 @@
+//! The configuration: TOML or command-line words, checked into one type.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::epoch;
+use crate::pisa::{Order, PortId, Target};
+use crate::port::Dev;
+use crate::program::ProgramConfig;
+use crate::switch::Role;
+
+/// All that `weir run` needs to know.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub switch: SwitchConfig,
+    /// The ports, numbered from 0 in this order.
+    #[serde(rename = "port")]
+    pub ports: Vec<PortConfig>,
+    /// The telemetry programs, in the order in which a packet meets them.
+    #[serde(rename = "program")]
+    pub programs: Vec<ProgramConfig>,
+}
+
+/// How the switch runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SwitchConfig {
+    /// Names the control socket, so that several switches run side by side.
+    pub name: String,
+    pub forward: ForwardMode,
+    /// Pairs of port names that `xconnect` joins; by default the first with the second, the third with the fourth, …
+    pub pairs: Vec<[String; 2]>,
+    /// Cores that poll, one worker each; ports are dealt out over them in turn. Empty: the machine's last core.
+    pub cores: Vec<usize>,
+    /// Length of an epoch.
+    pub epoch: Length,
+    /// How long the results of past epochs are kept.
+    pub history: Length,
+    /// The hardware whose limits the pipeline must keep: tofino, tofino2 or rmt.
+    pub target: String,
+    /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
+    pub order: OrderConfig,
+    /// Packet buffers; by default what the ports' queues need.
+    pub buffers: Option<u32>,
+    /// Stations that `learn` remembers.
+    pub mac_table: u32,
+    /// Silence after which `learn` forgets a station.
+    pub mac_age: Length,
+    /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
+    pub reproducible: Option<u64>,
+    /// true: fail without huge pages; false: never use them. By default they are used if there are any.
+    pub huge_pages: Option<bool>,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> Self {
+        Self {
+            name: "weir".into(),
+            forward: ForwardMode::Learn,
+            pairs: Vec::new(),
+            cores: Vec::new(),
+            epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
+            history: Length(Duration::from_secs(60)),
+            target: Target::RMT.name.into(),
+            order: OrderConfig::Packet,
+            buffers: None,
+            mac_table: 8192,
+            mac_age: Length(Duration::from_secs(300)),
+            reproducible: None,
+            huge_pages: None,
+        }
+    }
+}
+
+/// What decides the output port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ForwardMode {
+    /// VLAN-aware L2 learning.
+    #[default]
+    Learn,
+    /// Port pairs.
+    Xconnect,
+}
+
+/// See [`Order`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderConfig {
+    #[default]
+    Packet,
+    Stage,
+}
+
+impl From<OrderConfig> for Order {
+    fn from(order: OrderConfig) -> Self {
+        match order {
+            OrderConfig::Packet => Order::PacketMajor,
+            OrderConfig::Stage => Order::StageMajor,
+        }
+    }
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortConfig {
+    pub name: String,
+    /// tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null or memory.
+    #[schemars(with = "String")]
+    pub dev: Dev,
+    #[serde(default)]
+    pub role: Role,
+    /// Largest IP packet, in bytes (68 to 9216).
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+}
+
+pub fn default_mtu() -> u32 {
+    1500
+}
+
+/// A length of time, written as "67ms", "1s" or "67108864ns".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length(pub Duration);
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        humantime::parse_duration(text).map(Self).map_err(|e| format!("{text:?} is not a length of time ({e}); write 50ms, 1s, 67108864ns"))
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Length {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Length".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "description": "A length of time: 50ms, 1s, 67108864ns"})
+    }
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{}: {source}", path.display())]
+    Syntax { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{}: {source}", path.display())]
+    InFile { path: PathBuf, source: Box<ConfigError> },
+    #[error("{key} = {value}: {right}")]
+    Value { key: String, value: String, right: String },
+    #[error("--program {text}: {why}")]
+    Program { text: String, why: String },
+}
+
+fn wrong<T>(key: impl Into<String>, value: impl fmt::Display, right: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key: key.into(), value: value.to_string(), right: right.into() })
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+        let config: Self = toml::from_str(&text)
+            .map_err(|source| ConfigError::Syntax { path: path.into(), source: Box::new(source) })?;
+        config.validate().map_err(|source| ConfigError::InFile { path: path.into(), source: Box::new(source) })?;
+        Ok(config)
+    }
+
+    /// The JSON Schema of the file.
+    pub fn schema() -> schemars::Schema {
+        schemars::schema_for!(Self)
+    }
+
+    /// Checks what the types alone do not.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let switch = &self.switch;
+        check_name("switch.name", &switch.name)?;
+        if Target::by_name(&switch.target).is_none() {
+            return wrong("switch.target", &switch.target, "one of tofino, tofino2, rmt");
+        }
+        check_length("switch.epoch", switch.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
+        check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
+        check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
+        check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
+        if let Some(buffers) = switch.buffers {
+            check_range("switch.buffers", buffers, 256, 1 << 24)?;
+        }
+        let mut cores = switch.cores.clone();
+        cores.sort_unstable();
+        if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
+            return wrong("switch.cores", pair[0], "each core at most once");
+        }
+        self.check_ports()?;
+        self.pairs().map(drop)
+    }
+
+    fn check_ports(&self) -> Result<(), ConfigError> {
+        if self.ports.len() > 256 {
+            return wrong("port", self.ports.len(), "at most 256 ports");
+        }
+        let mut seen = HashMap::new();
+        for (i, port) in self.ports.iter().enumerate() {
+            check_name(&format!("port[{i}].name"), &port.name)?;
+            check_range(format!("port[{i}].mtu"), port.mtu, 68, 9216)?;
+            if seen.insert(&port.name, i).is_some() {
+                return wrong(format!("port[{i}].name"), &port.name, "each name once");
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the port of this name.
+    pub fn port(&self, name: &str) -> Option<PortId> {
+        self.ports.iter().position(|port| port.name == name).map(|i| i as PortId)
+    }
+
+    /// The pairs that `xconnect` joins.
+    pub fn pairs(&self) -> Result<Vec<(PortId, PortId)>, ConfigError> {
+        if self.switch.pairs.is_empty() {
+            let ids: Vec<_> = (0..self.ports.len() as PortId).collect();
+            return Ok(ids.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect());
+        }
+        let mut used = Vec::new();
+        let names = self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+        for (i, pair) in self.switch.pairs.iter().enumerate() {
+            for name in pair {
+                match self.port(name) {
+                    None => return wrong(format!("switch.pairs[{i}]"), name, format!("a port's name ({names})")),
+                    Some(id) if used.contains(&id) => {
+                        return wrong(format!("switch.pairs[{i}]"), name, "each port in one pair");
+                    }
+                    Some(id) => used.push(id),
+                }
+            }
+        }
+        Ok(used.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    }
+
+    pub fn target(&self) -> Target {
+        Target::by_name(&self.switch.target).unwrap_or(Target::RMT)
+    }
+}
+
+/// Names stand in file names, metric labels and command lines.
+fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 32 || !name.chars().all(good) || name.starts_with(['-', '.']) {
+        return wrong(key, format!("{name:?}"), "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'");
+    }
+    Ok(())
+}
+
+fn check_range(key: impl Into<String>, value: u32, least: u32, most: u32) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) { Ok(()) } else { wrong(key, value, format!("{least} to {most}")) }
+}
+
+fn check_length(key: &str, value: Length, least: Duration, most: Duration) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value.0) {
+        return Ok(());
+    }
+    wrong(key, value, format!("{} to {}", Length(least), Length(most)))
+}
+
+/// `NAME=DEV`, as `--port` takes it.
+impl FromStr for PortConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, dev) = text.split_once('=').ok_or("write NAME=DEV, for example a=tap:tap0")?;
+        let dev = dev.parse().map_err(|e| format!("{e}"))?;
+        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu() })
+    }
+}
+
+/// `PROGRAM[:key=value,…]`, as `--program` takes it.
+impl FromStr for ProgramConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let program = |why: String| ConfigError::Program { text: text.into(), why };
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let mut table = toml::Table::new();
+        table.insert("name".into(), name.into());
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let (key, value) =
+                setting.split_once('=').ok_or_else(|| program(format!("{setting:?} is not of the form key=value")))?;
+            let value = value.parse::<i64>().map(toml::Value::from).unwrap_or_else(|_| value.into());
+            if table.insert(key.into(), value).is_some() {
+                return Err(program(format!("{key} is given twice")));
+            }
+        }
+        table.try_into().map_err(|e: toml::de::Error| program(e.message().to_string()))
+    }
+}

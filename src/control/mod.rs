@@ -1,0 +1,14 @@
+//! Beside the dataplane: the collector that turns registers into answers, and the API that gives them.
+
+pub mod api;
+pub mod client;
+mod collector;
+mod history;
+mod learning;
+pub mod score;
+pub mod socket;
+pub mod view;
+
+pub use collector::Collector;
+pub use history::{Epoch, History, Window};
+pub use learning::Learning;

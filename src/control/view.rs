@@ -1,0 +1,270 @@
+//! The documents that the API, `--json` and the totals share: stable keys, units in the names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+use crate::config::{Config, PortConfig};
+use crate::epoch::Nanos;
+use crate::pisa::DropReason;
+use crate::program::hashpipe::{Heavy, Unit};
+use crate::stats::{PortStats, SwitchStats};
+use crate::wire::Flow;
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    pub name: String,
+    pub dev: String,
+    pub role: String,
+    /// Set by `weir port NAME up|down`.
+    pub enabled: bool,
+    /// What the device says of its link.
+    pub link_up: bool,
+    pub mac: String,
+    pub mtu_bytes: u32,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub copied_packets: u64,
+    pub without_shim_packets: u64,
+    /// Packets that came in here and did not go out, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// What the device lost by itself: packets that never came in, or were taken over and not sent.
+    pub device: BTreeMap<String, u64>,
+}
+
+impl Port {
+    fn new(config: &PortConfig) -> Self {
+        Self {
+            name: config.name.clone(),
+            dev: config.dev.to_string(),
+            role: config.role.name().into(),
+            enabled: true,
+            link_up: true,
+            mtu_bytes: config.mtu,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what one worker counted.
+    pub fn add(&mut self, stats: &PortStats) {
+        self.rx_packets += stats.rx_packets.get();
+        self.rx_bytes += stats.rx_bytes.get();
+        self.tx_packets += stats.tx_packets.get();
+        self.tx_bytes += stats.tx_bytes.get();
+        self.copied_packets += stats.copies.get();
+        self.without_shim_packets += stats.without_shim.get();
+        for reason in DropReason::ALL {
+            *self.drops.entry(reason.name().into()).or_default() += stats.dropped(reason);
+        }
+    }
+
+    pub fn dropped_packets(&self) -> u64 {
+        self.drops.values().sum()
+    }
+}
+
+/// All ports added up. After a drain `rx_packets + copied_packets = tx_packets + dropped_packets`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    pub rx_packets: u64,
+    pub copied_packets: u64,
+    pub tx_packets: u64,
+    pub dropped_packets: u64,
+}
+
+impl Packets {
+    pub fn of(ports: &[Port]) -> Self {
+        ports.iter().fold(Self::default(), |sum, port| Self {
+            rx_packets: sum.rx_packets + port.rx_packets,
+            copied_packets: sum.copied_packets + port.copied_packets,
+            tx_packets: sum.tx_packets + port.tx_packets,
+            dropped_packets: sum.dropped_packets + port.dropped_packets(),
+        })
+    }
+
+    /// Packets that came in or were copied and have neither gone out nor been dropped: 0 after a drain.
+    pub fn unaccounted(&self) -> i128 {
+        i128::from(self.rx_packets) + i128::from(self.copied_packets)
+            - i128::from(self.tx_packets)
+            - i128::from(self.dropped_packets)
+    }
+}
+
+/// What the switch itself counts beside its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Packets that are neither IPv4 nor IPv6.
+    pub unmeasured_packets: u64,
+    /// Ends of an epoch whose record also covers the next one, because the collector was behind.
+    pub late_epochs: u64,
+    /// Records that the collector did not take.
+    pub lost_epochs: u64,
+    /// Learn digests that found their queue full; the station is learned from a later packet.
+    pub lost_learn_digests: u64,
+    /// Times a new station was refused because the table was full.
+    pub refused_stations: u64,
+}
+
+impl Measurement {
+    pub fn add(&mut self, stats: &SwitchStats) {
+        self.unmeasured_packets += stats.unmeasured.get();
+        self.late_epochs += stats.late_epochs.get();
+        self.lost_epochs += stats.lost_epochs.get();
+        self.lost_learn_digests += stats.lost_learn_digests.get();
+    }
+}
+
+/// `weir show ports`, and the totals at the end of `weir run`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ports {
+    pub packets: Packets,
+    pub measurement: Measurement,
+    pub ports: Vec<Port>,
+}
+
+impl Ports {
+    /// The ports as configured, with what all workers counted; what only devices know is left out.
+    pub fn collect(config: &Config, workers: &[Arc<SwitchStats>]) -> Self {
+        let mut ports: Vec<_> = config.ports.iter().map(Port::new).collect();
+        let mut measurement = Measurement::default();
+        for worker in workers {
+            ports.iter_mut().zip(worker.ports()).for_each(|(port, stats)| port.add(stats));
+            measurement.add(worker);
+        }
+        Self { packets: Packets::of(&ports), measurement, ports }
+    }
+}
+
+/// `weir show drops`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Drops {
+    pub packets: Packets,
+    pub drops: Vec<Drop>,
+}
+
+/// Packets lost for one reason on one port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drop {
+    pub port: String,
+    pub reason: String,
+    pub packets: u64,
+    /// The device lost them: they are not part of the balance.
+    pub device: bool,
+}
+
+impl Drops {
+    pub fn of(ports: &Ports) -> Self {
+        let of_port = |port: &Port, device: bool| {
+            let (name, losses) = (port.name.clone(), if device { &port.device } else { &port.drops });
+            let drop = move |(reason, &packets): (&String, &u64)| Drop {
+                port: name.clone(),
+                reason: reason.clone(),
+                packets,
+                device,
+            };
+            losses.iter().filter(|(_, packets)| **packets > 0).map(drop).collect::<Vec<_>>()
+        };
+        let drops = ports.ports.iter().flat_map(|port| [of_port(port, false), of_port(port, true)]).flatten().collect();
+        Self { packets: ports.packets, drops }
+    }
+}
+
+/// `weir show macs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stations {
+    pub stations: Vec<Station>,
+}
+
+/// A station that L2 learning knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Station {
+    pub mac: String,
+    pub vlan: u16,
+    pub port: String,
+    /// Since it was last heard.
+    pub age_seconds: u64,
+}
+
+/// One heavy flow. Which of the two counts is there depends on what the program counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlow {
+    pub flow: Flow,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_bytes: Option<u64>,
+}
+
+impl HeavyFlow {
+    pub fn new(heavy: &Heavy, unit: Unit) -> Self {
+        let (packets, bytes) = match unit {
+            Unit::Packets => (Some(heavy.count), None),
+            Unit::Bytes => (None, Some(heavy.count)),
+        };
+        Self { flow: heavy.flow, packets, bytes, true_packets: None, true_bytes: None }
+    }
+
+    pub fn with_truth(mut self, truth: u64) -> Self {
+        if self.packets.is_some() {
+            self.true_packets = Some(truth);
+        } else {
+            self.true_bytes = Some(truth);
+        }
+        self
+    }
+
+    pub fn count(&self) -> u64 {
+        self.packets.or(self.bytes).unwrap_or_default()
+    }
+
+    pub fn truth(&self) -> Option<u64> {
+        self.true_packets.or(self.true_bytes)
+    }
+}
+
+/// `weir show heavy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlows {
+    pub program: String,
+    pub unit: Unit,
+    pub first_epoch: Option<u64>,
+    pub last_epoch: Option<u64>,
+    /// Time that the epochs span.
+    pub seconds: f64,
+    /// Flows that the tables held and the answer cannot name any more, summed over the epochs.
+    pub omitted_flows: u64,
+    pub heavy: Vec<HeavyFlow>,
+}
+
+impl HeavyFlows {
+    /// The `top` heaviest flows of the window that count at least `threshold`.
+    pub fn new(window: &Window, unit: Unit, length: Nanos, top: usize, threshold: u64) -> Self {
+        let epochs = window.epochs.map_or(0, |(first, last)| last - first + 1);
+        let mut heavy = window.counts.above(threshold.max(1));
+        heavy.truncate(top);
+        Self {
+            program: "hashpipe".into(),
+            unit,
+            first_epoch: window.epochs.map(|(first, _)| first),
+            last_epoch: window.epochs.map(|(_, last)| last),
+            seconds: epochs as f64 * length as f64 / 1e9,
+            omitted_flows: window.omitted_flows,
+            heavy: heavy.iter().map(|heavy| HeavyFlow::new(heavy, unit)).collect(),
+        }
+    }
+}
+
+/// What the API answers when it cannot do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub error: String,
+}

@@ -1,0 +1,310 @@
+//! An Ethernet device of DPDK with its queues.
+
+use std::{
+    ffi::{CStr, CString},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{error::DpdkError, mbuf::Burst, mempool::Mempool, sys};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EthConfig {
+    pub rx_queues: u16,
+    pub tx_queues: u16,
+    pub rx_descriptors: u16,
+    pub tx_descriptors: u16,
+    pub mtu: u16,
+    pub promiscuous: bool,
+}
+
+/// The device's own counters since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EthStats {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    /// Dropped by the device because nobody fetched them in time.
+    pub rx_missed: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    /// Dropped because the pool had no buffer.
+    pub rx_no_buffer: u64,
+}
+
+/// A started device. Stopped, closed and removed when it and all its queues are dropped.
+#[derive(Debug)]
+pub struct EthDev {
+    id: u16,
+    /// Name on the `vdev` bus of a device that we made.
+    vdev: Option<CString>,
+    info: Info,
+    rx_taken: Box<[AtomicBool]>,
+    tx_taken: Box<[AtomicBool]>,
+    /// The device's descriptors hold buffers of this pool until it is closed.
+    pool: Arc<Mempool>,
+}
+
+#[derive(Clone, Debug)]
+struct Info {
+    driver: String,
+    max_rx_queues: u16,
+    max_tx_queues: u16,
+    max_mtu: u16,
+    strips_vlan: bool,
+}
+
+impl EthDev {
+    /// Makes a virtual device, `name` beginning with its driver's, and starts it.
+    pub fn create(name: &str, arguments: &str, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
+        let name = c_string(name)?;
+        let arguments = c_string(arguments)?;
+        // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
+        let code = unsafe { sys::rte_eal_hotplug_add(c"vdev".as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+        DpdkError::check("rte_eal_hotplug_add", code)?;
+        Self::start(port_by_name(&name)?, Some(name), config, pool)
+    }
+
+    /// Starts the device at a PCI address; EAL has probed it if the address was among its arguments.
+    pub fn open_pci(address: &str, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
+        let name = c_string(address)?;
+        if port_by_name(&name).is_err() {
+            // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
+            let code = unsafe { sys::rte_eal_hotplug_add(c"pci".as_ptr(), name.as_ptr(), c"".as_ptr()) };
+            DpdkError::check("rte_eal_hotplug_add", code)?;
+        }
+        Self::start(port_by_name(&name)?, None, config, pool)
+    }
+
+    fn start(id: u16, vdev: Option<CString>, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
+        let flags = |n: u16| (0..n).map(|_| AtomicBool::new(false)).collect();
+        // From here on Drop closes the device, also when a step fails.
+        let device = Self {
+            id,
+            vdev,
+            info: Info::of(id)?,
+            rx_taken: flags(config.rx_queues),
+            tx_taken: flags(config.tx_queues),
+            pool: pool.clone(),
+        };
+        device.configure(config)?;
+        // SAFETY: the port is valid and configured.
+        DpdkError::check("rte_eth_dev_start", unsafe { sys::rte_eth_dev_start(id) })?;
+        if config.promiscuous {
+            // SAFETY: the port is valid.
+            optional("rte_eth_promiscuous_enable", unsafe { sys::rte_eth_promiscuous_enable(id) })?;
+        }
+        Ok(device)
+    }
+
+    fn configure(&self, config: &EthConfig) -> Result<(), DpdkError> {
+        let (id, mtu) = (self.id, u32::from(config.mtu));
+        // SAFETY: the port is valid and not started.
+        let code = unsafe { sys::weir_eth_configure(id, config.rx_queues, config.tx_queues, mtu) };
+        DpdkError::check("rte_eth_dev_configure", code)?;
+        // SAFETY: the port is valid; returns -1 where NUMA means nothing.
+        let socket = unsafe { sys::rte_eth_dev_socket_id(id) } as u32;
+        for queue in 0..config.rx_queues {
+            let (n, pool) = (config.rx_descriptors, self.pool.as_ptr());
+            // SAFETY: the port is configured, the pool lives as long as the device; null asks for the defaults.
+            let code = unsafe { sys::rte_eth_rx_queue_setup(id, queue, n, socket, std::ptr::null(), pool) };
+            DpdkError::check("rte_eth_rx_queue_setup", code)?;
+        }
+        for queue in 0..config.tx_queues {
+            // SAFETY: as above.
+            let code =
+                unsafe { sys::rte_eth_tx_queue_setup(id, queue, config.tx_descriptors, socket, std::ptr::null()) };
+            DpdkError::check("rte_eth_tx_queue_setup", code)?;
+        }
+        // SAFETY: the port is valid. Drivers that have no notion of an MTU take any frame.
+        optional("rte_eth_dev_set_mtu", unsafe { sys::rte_eth_dev_set_mtu(id, config.mtu) })
+    }
+
+    /// The receive queue, once: each has one owner.
+    pub fn rx_queue(self: &Arc<Self>, queue: u16) -> Option<EthRx> {
+        take(&self.rx_taken, queue).then(|| EthRx { device: self.clone(), port: self.id, queue })
+    }
+
+    /// The transmit queue, once: each has one owner.
+    pub fn tx_queue(self: &Arc<Self>, queue: u16) -> Option<EthTx> {
+        take(&self.tx_taken, queue).then(|| EthTx { device: self.clone(), port: self.id, queue })
+    }
+
+    pub fn driver(&self) -> &str {
+        &self.info.driver
+    }
+
+    pub fn max_rx_queues(&self) -> u16 {
+        self.info.max_rx_queues
+    }
+
+    pub fn max_tx_queues(&self) -> u16 {
+        self.info.max_tx_queues
+    }
+
+    pub fn max_mtu(&self) -> u16 {
+        self.info.max_mtu
+    }
+
+    /// Whether the device may take VLAN tags out of frames, so that each must be looked at.
+    pub fn strips_vlan(&self) -> bool {
+        self.info.strips_vlan
+    }
+
+    pub fn link_up(&self) -> bool {
+        // SAFETY: the port is valid.
+        unsafe { sys::weir_eth_link_up(self.id) > 0 }
+    }
+
+    /// Sets the link; `Ok(false)` when the driver cannot.
+    pub fn set_link(&self, up: bool) -> Result<bool, DpdkError> {
+        // SAFETY: the port is valid.
+        let code =
+            unsafe { if up { sys::rte_eth_dev_set_link_up(self.id) } else { sys::rte_eth_dev_set_link_down(self.id) } };
+        if code == -libc::ENOTSUP { Ok(false) } else { DpdkError::check("rte_eth_dev_set_link", code).map(|_| true) }
+    }
+
+    pub fn mtu(&self) -> u16 {
+        let mut mtu = 0;
+        // SAFETY: the port is valid, and the call writes one u16.
+        let code = unsafe { sys::rte_eth_dev_get_mtu(self.id, &mut mtu) };
+        if code == 0 { mtu } else { self.info.max_mtu }
+    }
+
+    pub fn mac(&self) -> [u8; 6] {
+        let mut mac = sys::rte_ether_addr { addr_bytes: [0; 6] };
+        // SAFETY: the port is valid, and the call writes one address.
+        unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) };
+        mac.addr_bytes
+    }
+
+    pub fn stats(&self) -> EthStats {
+        // SAFETY: a structure of integers.
+        let mut stats: sys::rte_eth_stats = unsafe { std::mem::zeroed() };
+        // SAFETY: the port is valid, and the call writes one structure.
+        unsafe { sys::rte_eth_stats_get(self.id, &mut stats) };
+        EthStats {
+            rx_packets: stats.ipackets,
+            tx_packets: stats.opackets,
+            rx_bytes: stats.ibytes,
+            tx_bytes: stats.obytes,
+            rx_missed: stats.imissed,
+            rx_errors: stats.ierrors,
+            tx_errors: stats.oerrors,
+            rx_no_buffer: stats.rx_nombuf,
+        }
+    }
+}
+
+impl Info {
+    fn of(id: u16) -> Result<Self, DpdkError> {
+        // SAFETY: integers and a pointer, for which zero is valid.
+        let mut info: sys::weir_eth_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the port is valid, and the call writes one structure.
+        DpdkError::check("rte_eth_dev_info_get", unsafe { sys::weir_eth_info(id, &mut info) })?;
+        // SAFETY: the driver's name is a C string that lives as long as the driver.
+        let driver = unsafe { CStr::from_ptr(info.driver) }.to_string_lossy().into_owned();
+        Ok(Self {
+            driver,
+            max_rx_queues: info.max_rx_queues,
+            max_tx_queues: info.max_tx_queues,
+            max_mtu: info.max_mtu,
+            strips_vlan: info.strips_vlan != 0,
+        })
+    }
+}
+
+impl Drop for EthDev {
+    fn drop(&mut self) {
+        // SAFETY: the port is valid, and no queue of it is left, as each holds the device.
+        unsafe {
+            sys::rte_eth_dev_stop(self.id);
+            sys::rte_eth_dev_close(self.id);
+            if let Some(name) = &self.vdev {
+                sys::rte_eal_hotplug_remove(c"vdev".as_ptr(), name.as_ptr());
+            }
+        }
+    }
+}
+
+/// A receive queue and its only owner.
+#[derive(Debug)]
+pub struct EthRx {
+    device: Arc<EthDev>,
+    port: u16,
+    queue: u16,
+}
+
+impl EthRx {
+    /// Appends packets that have come in, at most as many as the burst has room for.
+    #[inline]
+    pub fn receive(&mut self, burst: &mut Burst) {
+        let length = burst.len();
+        let room = burst.remaining_capacity();
+        // SAFETY: the queue is started and ours alone; `room` places are free behind `length`, and the driver stores
+        // pointers to mbufs there that it gives up, which is what an `Mbuf` is.
+        unsafe {
+            let free = burst.as_mut_ptr().add(length).cast();
+            let got = sys::weir_eth_rx_burst(self.port, self.queue, free, room as u16);
+            burst.set_len(length + usize::from(got));
+        }
+    }
+
+    pub fn device(&self) -> &Arc<EthDev> {
+        &self.device
+    }
+}
+
+/// A transmit queue and its only owner.
+#[derive(Debug)]
+pub struct EthTx {
+    device: Arc<EthDev>,
+    port: u16,
+    queue: u16,
+}
+
+impl EthTx {
+    /// Sends from the front of the burst what the queue takes, and returns how many. The rest moves to the front.
+    #[inline]
+    pub fn transmit(&mut self, burst: &mut Burst) -> usize {
+        let length = burst.len();
+        // SAFETY: the queue is started and ours alone. The driver takes over the first `sent` mbufs, and the burst
+        // forgets exactly these.
+        unsafe {
+            let first = burst.as_mut_ptr();
+            let sent = usize::from(sys::weir_eth_tx_burst(self.port, self.queue, first.cast(), length as u16));
+            if sent < length {
+                std::ptr::copy(first.add(sent), first, length - sent);
+            }
+            burst.set_len(length - sent);
+            sent
+        }
+    }
+
+    pub fn device(&self) -> &Arc<EthDev> {
+        &self.device
+    }
+}
+
+fn take(flags: &[AtomicBool], queue: u16) -> bool {
+    flags.get(usize::from(queue)).is_some_and(|taken| !taken.swap(true, Ordering::AcqRel))
+}
+
+/// A call that some drivers do not implement, and need not.
+fn optional(call: &'static str, code: i32) -> Result<(), DpdkError> {
+    if code == -libc::ENOTSUP { Ok(()) } else { DpdkError::check(call, code).map(drop) }
+}
+
+fn port_by_name(name: &CStr) -> Result<u16, DpdkError> {
+    let mut id = 0;
+    // SAFETY: a C string, and the call writes one u16.
+    let code = unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) };
+    DpdkError::check("rte_eth_dev_get_port_by_name", code).map(|_| id)
+}
+
+fn c_string(text: &str) -> Result<CString, DpdkError> {
+    CString::new(text).map_err(|_| DpdkError::new("CString::new", libc::EINVAL))
+}

@@ -1,0 +1,116 @@
+//! A network interface of the kernel.
+
+use std::{
+    ffi::CString,
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+};
+
+/// A system call about an interface that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} on {interface}: {source}")]
+pub struct SocketError {
+    pub call: &'static str,
+    pub interface: String,
+    pub source: io::Error,
+}
+
+/// An interface in the network namespace that we were in when it was opened.
+#[derive(Debug)]
+pub struct Interface {
+    name: String,
+    index: i32,
+    /// Any socket does for the calls that name an interface.
+    socket: OwnedFd,
+}
+
+impl Interface {
+    pub fn open(name: &str) -> Result<Self, SocketError> {
+        let error = |call| SocketError { call, interface: name.to_owned(), source: io::Error::last_os_error() };
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(error("socket"));
+        }
+        // SAFETY: a new descriptor that nobody else has.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let c_name = CString::new(name).unwrap_or_default();
+        // SAFETY: a C string.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 {
+            return Err(error("if_nametoindex"));
+        }
+        Ok(Self { name: name.to_owned(), index: index.cast_signed(), socket })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn index(&self) -> i32 {
+        self.index
+    }
+
+    pub(super) fn error(&self, call: &'static str) -> SocketError {
+        SocketError { call, interface: self.name.clone(), source: io::Error::last_os_error() }
+    }
+
+    /// Up, and with a peer or cable at the other end.
+    pub fn is_running(&self) -> Result<bool, SocketError> {
+        let both = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+        Ok(self.flags()? & both == both)
+    }
+
+    pub fn is_up(&self) -> Result<bool, SocketError> {
+        Ok(self.flags()? & libc::IFF_UP as i16 != 0)
+    }
+
+    /// Takes the interface up or down, which needs CAP_NET_ADMIN.
+    pub fn set_up(&self, up: bool) -> Result<(), SocketError> {
+        let flags = self.flags()?;
+        let bit = libc::IFF_UP as i16;
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
+        self.ioctl("SIOCSIFFLAGS", libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    pub fn mtu(&self) -> Result<u16, SocketError> {
+        let mut request = self.request();
+        self.ioctl("SIOCGIFMTU", libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: the member that this call fills.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    pub fn mac(&self) -> Result<[u8; 6], SocketError> {
+        let mut request = self.request();
+        self.ioctl("SIOCGIFHWADDR", libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: the member that this call fills.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        Ok(std::array::from_fn(|i| address[i].cast_unsigned()))
+    }
+
+    fn flags(&self) -> Result<i16, SocketError> {
+        let mut request = self.request();
+        self.ioctl("SIOCGIFFLAGS", libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: the member that this call fills.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: integers and arrays of them, for which zero is valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // The last byte stays zero; no interface has a longer name.
+        let places = request.ifr_name.len() - 1;
+        for (to, from) in request.ifr_name[..places].iter_mut().zip(self.name.bytes()) {
+            *to = from.cast_signed();
+        }
+        request
+    }
+
+    fn ioctl(&self, call: &'static str, number: libc::Ioctl, request: &mut libc::ifreq) -> Result<(), SocketError> {
+        // SAFETY: these calls read and write one ifreq.
+        let code = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, request) };
+        if code < 0 { Err(self.error(call)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,74 @@
+//! Worker threads as EAL sees them, and the cycle counter.
+
+use std::marker::PhantomData;
+
+use super::{eal::Eal, error::DpdkError, sys};
+
+#[derive(Debug, thiserror::Error)]
+pub enum LcoreError {
+    #[error("cannot pin a worker to CPU {0}: it does not exist, or this process may not run on it")]
+    Pin(usize),
+    #[error("cannot register a worker with DPDK, which takes only so many: {0}")]
+    Register(#[from] DpdkError),
+}
+
+/// This thread's registration with EAL, which gives it a cache in every mempool. Undone when dropped.
+#[derive(Debug)]
+pub struct Lcore {
+    id: u32,
+    _eal: Eal,
+    /// The registration is the thread's own.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Lcore {
+    /// Pins the calling thread to a CPU, if one is named, and registers it.
+    pub fn register(eal: &Eal, cpu: Option<usize>) -> Result<Self, LcoreError> {
+        if let Some(id) = cpu
+            && !pin(id)
+        {
+            return Err(LcoreError::Pin(id));
+        }
+        // SAFETY: EAL runs.
+        if unsafe { sys::rte_thread_register() } < 0 {
+            return Err(DpdkError::last("rte_thread_register").into());
+        }
+        // SAFETY: reads a thread-local integer.
+        let id = unsafe { sys::weir_lcore_id() };
+        Ok(Self { id, _eal: eal.clone(), _not_send: PhantomData })
+    }
+
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Drop for Lcore {
+    fn drop(&mut self) {
+        // SAFETY: this thread was registered, and `Lcore` does not leave it.
+        unsafe { sys::rte_thread_unregister() }
+    }
+}
+
+/// Beyond the size of the kernel's CPU set core_affinity would panic.
+fn pin(id: usize) -> bool {
+    id < libc::CPU_SETSIZE as usize && core_affinity::set_for_current(core_affinity::CoreId { id })
+}
+
+/// The CPU's cycle counter, at a constant rate whatever the clock does.
+#[inline(always)]
+pub fn cycles() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86_64 has this instruction.
+    let cycles = unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: reads a register.
+    let cycles = unsafe { sys::weir_rdtsc() };
+    cycles
+}
+
+/// Rate of [`cycles`] in Hz.
+pub fn cycles_per_second(_eal: &Eal) -> u64 {
+    // SAFETY: EAL runs, and has measured the rate when it started.
+    unsafe { sys::rte_get_tsc_hz() }
+}

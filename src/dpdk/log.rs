@@ -1,0 +1,54 @@
+//! DPDK's log, routed to `tracing` under the target `dpdk`.
+
+use std::{
+    ffi::{c_char, c_long, c_void},
+    sync::Mutex,
+};
+
+use super::{error::DpdkError, sys};
+
+static LAST_ERROR: Mutex<Option<String>> = Mutex::new(None);
+
+/// The last line that DPDK logged as an error since this was last asked.
+pub(super) fn take_last_error() -> Option<String> {
+    LAST_ERROR.lock().ok()?.take()
+}
+
+/// Makes DPDK write its log to a stream whose every write becomes a `tracing` event.
+pub(super) fn route() -> Result<(), DpdkError> {
+    let functions = sys::cookie_io_functions_t { read: None, write: Some(write), seek: None, close: None };
+    // SAFETY: the mode is a C string, the callback needs no cookie, and the stream lives as long as the process.
+    let stream = unsafe { sys::fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
+    if stream.is_null() {
+        return Err(DpdkError::new("fopencookie", std::io::Error::last_os_error().raw_os_error().unwrap_or(0)));
+    }
+    // SAFETY: the stream was opened above and is never closed.
+    DpdkError::check("rte_openlog_stream", unsafe { sys::rte_openlog_stream(stream) }).map(drop)
+}
+
+/// DPDK flushes after every message, so one call is one message, on the thread that logged it.
+extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) -> c_long {
+    // SAFETY: stdio passes `length` bytes at `text`.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+    // SAFETY: reads a thread-local integer of the message being logged.
+    let level = unsafe { sys::rte_log_cur_msg_loglevel() };
+    for line in String::from_utf8_lossy(bytes).lines().map(str::trim).filter(|line| !line.is_empty()) {
+        event(level, line);
+    }
+    length as c_long
+}
+
+fn event(level: i32, line: &str) {
+    match u32::try_from(level).unwrap_or(sys::RTE_LOG_ERR) {
+        ..=sys::RTE_LOG_ERR => {
+            tracing::error!(target: "dpdk", "{line}");
+            if let Ok(mut last) = LAST_ERROR.lock() {
+                *last = Some(line.to_owned());
+            }
+        }
+        sys::RTE_LOG_WARNING => tracing::warn!(target: "dpdk", "{line}"),
+        sys::RTE_LOG_NOTICE => tracing::info!(target: "dpdk", "{line}"),
+        sys::RTE_LOG_INFO => tracing::debug!(target: "dpdk", "{line}"),
+        _ => tracing::trace!(target: "dpdk", "{line}"),
+    }
+}

@@ -1,0 +1,253 @@
+//! One packet buffer, owned.
+
+use std::{fmt, ptr::NonNull};
+
+use arrayvec::ArrayVec;
+
+use super::sys;
+use crate::wire::Frame;
+
+/// Most packets that are received, processed and sent together.
+pub const BURST: usize = 64;
+
+/// Packets that travel together.
+pub type Burst = ArrayVec<Mbuf, BURST>;
+
+/// A packet in a DPDK buffer: the only owner of its chain of segments. Returned to its pool when dropped.
+///
+/// It is a pointer to an `rte_mbuf` and nothing else, so that a burst of them goes to a driver as it is.
+#[repr(transparent)]
+pub struct Mbuf(NonNull<sys::rte_mbuf>);
+
+// SAFETY: an mbuf belongs to no thread, and a pool takes it back from any.
+unsafe impl Send for Mbuf {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Mbuf {}
+
+impl Mbuf {
+    /// # Safety
+    /// The chain must be valid, with reference count 1, and owned by nobody else.
+    pub(super) unsafe fn from_raw(mbuf: NonNull<sys::rte_mbuf>) -> Self {
+        Self(mbuf)
+    }
+
+    /// # Safety
+    /// `offset` must be that of a field of type `T`.
+    #[inline(always)]
+    unsafe fn get<T: Copy>(&self, offset: u32) -> T {
+        // SAFETY: the mbuf is valid while we own it, and the caller names one of its fields.
+        unsafe { self.0.as_ptr().cast::<u8>().add(offset as usize).cast::<T>().read() }
+    }
+
+    /// # Safety
+    /// `offset` must be that of a field of type `T`, and `value` must keep the mbuf valid.
+    #[inline(always)]
+    unsafe fn set<T: Copy>(&mut self, offset: u32, value: T) {
+        // SAFETY: the mbuf is ours alone, and the caller names one of its fields.
+        unsafe { self.0.as_ptr().cast::<u8>().add(offset as usize).cast::<T>().write(value) }
+    }
+
+    #[inline(always)]
+    fn data_len(&self) -> u16 {
+        // SAFETY: a uint16_t field.
+        unsafe { self.get(sys::WEIR_MBUF_DATA_LEN) }
+    }
+
+    #[inline(always)]
+    fn data_start(&self) -> *mut u8 {
+        // SAFETY: the data begins data_off bytes into the buffer, which is longer than that.
+        unsafe { self.get::<*mut u8>(sys::WEIR_MBUF_BUF_ADDR).add(self.headroom()) }
+    }
+
+    /// Free bytes in front of the frame.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        // SAFETY: a uint16_t field.
+        usize::from(unsafe { self.get::<u16>(sys::WEIR_MBUF_DATA_OFF) })
+    }
+
+    /// Bytes from the start of the frame to the end of the buffer.
+    #[inline]
+    pub fn room(&self) -> usize {
+        // SAFETY: a uint16_t field.
+        let buffer = unsafe { self.get::<u16>(sys::WEIR_MBUF_BUF_LEN) };
+        usize::from(buffer) - self.headroom()
+    }
+
+    /// The whole of [`Self::room`], what lies in the frame and what may still.
+    #[inline]
+    pub(crate) fn room_mut(&mut self) -> &mut [u8] {
+        // SAFETY: within the buffer, ours alone, and initialised: pools lie in memory that the kernel zeroed.
+        unsafe { std::slice::from_raw_parts_mut(self.data_start(), self.room()) }
+    }
+
+    /// The whole of [`Self::room`], to be read.
+    #[inline]
+    pub(crate) fn room_ref(&self) -> &[u8] {
+        // SAFETY: within the buffer, and initialised: pools lie in memory that the kernel zeroed.
+        unsafe { std::slice::from_raw_parts(self.data_start(), self.room()) }
+    }
+
+    /// Makes the frame the first `length` bytes of [`Self::room`]. False, and nothing changed, when that is too short
+    /// or the frame has several segments.
+    #[inline]
+    pub fn resize(&mut self, length: usize) -> bool {
+        let fits = length <= self.room() && self.segments() == 1;
+        if fits {
+            // SAFETY: uint16_t and uint32_t fields; a buffer is shorter than 64 KiB, and the length within it.
+            unsafe {
+                self.set(sys::WEIR_MBUF_DATA_LEN, length as u16);
+                self.set(sys::WEIR_MBUF_PKT_LEN, length as u32);
+            }
+        }
+        fits
+    }
+
+    /// Makes `bytes` the frame. False, and nothing changed, when they do not fit.
+    pub fn fill(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.resize(bytes.len());
+        if fits {
+            self.bytes_mut().copy_from_slice(bytes);
+        }
+        fits
+    }
+
+    /// Number of buffers that the frame is spread over: 1 unless it was longer than a buffer when received.
+    #[inline]
+    pub fn segments(&self) -> u16 {
+        // SAFETY: a uint16_t field.
+        unsafe { self.get(sys::WEIR_MBUF_NB_SEGS) }
+    }
+
+    /// Moves all segments into the first. False, and nothing changed, when they do not fit there.
+    pub fn linearize(&mut self) -> bool {
+        // SAFETY: the chain is valid and ours alone; the segments behind the first are returned to their pools.
+        self.segments() == 1 || unsafe { sys::weir_pktmbuf_linearize(self.0.as_ptr()) == 0 }
+    }
+
+    /// DPDK's offload flags.
+    #[inline]
+    pub fn flags(&self) -> u64 {
+        // SAFETY: a uint64_t field.
+        unsafe { self.get(sys::WEIR_MBUF_OL_FLAGS) }
+    }
+
+    /// The transport checksum is not computed yet, though the payload is known to be good: a packet of a local sender
+    /// that left the sum to a NIC it never met. Its checksum field holds the sum of the pseudo-header.
+    #[inline]
+    pub fn needs_checksum(&self) -> bool {
+        self.flags() & sys::WEIR_RX_L4_CKSUM_MASK == sys::WEIR_RX_L4_CKSUM_NONE
+    }
+
+    #[inline]
+    pub fn set_needs_checksum(&mut self, needs: bool) {
+        let cleared = self.flags() & !sys::WEIR_RX_L4_CKSUM_MASK;
+        let flags = if needs { cleared | sys::WEIR_RX_L4_CKSUM_NONE } else { cleared };
+        // SAFETY: a uint64_t field; these flags describe the payload only.
+        unsafe { self.set(sys::WEIR_MBUF_OL_FLAGS, flags) }
+    }
+
+    /// The tag that the NIC took out of the frame, taken from the mbuf: to be put back.
+    #[inline]
+    pub fn take_stripped_vlan(&mut self) -> Option<u16> {
+        let flags = self.flags();
+        if flags & sys::WEIR_RX_VLAN_STRIPPED == 0 {
+            return None;
+        }
+        // SAFETY: a uint64_t field; without the flag the tag is in the frame or nowhere.
+        unsafe { self.set(sys::WEIR_MBUF_OL_FLAGS, flags & !sys::WEIR_RX_VLAN_STRIPPED) };
+        // SAFETY: a uint16_t field.
+        Some(unsafe { self.get(sys::WEIR_MBUF_VLAN_TCI) })
+    }
+
+    #[inline]
+    fn total_len(&self) -> u32 {
+        // SAFETY: a uint32_t field.
+        unsafe { self.get(sys::WEIR_MBUF_PKT_LEN) }
+    }
+
+    /// Moves the start of the frame; the caller has checked that it stays within the buffer.
+    ///
+    /// # Safety
+    /// `headroom` bytes lie in front of the new start, and the first segment becomes `data` bytes long.
+    #[inline]
+    unsafe fn place(&mut self, headroom: usize, data: u16, total: u32) {
+        // SAFETY: fields of these types; the caller vouches for the values.
+        unsafe {
+            self.set(sys::WEIR_MBUF_DATA_OFF, headroom as u16);
+            self.set(sys::WEIR_MBUF_DATA_LEN, data);
+            self.set(sys::WEIR_MBUF_PKT_LEN, total);
+        }
+    }
+}
+
+impl Frame for Mbuf {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the first segment's data, valid while we own the mbuf.
+        unsafe { std::slice::from_raw_parts(self.data_start(), usize::from(self.data_len())) }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the first segment's data, ours alone.
+        unsafe { std::slice::from_raw_parts_mut(self.data_start(), usize::from(self.data_len())) }
+    }
+
+    #[inline]
+    fn wire_len(&self) -> usize {
+        self.total_len() as usize
+    }
+
+    #[inline]
+    fn grow_front(&mut self, n: usize) -> bool {
+        let headroom = self.headroom();
+        let fits = n <= headroom;
+        if fits {
+            // SAFETY: as many bytes are free in front; n fits u16 because the headroom does.
+            unsafe { self.place(headroom - n, self.data_len() + n as u16, self.total_len() + n as u32) };
+        }
+        fits
+    }
+
+    #[inline]
+    fn shrink_front(&mut self, n: usize) -> bool {
+        let fits = n <= usize::from(self.data_len());
+        if fits {
+            // SAFETY: as many bytes are in the first segment; n fits u16 because its length does.
+            unsafe { self.place(self.headroom() + n, self.data_len() - n as u16, self.total_len() - n as u32) };
+        }
+        fits
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        // SAFETY: the mbuf is valid, so its pool is; the call copies all bytes and flags into a chain of its own.
+        let copy = unsafe { sys::rte_pktmbuf_copy(self.0.as_ptr(), self.get(sys::WEIR_MBUF_POOL), 0, u32::MAX) };
+        NonNull::new(copy).map(Self)
+    }
+}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: we own the chain and forget it here.
+        unsafe { sys::weir_pktmbuf_free(self.0.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mbuf").field("length", &self.wire_len()).field("segments", &self.segments()).finish()
+    }
+}
+
+/// Frees all packets of the burst at once, which costs less than one by one.
+#[inline]
+pub fn free_burst(burst: &mut Burst) {
+    let count = burst.len();
+    // SAFETY: the burst owns `count` chains and forgets them first; an `Mbuf` is a pointer to an mbuf.
+    unsafe {
+        burst.set_len(0);
+        sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), count as u32);
+    }
+}

@@ -1,0 +1,27 @@
+//! DPDK made safe, and the other system interfaces that need `unsafe`: generated bindings, owners of what the
+//! library hands out, and an API that cannot be misused. The rest of weir has no `unsafe` for I/O.
+#![allow(unsafe_code)]
+
+mod arguments;
+mod eal;
+mod error;
+mod ethdev;
+mod interface;
+mod lcore;
+mod log;
+mod mbuf;
+mod mempool;
+mod packet_batch;
+mod packet_socket;
+mod sys;
+
+pub use arguments::{EalOptions, HugePages};
+pub use eal::{Eal, EalError};
+pub use error::DpdkError;
+pub use ethdev::{EthConfig, EthDev, EthRx, EthStats, EthTx};
+pub use interface::{Interface, SocketError};
+pub use lcore::{Lcore, LcoreError, cycles, cycles_per_second};
+pub use mbuf::{BURST, Burst, Mbuf, free_burst};
+pub use mempool::{Mempool, PoolOptions};
+pub use packet_batch::{Received, RxBatch, TxBatch};
+pub use packet_socket::{Direction, PacketSocket, VnetHeader};

@@ -1,0 +1,164 @@
+/* What bindgen reads. Structures whose members move between DPDK releases, or sit in unnamed unions, are
+ * touched here only, so that the Rust side is the same for 22.11, 23.11 and 24.11. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_mempool.h>
+#include <rte_version.h>
+
+/* Where the fields of an mbuf are: lets Rust read them inline without a view of its unnamed unions. */
+enum weir_mbuf_offset {
+	WEIR_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
+	WEIR_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
+	WEIR_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
+	WEIR_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
+	WEIR_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
+	WEIR_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
+	WEIR_MBUF_VLAN_TCI = offsetof(struct rte_mbuf, vlan_tci),
+	WEIR_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
+	WEIR_MBUF_POOL = offsetof(struct rte_mbuf, pool),
+	WEIR_MBUF_SIZE = sizeof(struct rte_mbuf),
+	WEIR_MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM,
+};
+
+static const uint64_t WEIR_RX_VLAN_STRIPPED = RTE_MBUF_F_RX_VLAN_STRIPPED;
+static const uint64_t WEIR_RX_L4_CKSUM_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK;
+static const uint64_t WEIR_RX_L4_CKSUM_NONE = RTE_MBUF_F_RX_L4_CKSUM_NONE;
+
+/* rte_errno is a thread-local variable, which stable Rust cannot name. */
+static inline int weir_errno(void)
+{
+	return rte_errno;
+}
+
+static inline unsigned int weir_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+/* Without huge pages a pool that asks for IOVA-contiguous objects gets one mbuf on each 4 KB page, and all their
+ * headers fall into the same few L1 sets. rte_pktmbuf_pool_create takes no flags, hence its steps one by one. */
+static inline struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache,
+	uint16_t data_room, int socket, unsigned int flags)
+{
+	struct rte_pktmbuf_pool_private private_data;
+	struct rte_mempool *pool;
+	int err;
+
+	memset(&private_data, 0, sizeof(private_data));
+	private_data.mbuf_data_room_size = data_room;
+	pool = rte_mempool_create_empty(name, n, sizeof(struct rte_mbuf) + data_room, cache, sizeof(private_data),
+		socket, flags);
+	if (pool == NULL)
+		return NULL;
+	err = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+	if (err == 0) {
+		rte_pktmbuf_pool_init(pool, &private_data);
+		err = rte_mempool_populate_default(pool);
+	}
+	if (err < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -err;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
+static inline struct rte_mbuf *weir_pktmbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+static inline int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+static inline void weir_pktmbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+static inline int weir_pktmbuf_linearize(struct rte_mbuf *mbuf)
+{
+	return rte_pktmbuf_linearize(mbuf);
+}
+
+static inline uint16_t weir_eth_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, n);
+}
+
+static inline uint16_t weir_eth_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+static inline uint64_t weir_rdtsc(void)
+{
+	return rte_rdtsc();
+}
+
+struct weir_eth_info {
+	const char *driver;
+	uint16_t max_rx_queues;
+	uint16_t max_tx_queues;
+	uint16_t max_mtu;
+	int strips_vlan;
+};
+
+static inline int weir_eth_info(uint16_t port, struct weir_eth_info *out)
+{
+	struct rte_eth_dev_info info;
+	int err = rte_eth_dev_info_get(port, &info);
+
+	if (err == 0) {
+		out->driver = info.driver_name;
+		out->max_rx_queues = info.max_rx_queues;
+		out->max_tx_queues = info.max_tx_queues;
+		out->max_mtu = info.max_mtu;
+		out->strips_vlan = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+	}
+	return err;
+}
+
+static inline int weir_eth_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf;
+	int err = rte_eth_dev_info_get(port, &info);
+
+	if (err != 0)
+		return err;
+	memset(&conf, 0, sizeof(conf));
+	conf.rxmode.mtu = mtu;
+	if (rx_queues > 1 && info.flow_type_rss_offloads != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+	}
+	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+/* 1 up, 0 down, negative errno. */
+static inline int weir_eth_link_up(uint16_t port)
+{
+	struct rte_eth_link link;
+	int err;
+
+	memset(&link, 0, sizeof(link));
+	err = rte_eth_link_get_nowait(port, &link);
+	return err < 0 ? err : link.link_status;
+}

@@ -1,0 +1,30 @@
+//! The index hash of a register array: a hash unit and the array's number of slots.
+
+use std::num::NonZeroU32;
+
+use super::{Crc, Polynomial, Range};
+use crate::pisa::Slot;
+use crate::wire::FlowKey;
+
+/// From a key to a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotHash {
+    crc: Crc,
+    range: Range,
+}
+
+impl SlotHash {
+    pub fn new(polynomial: Polynomial, slots: NonZeroU32) -> Self {
+        Self { crc: Crc::new(polynomial), range: Range::new(slots) }
+    }
+
+    #[inline(always)]
+    pub fn slot<K: FlowKey>(&self, key: K) -> Slot {
+        Slot(self.range.index(self.crc.hash_bytes(key.bytes().as_ref())))
+    }
+
+    /// Bits that name a slot.
+    pub fn bits(&self) -> u32 {
+        u32::BITS - (self.range.slots() - 1).leading_zeros()
+    }
+}

@@ -1,0 +1,147 @@
+//! What a port counts by itself: packets and bytes, and the packets that were lost below the switch, by name.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::dpdk::EthStats;
+
+/// Why a port, or the device behind it, dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PortDrop {
+    /// Came in faster than it was fetched.
+    RxMissed,
+    /// The pool had no buffer for it.
+    RxNoBuffer,
+    /// Refused by the device or the kernel on the way in.
+    RxError,
+    /// Longer than a buffer.
+    RxTooLong,
+    /// A large frame of a segmenting sender that could not be cut into packets.
+    RxBadGso,
+    /// Refused by the device or the kernel on the way out.
+    TxError,
+    /// Longer than the interface takes.
+    TxTooLong,
+}
+
+impl PortDrop {
+    pub const ALL: [Self; 7] = [
+        Self::RxMissed,
+        Self::RxNoBuffer,
+        Self::RxError,
+        Self::RxTooLong,
+        Self::RxBadGso,
+        Self::TxError,
+        Self::TxTooLong,
+    ];
+
+    /// The name in reports, JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RxMissed => "rx_missed",
+            Self::RxNoBuffer => "rx_no_buffer",
+            Self::RxError => "rx_error",
+            Self::RxTooLong => "rx_too_long",
+            Self::RxBadGso => "rx_bad_gso",
+            Self::TxError => "tx_error",
+            Self::TxTooLong => "tx_too_long",
+        }
+    }
+
+    /// Whether the packet was lost before the switch saw it; else after the switch had handed it over.
+    pub fn is_rx(self) -> bool {
+        !matches!(self, Self::TxError | Self::TxTooLong)
+    }
+}
+
+/// Totals since the port was opened. None of them ever goes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    drops: [u64; PortDrop::ALL.len()],
+}
+
+impl PortStats {
+    pub fn dropped(&self, why: PortDrop) -> u64 {
+        self.drops[why as usize]
+    }
+
+    pub fn drops(&self) -> impl Iterator<Item = (PortDrop, u64)> {
+        PortDrop::ALL.into_iter().map(|why| (why, self.dropped(why)))
+    }
+
+    pub(super) fn add_drops(&mut self, why: PortDrop, packets: u64) {
+        self.drops[why as usize] += packets;
+    }
+
+    pub(super) fn add_device(&mut self, device: &EthStats) {
+        self.rx_packets += device.rx_packets;
+        self.rx_bytes += device.rx_bytes;
+        self.tx_packets += device.tx_packets;
+        self.tx_bytes += device.tx_bytes;
+        self.add_drops(PortDrop::RxMissed, device.rx_missed);
+        self.add_drops(PortDrop::RxNoBuffer, device.rx_no_buffer);
+        self.add_drops(PortDrop::RxError, device.rx_errors);
+    }
+
+    pub(super) fn add_queue(&mut self, queue: &QueueCounters) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.rx_packets += read(&queue.rx_packets);
+        self.rx_bytes += read(&queue.rx_bytes);
+        self.tx_packets += read(&queue.tx_packets);
+        self.tx_bytes += read(&queue.tx_bytes);
+        for why in PortDrop::ALL {
+            self.add_drops(why, read(&queue.drops[why as usize]));
+        }
+    }
+
+    /// Each total as the larger of both: some drivers forget theirs when the link changes.
+    pub(super) fn at_least(&mut self, earlier: &Self) {
+        self.rx_packets = self.rx_packets.max(earlier.rx_packets);
+        self.rx_bytes = self.rx_bytes.max(earlier.rx_bytes);
+        self.tx_packets = self.tx_packets.max(earlier.tx_packets);
+        self.tx_bytes = self.tx_bytes.max(earlier.tx_bytes);
+        for (now, before) in self.drops.iter_mut().zip(earlier.drops) {
+            *now = before.max(*now);
+        }
+    }
+}
+
+/// Counters that one queue writes and the port reads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct QueueCounters {
+    pub rx_packets: AtomicU64,
+    pub rx_bytes: AtomicU64,
+    pub tx_packets: AtomicU64,
+    pub tx_bytes: AtomicU64,
+    drops: [AtomicU64; PortDrop::ALL.len()],
+}
+
+impl QueueCounters {
+    #[inline]
+    pub fn drop(&self, why: PortDrop, packets: u64) {
+        add(&self.drops[why as usize], packets);
+    }
+
+    #[inline]
+    pub fn received(&self, packets: usize, bytes: usize) {
+        add(&self.rx_packets, packets as u64);
+        add(&self.rx_bytes, bytes as u64);
+    }
+
+    #[inline]
+    pub fn sent(&self, packets: usize, bytes: usize) {
+        add(&self.tx_packets, packets as u64);
+        add(&self.tx_bytes, bytes as u64);
+    }
+}
+
+/// One writer, so a load and a store do, without the bus lock of a fetch-and-add.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}

@@ -1,0 +1,266 @@
+//! The driver of `veth` ports: frames of the kernel made into packets, and back.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU16, Ordering},
+};
+
+use super::{
+    PortDrop, PortOptions, checksum,
+    gso::{Cut, Pieces, Plan},
+    queue::{Link, insert_vlan},
+    stats::QueueCounters,
+};
+use crate::{
+    dpdk::{
+        Burst, Direction, Interface, Mbuf, Mempool, PacketSocket, Received, RxBatch, SocketError, TxBatch, VnetHeader,
+    },
+    wire::Frame,
+};
+
+/// An interface of the kernel with a socket for each queue.
+#[derive(Debug)]
+pub(super) struct Veth {
+    pub interface: Interface,
+    rx: Vec<Arc<PacketSocket>>,
+    tx: Vec<Arc<PacketSocket>>,
+    pool: Arc<Mempool>,
+}
+
+impl Veth {
+    pub fn open(interface: &str, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, SocketError> {
+        let interface = Interface::open(interface)?;
+        if !interface.is_up()? {
+            interface.set_up(true)?;
+        }
+        let receive =
+            Direction::Receive { promiscuous: options.promiscuous, group: (options.rx_queues > 1).then(fanout_group) };
+        let open = |n: u16, direction| {
+            (0..n).map(|_| PacketSocket::open(&interface, direction).map(Arc::new)).collect::<Result<Vec<_>, _>>()
+        };
+        let rx = open(options.rx_queues, receive)?;
+        let tx = open(options.tx_queues, Direction::Transmit)?;
+        Ok(Self { interface, rx, tx, pool: pool.clone() })
+    }
+
+    pub fn rx(&self, i: u16) -> Option<VethRx> {
+        let socket = self.rx.get(usize::from(i))?.clone();
+        let pool = self.pool.clone();
+        Some(VethRx { socket, pool, batch: RxBatch::default(), received: 0, next: 0, cutting: None })
+    }
+
+    pub fn tx(&self, i: u16) -> Option<VethTx> {
+        let socket = self.tx.get(usize::from(i))?.clone();
+        Some(VethTx { socket, batch: TxBatch::default() })
+    }
+
+    /// Frames that found a full socket.
+    pub fn missed(&self) -> u64 {
+        self.rx.iter().map(|socket| socket.missed()).sum()
+    }
+}
+
+/// A number for the sockets that share one interface: unlike any other of this process, and likely of others.
+fn fanout_group() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    (std::process::id() as u16).wrapping_mul(31).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Frames are fetched many at a time and given out as bursts have room for them; a large one takes several bursts.
+#[derive(Debug)]
+pub(super) struct VethRx {
+    socket: Arc<PacketSocket>,
+    pool: Arc<Mempool>,
+    batch: RxBatch,
+    /// Frames in the batch, and the first that has not been given out whole.
+    received: usize,
+    next: usize,
+    /// Of that frame, when it is a large one: how it is cut, and the next packet.
+    cutting: Option<(Plan, usize)>,
+}
+
+impl VethRx {
+    pub fn receive(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) {
+        if self.next == self.received {
+            self.fetch(counters, link);
+        }
+        let (packets, before) = (burst.len(), bytes(burst));
+        while self.next < self.received && !burst.is_full() {
+            self.give(burst, counters);
+        }
+        if burst.len() > packets {
+            counters.received(burst.len() - packets, bytes(burst) - before);
+        }
+    }
+
+    fn fetch(&mut self, counters: &QueueCounters, link: &Link) {
+        self.next = 0;
+        self.received = match self.batch.receive(&self.socket, &self.pool) {
+            Ok(frames) => frames,
+            Err(error) => {
+                match error.raw_os_error() {
+                    Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => link.carrier.store(false, Ordering::Relaxed),
+                    Some(libc::EINTR) => {}
+                    // A frame whose segmentation the header has no word for.
+                    _ => counters.drop(PortDrop::RxError, 1),
+                }
+                0
+            }
+        };
+    }
+
+    /// Gives out what the burst has room for of the next frame.
+    fn give(&mut self, burst: &mut Burst, counters: &QueueCounters) {
+        let received = self.batch.received(self.next);
+        if self.cutting.is_none() && received.header.segmentation() != 0 && !received.truncated {
+            self.cutting = plan(&received, self.batch.pieces(self.next)).map(|plan| (plan, 0));
+        }
+        if let Some((plan, packet)) = &mut self.cutting {
+            let (head, tail) = self.batch.pieces(self.next);
+            while *packet < plan.packets() && !burst.is_full() {
+                match cut(plan, *packet, Pieces { head, tail }, &received, &self.pool) {
+                    Ok(mbuf) => burst.push(mbuf),
+                    Err(why) => counters.drop(why, 1),
+                }
+                *packet += 1;
+            }
+            if *packet < plan.packets() {
+                return;
+            }
+        } else {
+            match whole(&mut self.batch, self.next, &received) {
+                Ok(mbuf) => burst.push(mbuf),
+                Err(why) => counters.drop(why, 1),
+            }
+        }
+        self.cutting = None;
+        self.next += 1;
+    }
+}
+
+fn plan(received: &Received, (head, tail): (&[u8], &[u8])) -> Option<Plan> {
+    let cut = match received.header.segmentation() {
+        VnetHeader::TCP4 | VnetHeader::TCP6 => Cut::Tcp,
+        VnetHeader::UDP => Cut::Udp,
+        _ => return None,
+    };
+    let (start, _) = received.header.checksum()?;
+    Plan::new(Pieces { head, tail }, cut, received.header.gso_size.into(), start)
+}
+
+/// One packet of a large frame.
+fn cut(plan: &Plan, packet: usize, frame: Pieces<'_>, from: &Received, pool: &Mempool) -> Result<Mbuf, PortDrop> {
+    let mut mbuf = pool.alloc().ok_or(PortDrop::RxNoBuffer)?;
+    if !mbuf.resize(plan.len(packet)) {
+        return Err(PortDrop::RxTooLong);
+    }
+    plan.write(frame, packet, mbuf.bytes_mut());
+    mbuf.set_needs_checksum(true);
+    restore_vlan(mbuf, from)
+}
+
+/// A frame that is one packet.
+fn whole(batch: &mut RxBatch, i: usize, received: &Received) -> Result<Mbuf, PortDrop> {
+    if received.truncated {
+        return Err(PortDrop::RxTooLong);
+    }
+    if received.header.segmentation() != 0 {
+        return Err(PortDrop::RxBadGso);
+    }
+    let mut mbuf = batch.take(i).ok_or(PortDrop::RxTooLong)?;
+    if let Some(kernels) = received.header.checksum() {
+        // On the way out the place is found from the headers. Where that differs from the kernel's, do it now.
+        if checksum::position(mbuf.bytes()) == Some(kernels) {
+            mbuf.set_needs_checksum(true);
+        } else if !checksum::complete_at(mbuf.bytes_mut(), kernels.0, kernels.1) {
+            return Err(PortDrop::RxError);
+        }
+    }
+    restore_vlan(mbuf, received)
+}
+
+fn restore_vlan(mut mbuf: Mbuf, received: &Received) -> Result<Mbuf, PortDrop> {
+    match received.vlan {
+        Some((tpid, tci)) if !insert_vlan(&mut mbuf, tpid, tci) => Err(PortDrop::RxError),
+        _ => Ok(mbuf),
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct VethTx {
+    socket: Arc<PacketSocket>,
+    batch: TxBatch,
+}
+
+impl VethTx {
+    pub fn transmit(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> usize {
+        let (mut done, mut sent, mut sent_bytes) = (0, 0, 0);
+        if burst.iter().any(|mbuf| mbuf.segments() > 1) {
+            drop_chains(burst, counters);
+        }
+        while done < burst.len() {
+            match self.batch.send(&self.socket, &burst[done..], header) {
+                Ok(now) => {
+                    sent += now;
+                    sent_bytes += bytes(&burst[done..done + now]);
+                    done += now;
+                }
+                Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
+                    Refused::All => break,
+                    Refused::Again => {}
+                    Refused::One(why) => {
+                        counters.drop(why, 1);
+                        done += 1;
+                    }
+                },
+            }
+        }
+        if sent > 0 {
+            counters.sent(sent, sent_bytes);
+        }
+        burst.drain(..done);
+        sent
+    }
+}
+
+/// What an error of the kernel means for the frames that are still to be sent.
+enum Refused {
+    All,
+    Again,
+    One(PortDrop),
+}
+
+fn refused(errno: i32, link: &Link) -> Refused {
+    match errno {
+        libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Refused::All,
+        libc::ENETDOWN | libc::ENODEV | libc::ENXIO => {
+            link.carrier.store(false, Ordering::Relaxed);
+            Refused::All
+        }
+        libc::EINTR => Refused::Again,
+        libc::EMSGSIZE => Refused::One(PortDrop::TxTooLong),
+        _ => Refused::One(PortDrop::TxError),
+    }
+}
+
+fn header(mbuf: &Mbuf) -> VnetHeader {
+    if !mbuf.needs_checksum() {
+        return VnetHeader::default();
+    }
+    checksum::position(mbuf.bytes()).map_or(VnetHeader::default(), |(start, at)| VnetHeader::partial(start, at))
+}
+
+/// Makes each frame one segment, and drops those that are longer than a buffer.
+fn drop_chains(burst: &mut Burst, counters: &QueueCounters) {
+    burst.retain(|mbuf| {
+        let single = mbuf.linearize();
+        if !single {
+            counters.drop(PortDrop::TxTooLong, 1);
+        }
+        single
+    });
+}
+
+fn bytes(mbufs: &[Mbuf]) -> usize {
+    mbufs.iter().map(Frame::wire_len).sum()
+}

@@ -1,0 +1,56 @@
+//! Reading HashPipe out: duplicates summed, replicas merged, the heaviest flows named.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::dataplane::Cell;
+use crate::pisa::{Registers, Word};
+use crate::wire::{Flow, FlowKey};
+
+/// Counts by flow, in packets or bytes as the program was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(pub FxHashMap<Flow, u64>);
+
+/// One reported flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Heavy {
+    pub flow: Flow,
+    pub count: u64,
+}
+
+/// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4).
+pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut Counts) {
+    for (key, count) in tables.iter().flat_map(|table| table.cells()).filter(|(_, count)| *count > 0) {
+        *counts.0.entry(key.flow()).or_default() += u64::from(*count);
+    }
+}
+
+impl Counts {
+    /// Adds another replica's or epoch's counts.
+    pub fn merge(&mut self, other: &Self) {
+        for (flow, count) in &other.0 {
+            *self.0.entry(*flow).or_default() += count;
+        }
+    }
+
+    /// All flows, the heaviest first; equal counts in the order of the flow's fields.
+    fn sorted(&self) -> Vec<Heavy> {
+        let mut heavy: Vec<_> = self.0.iter().map(|(&flow, &count)| Heavy { flow, count }).collect();
+        heavy.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
+        heavy
+    }
+
+    /// The `k` heaviest flows.
+    pub fn top(&self, k: usize) -> Vec<Heavy> {
+        let mut heavy = self.sorted();
+        heavy.truncate(k);
+        heavy
+    }
+
+    /// The flows that counted at least `threshold`.
+    pub fn above(&self, threshold: u64) -> Vec<Heavy> {
+        let mut heavy = self.sorted();
+        heavy.truncate(heavy.partition_point(|flow| flow.count >= threshold));
+        heavy
+    }
+}

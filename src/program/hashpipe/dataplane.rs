@@ -1,0 +1,137 @@
+//! HashPipe's stateful ALUs: Algorithm 3 of the paper, one stage each.
+
+use crate::pisa::hash::SlotHash;
+use crate::pisa::{Salu, Slot, Word};
+use crate::wire::FlowKey;
+
+/// A cell: a flow's key and its count. A count of 0 is an empty slot.
+pub type Cell<K> = (K, u32);
+
+/// The PHV as HashPipe sees it: the packet's own key, and the pair that it carries from stage to stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carry<K> {
+    /// The packet's own key.
+    pub own: K,
+    /// 1 when packets are counted, the length on the wire when bytes are.
+    pub weight: u32,
+    /// The carried key, and its count. A count of 0 ends the processing.
+    pub key: K,
+    pub count: u32,
+    /// What the stages have counted so far for the packet's own flow.
+    pub estimate: u32,
+}
+
+/// Stage 1: always inserts the packet's own key (Algorithm 3, lines 1–17).
+#[derive(Clone, Copy, Debug)]
+pub struct Insert {
+    pub hash: SlotHash,
+}
+
+/// What a stage puts into the PHV: the carried pair, and what it adds to the estimate.
+#[derive(Clone, Copy, Debug)]
+pub struct Evicted<K> {
+    key: K,
+    count: u32,
+    estimate: u32,
+}
+
+/// Both kinds of stage are generic over the key; the marker keeps them `Copy` and without a key of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct For<S, K>(pub S, pub std::marker::PhantomData<K>);
+
+impl<S, K> For<S, K> {
+    pub fn new(salu: S) -> Self {
+        Self(salu, std::marker::PhantomData)
+    }
+}
+
+impl<K: FlowKey + Word> Salu for For<Insert, K> {
+    type Phv = Carry<K>;
+    type Cell = Cell<K>;
+    type Out = Evicted<K>;
+    const OUTPUTS: u32 = 3;
+    const DECIDES: bool = true;
+
+    #[inline(always)]
+    fn select(&self, phv: &Carry<K>) -> Option<Slot> {
+        Some(self.0.hash.slot(phv.own))
+    }
+
+    #[inline(always)]
+    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
+        if key == phv.own {
+            let sum = count.saturating_add(phv.weight);
+            ((key, sum), Evicted { key, count: 0, estimate: sum })
+        } else {
+            ((phv.own, phv.weight), Evicted { key, count, estimate: phv.weight })
+        }
+    }
+
+    #[inline(always)]
+    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K>) {
+        phv.key = out.key;
+        phv.count = out.count;
+        phv.estimate = out.estimate;
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.hash.bits()
+    }
+}
+
+/// Stages 2 to d: keep the larger of the stored and the carried pair (Algorithm 3, lines 18–35). An empty slot needs no
+/// case of its own, since 0 is less than any carried count and a carried count of 0 ends.
+///
+/// With `SUM`, a packet that carries nothing any more uses its one access to read its own key's count, so that the
+/// estimate is the sum over the stages that remained free (§3.4: "summing all the matching flow counters").
+#[derive(Clone, Copy, Debug)]
+pub struct Merge<const SUM: bool> {
+    pub hash: SlotHash,
+}
+
+impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
+    type Phv = Carry<K>;
+    type Cell = Cell<K>;
+    type Out = Evicted<K>;
+    const OUTPUTS: u32 = if SUM { 4 } else { 3 };
+    const DECIDES: bool = true;
+
+    #[inline(always)]
+    fn select(&self, phv: &Carry<K>) -> Option<Slot> {
+        if phv.count > 0 {
+            Some(self.0.hash.slot(phv.key))
+        } else if SUM {
+            Some(self.0.hash.slot(phv.own))
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
+        if SUM && phv.count == 0 {
+            let estimate = if key == phv.own { count } else { 0 };
+            return ((key, count), Evicted { key: phv.key, count: 0, estimate });
+        }
+        if key == phv.key {
+            ((key, count.saturating_add(phv.count)), Evicted { key, count: 0, estimate: 0 })
+        } else if count < phv.count {
+            ((phv.key, phv.count), Evicted { key, count, estimate: 0 })
+        } else {
+            ((key, count), Evicted { key: phv.key, count: phv.count, estimate: 0 })
+        }
+    }
+
+    #[inline(always)]
+    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K>) {
+        phv.key = out.key;
+        phv.count = out.count;
+        if SUM {
+            phv.estimate = phv.estimate.saturating_add(out.estimate);
+        }
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.hash.bits()
+    }
+}

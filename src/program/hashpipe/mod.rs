@@ -1,0 +1,193 @@
+//! HashPipe: the k heaviest flows, found entirely in the dataplane.
+//!
+//! *Paper:* Sivaraman, Narayana, Rottenstreich, Muthukrishnan, Rexford: "Heavy-Hitter Detection Entirely in the Data
+//! Plane", SOSR 2017; Algorithm 3.
+//!
+//! *Shape:* d stages (default 6), each an array of (key, count) cells hashed with a polynomial of its own. The first stage
+//! always takes the packet's key in; what it evicts is carried on, and each later stage keeps the larger of the carried
+//! and the stored pair. What is carried past the last stage is lost.
+//!
+//! *Guarantee:* a count that is read out never exceeds the flow's true count (each unit of weight stands in at most one
+//! cell). There is no worst-case bound on what is lost: the paper gives none, and the order of packets decides (trains of
+//! packets do worse than shuffled ones). `make figures` shows both beside the paper's curves.
+//!
+//! *Memory:* stages × slots × (key + 32 count) bits; 136 bits a slot for IPv4 five-tuples. (The paper's own accounting is
+//! 17.5 bytes a counter.)
+//!
+//! *Deviations:*
+//! - IPv6 flows live in tables of their own, 296-bit keys, a quarter as many slots unless told otherwise: one table of
+//!   wide keys would spend 328 bits on each IPv4 flow, and a digest could not name the flow. A packet touches one family.
+//! - Counts saturate at 2³² − 1 instead of wrapping.
+//! - Byte counting inserts the packet's length where the paper inserts 1.
+//! - Packets that are neither IPv4 nor IPv6 are not measured, and counted as such.
+//! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both cases store the same pair.
+
+pub mod collector;
+pub mod dataplane;
+pub mod oracle;
+mod tables;
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+pub use collector::{Counts, Heavy};
+pub use tables::{HashPipe, HashPipeBank, Tables};
+
+use super::{Dataplane, ProgramError};
+use crate::pisa::hash::Polynomials;
+use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
+
+/// The fields that name a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum Key {
+    #[default]
+    #[serde(rename = "5tuple")]
+    Tuple,
+    #[serde(rename = "pair")]
+    Pair,
+    #[serde(rename = "src")]
+    Source,
+    #[serde(rename = "dst")]
+    Destination,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    #[default]
+    Packets,
+    Bytes,
+}
+
+/// How far the dataplane goes to know the current packet's flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Estimate {
+    /// The count in the first stage.
+    #[default]
+    First,
+    /// The sum over the first stage and those later stages whose one access the carried pair left free.
+    Sum,
+}
+
+/// HashPipe's parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Stages, 1 to 16.
+    pub stages: u32,
+    /// Slots a stage for IPv4 flows.
+    pub slots: u32,
+    /// Slots a stage for IPv6 flows; by default a quarter of `slots`. 0 leaves IPv6 unmeasured.
+    pub slots6: Option<u32>,
+    pub key: Key,
+    /// Leading bits of an IPv4 address that count, for keys of addresses (0 to 32).
+    pub prefix: u8,
+    /// Leading bits of an IPv6 address that count, for keys of addresses (0 to 128).
+    pub prefix6: u8,
+    pub count: Unit,
+    pub estimate: Estimate,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            stages: 6,
+            slots: 4096,
+            slots6: None,
+            key: Key::Tuple,
+            prefix: 32,
+            prefix6: 128,
+            count: Unit::Packets,
+            estimate: Estimate::First,
+        }
+    }
+}
+
+impl Config {
+    /// Most slots a stage: an index hash has 32 bits, and a stage's memory has an end.
+    pub const MAX_SLOTS: u32 = 1 << 24;
+    pub const MAX_STAGES: u32 = 16;
+
+    pub fn slots6(&self) -> u32 {
+        self.slots6.unwrap_or((self.slots / 4).max(1))
+    }
+
+    /// The flow that a packet belongs to, `None` when it is not measured.
+    pub fn flow(&self, headers: &Headers) -> Option<Flow> {
+        fn of<K: FlowKey>(headers: &Headers, prefix: u8) -> Flow {
+            K::of(headers).and(K::mask(prefix)).flow()
+        }
+        Some(match (headers.net, self.key) {
+            (Net::Other, _) => return None,
+            (Net::Ipv4, Key::Tuple) => of::<Tuple4>(headers, self.prefix),
+            (Net::Ipv4, Key::Pair) => of::<Pair4>(headers, self.prefix),
+            (Net::Ipv4, Key::Source) => of::<Addr4<false>>(headers, self.prefix),
+            (Net::Ipv4, Key::Destination) => of::<Addr4<true>>(headers, self.prefix),
+            (Net::Ipv6, Key::Tuple) => of::<Tuple6>(headers, self.prefix6),
+            (Net::Ipv6, Key::Pair) => of::<Pair6>(headers, self.prefix6),
+            (Net::Ipv6, Key::Source) => of::<Addr6<false>>(headers, self.prefix6),
+            (Net::Ipv6, Key::Destination) => of::<Addr6<true>>(headers, self.prefix6),
+        })
+    }
+
+    /// The part of a five-tuple that names the flow here.
+    pub fn narrow(&self, flow: &Flow) -> Flow {
+        let cut = |ip: Option<IpAddr>| match ip {
+            Some(IpAddr::V4(ip)) => Addr4::<false>(ip.into()).and(Addr4::mask(self.prefix)).flow().src,
+            Some(IpAddr::V6(ip)) => Addr6::<false>(ip.into()).and(Addr6::mask(self.prefix6)).flow().src,
+            None => None,
+        };
+        let (src, dst) = (cut(flow.src), cut(flow.dst));
+        match self.key {
+            Key::Tuple => *flow,
+            Key::Pair => Flow { src, dst, sport: None, dport: None, proto: None },
+            Key::Source => Flow { src, dst: None, sport: None, dport: None, proto: None },
+            Key::Destination => Flow { src: None, dst, sport: None, dport: None, proto: None },
+        }
+    }
+
+    fn validate(&self) -> Result<(), ProgramError> {
+        let range = |key, value: u64, least: u64, most: u64| {
+            let wrong = || ProgramError::Range { program: "hashpipe", key, value, least, most };
+            (least..=most).contains(&value).then_some(()).ok_or_else(wrong)
+        };
+        range("stages", self.stages.into(), 1, Self::MAX_STAGES.into())?;
+        range("slots", self.slots.into(), 1, Self::MAX_SLOTS.into())?;
+        range("slots6", self.slots6().into(), 0, Self::MAX_SLOTS.into())?;
+        range("prefix", self.prefix.into(), 0, 32)?;
+        range("prefix6", self.prefix6.into(), 0, 128)?;
+        if self.key == Key::Tuple && (self.prefix, self.prefix6) != (32, 128) {
+            return Err(ProgramError::Combination {
+                program: "hashpipe",
+                why: "prefix and prefix6 belong to key=pair, src or dst, not to key=5tuple",
+            });
+        }
+        Ok(())
+    }
+
+    /// A replica of the program. All replicas of a switch are built from the same polynomials.
+    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
+        self.validate()?;
+        Ok(match (self.key, self.estimate) {
+            (Key::Tuple, Estimate::First) => Box::new(HashPipe::<Tuple4, Tuple6, false>::new(self, polynomials)),
+            (Key::Tuple, Estimate::Sum) => Box::new(HashPipe::<Tuple4, Tuple6, true>::new(self, polynomials)),
+            (Key::Pair, Estimate::First) => Box::new(HashPipe::<Pair4, Pair6, false>::new(self, polynomials)),
+            (Key::Pair, Estimate::Sum) => Box::new(HashPipe::<Pair4, Pair6, true>::new(self, polynomials)),
+            (Key::Source, Estimate::First) => {
+                Box::new(HashPipe::<Addr4<false>, Addr6<false>, false>::new(self, polynomials))
+            }
+            (Key::Source, Estimate::Sum) => {
+                Box::new(HashPipe::<Addr4<false>, Addr6<false>, true>::new(self, polynomials))
+            }
+            (Key::Destination, Estimate::First) => {
+                Box::new(HashPipe::<Addr4<true>, Addr6<true>, false>::new(self, polynomials))
+            }
+            (Key::Destination, Estimate::Sum) => {
+                Box::new(HashPipe::<Addr4<true>, Addr6<true>, true>::new(self, polynomials))
+            }
+        })
+    }
+}

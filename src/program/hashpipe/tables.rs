@@ -1,0 +1,194 @@
+//! The program as the switch holds it: one pipeline for each address family, and the bank of their registers.
+
+use std::any::Any;
+use std::num::NonZeroU32;
+
+use super::collector::{self, Counts};
+use super::dataplane::{Carry, Cell, For, Insert, Merge};
+use super::{Config, Unit};
+use crate::pisa::hash::{Polynomials, SlotHash};
+use crate::pisa::{Array, Order, Phv, Pipeline, ProgramUse, Registers, Repeat, Stage, Then, Word};
+use crate::program::{Bank, Dataplane, Record};
+use crate::wire::{FlowKey, Net};
+
+type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
+
+/// The tables of one address family.
+struct Family<K: FlowKey + Word, const SUM: bool> {
+    stages: Option<Stages<K, SUM>>,
+    mask: K,
+}
+
+/// Names the arrays in budgets and traces.
+fn family(net: Net) -> &'static str {
+    match net {
+        Net::Ipv6 => "ipv6",
+        _ => "ipv4",
+    }
+}
+
+/// Packets that run stage by stage together.
+const BATCH: usize = 64;
+
+impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
+    fn new(config: &Config, slots: u32, prefix: u8, polynomials: &Polynomials) -> Self {
+        let stages = NonZeroU32::new(slots).map(|n| {
+            let hash = |stage: u32| SlotHash::new(polynomials.get(stage as usize), n);
+            let first = Stage(Array::new(family(K::NET), For::new(Insert { hash: hash(0) }), slots));
+            let later = |stage| Stage(Array::new(family(K::NET), For::new(Merge { hash: hash(stage) }), slots));
+            Then(first, Repeat((1..config.stages).map(later).collect()))
+        });
+        Self { stages, mask: K::mask(prefix) }
+    }
+
+    fn key(&self, phv: &Phv) -> K {
+        K::of(&phv.headers).and(self.mask)
+    }
+
+    #[inline(always)]
+    fn carry(&self, phv: &Phv, unit: Unit) -> Carry<K> {
+        let weight = match unit {
+            Unit::Packets => 1,
+            Unit::Bytes => phv.wire_bytes,
+        };
+        Carry { own: self.key(phv), weight, ..Carry::default() }
+    }
+
+    #[inline(always)]
+    fn packet(&mut self, phv: &mut Phv, unit: Unit) {
+        let mut carry = self.carry(phv, unit);
+        if let Some(stages) = &mut self.stages {
+            stages.packet(&mut carry);
+            phv.flow_estimate = carry.estimate;
+        }
+    }
+
+    fn stage_major(&mut self, phvs: &mut [Phv], unit: Unit) {
+        let mut carries = [Carry::default(); BATCH];
+        let mut members = [0u8; BATCH];
+        let mut n = 0;
+        for (i, phv) in (0..).zip(phvs.iter()).filter(|(_, phv)| phv.headers.net == K::NET) {
+            carries[n] = self.carry(phv, unit);
+            members[n] = i;
+            n += 1;
+        }
+        if let Some(stages) = &mut self.stages {
+            stages.stages(&mut carries[..n]);
+            for (carry, member) in carries[..n].iter().zip(members) {
+                phvs[usize::from(member)].flow_estimate = carry.estimate;
+            }
+        }
+    }
+
+    fn exchange(&mut self, spare: &mut Tables<K>) {
+        if let Some(Then(first, later)) = &mut self.stages {
+            let mut spare = spare.0.iter_mut();
+            spare.next().map(|spare| first.0.exchange(spare));
+            later.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.0.exchange(spare));
+        }
+    }
+
+}
+
+/// The registers of one family, first stage first; none when the family is not measured.
+#[derive(Clone, Debug)]
+pub struct Tables<K: FlowKey + Word>(pub Vec<Registers<Cell<K>>>);
+
+impl<K: FlowKey + Word> Tables<K> {
+    fn zeroed(stages: u32, slots: u32) -> Self {
+        let stages = if slots == 0 { 0 } else { stages };
+        Self((0..stages).map(|_| Registers::zeroed(slots)).collect())
+    }
+}
+
+/// HashPipe with keys `A` for IPv4 and `B` for IPv6.
+pub struct HashPipe<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> {
+    v4: Family<A, SUM>,
+    v6: Family<B, SUM>,
+    config: Config,
+}
+
+impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> {
+    pub fn new(config: &Config, polynomials: &Polynomials) -> Self {
+        Self {
+            v4: Family::new(config, config.slots, config.prefix, polynomials),
+            v6: Family::new(config, config.slots6(), config.prefix6, polynomials),
+            config: config.clone(),
+        }
+    }
+}
+
+impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipe<A, B, SUM> {
+    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+        let unit = self.config.count;
+        match order {
+            Order::PacketMajor => {
+                for phv in phvs {
+                    if phv.headers.net == A::NET {
+                        self.v4.packet(phv, unit);
+                    } else if phv.headers.net == B::NET {
+                        self.v6.packet(phv, unit);
+                    }
+                }
+            }
+            Order::StageMajor => {
+                for phvs in phvs.chunks_mut(BATCH) {
+                    self.v4.stage_major(phvs, unit);
+                    self.v6.stage_major(phvs, unit);
+                }
+            }
+        }
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        Box::new(HashPipeBank::<A, B>::zeroed(&self.config))
+    }
+
+    fn exchange(&mut self, spare: &mut dyn Bank) {
+        let spare: &mut dyn Any = spare;
+        if let Some(spare) = spare.downcast_mut::<HashPipeBank<A, B>>() {
+            self.v4.exchange(&mut spare.v4);
+            self.v6.exchange(&mut spare.v6);
+        }
+    }
+
+    fn usage(&self) -> ProgramUse {
+        let mut chains = vec![Vec::new(), Vec::new()];
+        if let Some(stages) = &self.v4.stages {
+            stages.usage(&mut chains[0]);
+        }
+        if let Some(stages) = &self.v6.stages {
+            stages.usage(&mut chains[1]);
+        }
+        ProgramUse { program: "hashpipe", chains }
+    }
+}
+
+/// The registers of both families.
+pub struct HashPipeBank<A: FlowKey + Word, B: FlowKey + Word> {
+    pub v4: Tables<A>,
+    pub v6: Tables<B>,
+}
+
+impl<A: FlowKey + Word, B: FlowKey + Word> HashPipeBank<A, B> {
+    pub fn zeroed(config: &Config) -> Self {
+        Self {
+            v4: Tables::zeroed(config.stages, config.slots),
+            v6: Tables::zeroed(config.stages, config.slots6()),
+        }
+    }
+}
+
+impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
+    fn clear(&mut self) {
+        self.v4.0.iter_mut().for_each(Registers::clear);
+        self.v6.0.iter_mut().for_each(Registers::clear);
+    }
+
+    fn record(&self) -> Record {
+        let mut counts = Counts::default();
+        collector::read_out(&self.v4.0, &mut counts);
+        collector::read_out(&self.v6.0, &mut counts);
+        Record::HashPipe(counts)
+    }
+}

@@ -1,0 +1,119 @@
+//! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the frames' own clock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::assemble::{AssembleError, Assembly, assemble};
+use crate::config::Config;
+use crate::control::{Collector, History, Learning, view};
+use crate::epoch::Nanos;
+use crate::pisa::PortId;
+use crate::switch::{BURST, Burst, Outbox, Switch};
+use crate::wire::{Frame, HeapFrame};
+
+/// One switch in memory.
+pub struct Replayer {
+    config: Config,
+    switch: Switch,
+    collector: Collector,
+    history: Arc<Mutex<History>>,
+    learning: Option<Learning>,
+    burst: Burst<HeapFrame>,
+    ingress: PortId,
+    now: Nanos,
+    outbox: Outbox<HeapFrame>,
+    pool: Vec<HeapFrame>,
+    memory_bits: u64,
+    switching: Duration,
+}
+
+impl Replayer {
+    /// A switch that ends an epoch whenever the frames' clock says so.
+    pub fn new(config: Config) -> Result<Self, AssembleError> {
+        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        Self::with_epoch(config, Some(epoch))
+    }
+
+    /// A switch that measures all frames as one epoch.
+    pub fn single_epoch(config: Config) -> Result<Self, AssembleError> {
+        Self::with_epoch(config, None)
+    }
+
+    fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
+        let Assembly { mut switches, collector, history, learning, placement, .. } = assemble(&config, epoch, 1)?;
+        Ok(Self {
+            outbox: Outbox::new(config.ports.len()),
+            switch: switches.remove(0),
+            config,
+            collector,
+            history,
+            learning,
+            burst: Burst::new(),
+            ingress: 0,
+            now: 0,
+            switching: Duration::ZERO,
+            memory_bits: placement.sram_bits_used(),
+            pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
+        })
+    }
+
+    /// Takes one frame in by a port. Times must not go back; one that does counts as the latest so far.
+    #[inline]
+    pub fn packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) {
+        if ingress != self.ingress || self.burst.is_full() {
+            self.flush();
+            self.ingress = ingress;
+        }
+        if self.burst.is_empty() {
+            self.now = self.now.max(at);
+        }
+        let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
+        frame.refill(bytes);
+        self.burst.push(frame);
+    }
+
+    /// Processes what has been taken in, and counts what goes out.
+    pub fn flush(&mut self) {
+        let started = Instant::now();
+        self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
+        self.switching += started.elapsed();
+        for (port, queue) in self.outbox.queues() {
+            let stats = self.switch.stats().port(port);
+            stats.tx_packets.add(queue.len() as u64);
+            stats.tx_bytes.add(queue.iter().map(|frame| frame.wire_len() as u64).sum());
+            self.pool.extend(queue.drain(..));
+        }
+        self.pool.truncate(2 * BURST);
+        self.pool.resize_with(self.pool.len().max(BURST), || HeapFrame::new(&[]));
+        self.collector.collect_ready();
+        if let Some(learning) = &mut self.learning {
+            learning.serve(self.now);
+        }
+    }
+
+    /// Processes the rest and closes all epochs.
+    pub fn finish(&mut self) {
+        self.flush();
+        self.switch.finish();
+        self.collector.finish();
+    }
+
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Register memory of the programs, in hardware bits.
+    pub fn memory_bits(&self) -> u64 {
+        self.memory_bits
+    }
+
+    /// Time spent in the switch so far, without the reading or making of frames.
+    pub fn switching(&self) -> Duration {
+        self.switching
+    }
+
+    /// The counters, as `weir show ports` has them.
+    pub fn ports(&self) -> view::Ports {
+        view::Ports::collect(&self.config, std::slice::from_ref(self.switch.stats()))
+    }
+}

@@ -1,0 +1,95 @@
+//! Counters that one worker writes and anyone reads.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crossbeam_utils::CachePadded;
+
+use crate::pisa::{DropReason, PortId};
+
+/// A counter with a single writer: an addition is a plain load and store.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Takes over what another part of the worker has counted.
+    #[inline(always)]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What one worker saw of one port. Over all ports and after a drain,
+/// `rx_packets + copies = tx_packets + Σ drops`; a drop stands with the port that the packet came from.
+#[derive(Debug, Default)]
+pub struct PortStats {
+    pub rx_packets: Count,
+    pub rx_bytes: Count,
+    pub tx_packets: Count,
+    pub tx_bytes: Count,
+    /// Packets that flooding made, beyond the one that came in.
+    pub copies: Count,
+    /// Packets that went to a fabric port without a shim, because the shim would have passed its MTU.
+    pub without_shim: Count,
+    drops: [Count; DropReason::ALL.len()],
+}
+
+impl PortStats {
+    #[inline(always)]
+    pub fn drop(&self, reason: DropReason, n: u64) {
+        self.drops[reason as usize].add(n);
+    }
+
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize].get()
+    }
+}
+
+/// What one worker counted.
+#[derive(Debug)]
+pub struct SwitchStats {
+    ports: Box<[CachePadded<PortStats>]>,
+    /// Packets that are neither IPv4 nor IPv6, which no program measures.
+    pub unmeasured: Count,
+    /// Ends of an epoch at which no zeroed bank was there, so that the epoch's record also covers the next one.
+    pub late_epochs: Count,
+    /// Records that the collector did not take.
+    pub lost_epochs: Count,
+    /// Learn digests that found their queue full.
+    pub lost_learn_digests: Count,
+    /// Times the poll loop went round, and of these the ones that found packets.
+    pub polls: Count,
+    pub busy_polls: Count,
+}
+
+impl SwitchStats {
+    pub fn new(ports: usize) -> Self {
+        Self {
+            ports: (0..ports).map(|_| CachePadded::default()).collect(),
+            unmeasured: Count::default(),
+            late_epochs: Count::default(),
+            lost_epochs: Count::default(),
+            lost_learn_digests: Count::default(),
+            polls: Count::default(),
+            busy_polls: Count::default(),
+        }
+    }
+
+    pub fn ports(&self) -> impl ExactSizeIterator<Item = &PortStats> {
+        self.ports.iter().map(|port| &**port)
+    }
+
+    /// The counters of a port of this switch.
+    #[inline(always)]
+    pub fn port(&self, port: PortId) -> &PortStats {
+        &self.ports[usize::from(port)]
+    }
+}

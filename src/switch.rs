@@ -1,0 +1,312 @@
+//! The switch: one function, [`Switch::process`], takes a burst from a port to the ports it goes to.
+//!
+//! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arrayvec::ArrayVec;
+
+use crate::epoch::{HandOver, Nanos};
+use crate::forward::Forward;
+use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
+use crate::program::{Bank, Dataplane};
+use crate::stats::SwitchStats;
+use crate::wire::{self, Frame, Net, Shim};
+
+/// Most packets in a burst.
+pub const BURST: usize = 64;
+
+/// Packets from one port, or for one port.
+pub type Burst<F> = ArrayVec<F, BURST>;
+
+/// The longest frame over its MTU: an Ethernet header and two tags.
+const L2_OVERHEAD: u32 = 14 + 2 * 4;
+
+/// What stands at the other end of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A host: it never sees a telemetry shim.
+    #[default]
+    Host,
+    /// Another weir: packets carry the shim.
+    Fabric,
+}
+
+impl Role {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Fabric => "fabric",
+        }
+    }
+}
+
+/// A port as the switch sees it.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    pub role: Role,
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+    /// Whether packets may leave here; the control side writes it.
+    pub up: Arc<AtomicBool>,
+}
+
+/// Where a burst's packets go: a queue for each port, with room for one burst.
+pub struct Outbox<F> {
+    queues: Vec<Burst<F>>,
+}
+
+impl<F> Outbox<F> {
+    pub fn new(ports: usize) -> Self {
+        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect() }
+    }
+
+    /// The queues, to be emptied before the next burst is processed.
+    pub fn queues(&mut self) -> impl Iterator<Item = (PortId, &mut Burst<F>)> {
+        (0..).zip(&mut self.queues).filter(|(_, queue)| !queue.is_empty())
+    }
+}
+
+/// One core's replica of the switch.
+pub struct Switch {
+    ports: Vec<PortInfo>,
+    programs: Vec<Box<dyn Dataplane>>,
+    forward: Forward,
+    order: Order,
+    hand_over: HandOver,
+    stats: Arc<SwitchStats>,
+    phvs: Box<[Phv; BURST]>,
+    /// Some port is a fabric port, so shims are looked for.
+    fabric: bool,
+}
+
+impl Switch {
+    pub fn new(
+        ports: Vec<PortInfo>,
+        programs: Vec<Box<dyn Dataplane>>,
+        forward: Forward,
+        order: Order,
+        hand_over: HandOver,
+    ) -> Self {
+        let fabric = ports.iter().any(|port| port.role == Role::Fabric);
+        let stats = Arc::new(SwitchStats::new(ports.len()));
+        let phvs = Box::new([Phv::default(); BURST]);
+        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric }
+    }
+
+    pub fn stats(&self) -> &Arc<SwitchStats> {
+        &self.stats
+    }
+
+    /// A zeroed set of registers, one bank for each program.
+    pub fn spare(&self) -> Vec<Box<dyn Bank>> {
+        self.programs.iter().map(|program| program.spare()).collect()
+    }
+
+    /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be empty. Every packet ends in
+    /// a queue or is counted under a [`DropReason`].
+    #[inline]
+    pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+        self.tick(now);
+        if usize::from(ingress) >= self.ports.len() || burst.is_empty() {
+            burst.clear();
+            return;
+        }
+        self.count_received(ingress, burst);
+        if self.programs.is_empty()
+            && !self.fabric
+            && let Some(verdict) = self.forward.fixed(ingress)
+        {
+            return self.move_whole(ingress, burst, verdict, out);
+        }
+        self.parse(ingress, burst);
+        let phvs = &mut self.phvs[..burst.len()];
+        for program in &mut self.programs {
+            program.ingress(phvs, self.order);
+        }
+        self.forward.decide(phvs, now);
+        self.stats.lost_learn_digests.set(self.forward.lost_digests());
+        for (i, frame) in burst.drain(..).enumerate() {
+            let phv = self.phvs[i];
+            self.emit(frame, &phv, out);
+        }
+    }
+
+    /// Ends the epoch when `now` lies in another one. A driver calls it also when no packets come.
+    #[inline]
+    pub fn tick(&mut self, now: Nanos) {
+        if let Some(epoch) = self.hand_over.ended(now) {
+            self.end_epoch(epoch);
+        }
+    }
+
+    /// Hands over what has been measured so far; nothing may be processed afterwards.
+    pub fn finish(&mut self) {
+        let epoch = self.hand_over.running();
+        self.end_epoch(epoch);
+    }
+
+    #[cold]
+    fn end_epoch(&mut self, epoch: u64) {
+        let Some(mut banks) = self.hand_over.spare() else {
+            self.stats.late_epochs.add(1);
+            return self.hand_over.carry_on(epoch);
+        };
+        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
+            program.exchange(bank.as_mut());
+        }
+        if !self.hand_over.send(banks, epoch) {
+            self.stats.lost_epochs.add(1);
+        }
+    }
+
+    #[inline(always)]
+    fn count_received<F: Frame>(&self, ingress: PortId, burst: &[F]) {
+        let stats = self.stats.port(ingress);
+        stats.rx_packets.add(burst.len() as u64);
+        stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
+    }
+
+    /// Every packet has the same way: no need to look into it.
+    #[inline(always)]
+    fn move_whole<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, verdict: Verdict, out: &mut Outbox<F>) {
+        let stats = self.stats.port(ingress);
+        let (port, queue) = match verdict {
+            Verdict::Drop(reason) => return drop_all(burst, |n| stats.drop(reason, n)),
+            Verdict::Flood => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
+            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get_mut(usize::from(id))) {
+                (Some(port), Some(queue)) => (port, queue),
+                _ => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
+            },
+        };
+        if !port.up.load(Relaxed) {
+            return drop_all(burst, |n| stats.drop(DropReason::PortDown, n));
+        }
+        if port.mtu < self.ports[usize::from(ingress)].mtu {
+            let limit = (port.mtu + L2_OVERHEAD) as usize;
+            burst.retain(|frame| {
+                let fits = frame.wire_len() <= limit;
+                stats.drop(DropReason::TooLong, u64::from(!fits));
+                fits
+            });
+        }
+        queue.extend(burst.drain(..));
+    }
+
+    /// Fills the PHVs. What may not enter is counted and leaves the burst.
+    #[inline(always)]
+    fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
+        let role = self.ports[usize::from(ingress)].role;
+        let (mut n, mut unmeasured) = (0, 0);
+        burst.retain(|frame| {
+            let phv = &mut self.phvs[n];
+            *phv = Phv { ingress, wire_bytes: frame.wire_len() as u32, ..Phv::default() };
+            let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
+            match parsed.and_then(|()| admit(phv, role)) {
+                Ok(()) => {
+                    n += 1;
+                    unmeasured += u64::from(phv.headers.net == Net::Other);
+                    true
+                }
+                Err(reason) => {
+                    self.stats.port(ingress).drop(reason, 1);
+                    false
+                }
+            }
+        });
+        self.stats.unmeasured.add(unmeasured);
+    }
+
+    /// Puts one packet into the queues its verdict names.
+    #[inline(always)]
+    fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
+        match phv.verdict {
+            Verdict::Port(port) => {
+                if let Err(reason) = self.send(frame, phv, port, out) {
+                    self.stats.port(phv.ingress).drop(reason, 1);
+                }
+            }
+            Verdict::Flood => self.flood(frame, phv, out),
+            Verdict::Drop(reason) => self.stats.port(phv.ingress).drop(reason, 1),
+        }
+    }
+
+    /// A copy to every port that is up, but the one it came from. The frame itself goes to the last.
+    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
+        let stats = self.stats.port(phv.ingress);
+        let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
+        let ports = self.ports.len() as PortId;
+        let Some(last) = (0..ports).rev().find(open) else {
+            return stats.drop(DropReason::NoRoute, 1);
+        };
+        for id in (0..last).filter(open) {
+            stats.copies.add(1);
+            let sent = match frame.duplicate() {
+                Some(copy) => self.send(copy, phv, id, out),
+                None => Err(DropReason::NoBuffer),
+            };
+            if let Err(reason) = sent {
+                stats.drop(reason, 1);
+            }
+        }
+        if let Err(reason) = self.send(frame, phv, last, out) {
+            stats.drop(reason, 1);
+        }
+    }
+
+    #[inline(always)]
+    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<(), DropReason> {
+        let port = self.ports.get(usize::from(id)).ok_or(DropReason::NoRoute)?;
+        if !port.up.load(Relaxed) {
+            return Err(DropReason::PortDown);
+        }
+        if phv.wire_bytes > port.mtu + L2_OVERHEAD {
+            return Err(DropReason::TooLong);
+        }
+        if self.fabric {
+            self.rewrite_shim(&mut frame, phv, port)?;
+        }
+        let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
+        queue.try_push(frame).map_err(|_| DropReason::TxFull)
+    }
+
+    /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host.
+    fn rewrite_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> Result<(), DropReason> {
+        match (phv.headers.shim, port.role) {
+            (false, Role::Host) => Ok(()),
+            (true, Role::Host) => wire::shim::pop(frame).map(drop).map_err(|_| DropReason::BadShim),
+            (true, Role::Fabric) => {
+                let shim = wire::shim::peek(frame.bytes()).map_err(|_| DropReason::BadShim)?;
+                wire::shim::rewrite(frame, shim.next_hop()).map(drop).map_err(|_| DropReason::BadShim)
+            }
+            (false, Role::Fabric) => {
+                let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
+                let shim = Shim { hop: 1, epoch: self.hand_over.running() & 1 == 1, ..Shim::default() };
+                if !fits || !wire::shim::push(frame, shim) {
+                    self.stats.port(phv.ingress).without_shim.add(1);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
+#[inline(always)]
+fn admit(phv: &mut Phv, role: Role) -> Result<(), DropReason> {
+    let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
+    if unreadable || (phv.headers.shim && role == Role::Host) {
+        return Err(DropReason::BadShim);
+    }
+    if phv.headers.shim {
+        phv.wire_bytes -= wire::shim::LEN as u32;
+    }
+    Ok(())
+}
+
+fn drop_all<F>(burst: &mut Burst<F>, count: impl FnOnce(u64)) {
+    count(burst.len() as u64);
+    burst.clear();
+}

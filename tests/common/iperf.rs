@@ -1,0 +1,96 @@
+//! iperf3 between two hosts.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::Host;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// A server, stopped when dropped, and its clients.
+pub struct Iperf<'a> {
+    server: Child,
+    to: &'a Host,
+}
+
+impl<'a> Iperf<'a> {
+    pub fn serve(to: &'a Host) -> Self {
+        let mut command = to.space.command("iperf3");
+        command.args(["--server", "--forceflush"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = command.spawn().expect("iperf3 starts");
+        let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("listening")), "iperf3 does not listen");
+        // What it goes on to print must be read, or it would stop.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { server, to }
+    }
+
+    /// A client that runs while the test goes on.
+    pub fn start(&self, from: &Host, protocol: Protocol, options: &str) -> Running {
+        let mut command = from.space.command("timeout");
+        command.args(["--kill-after=1", "30", "iperf3", "--json", "--client", &self.to.address()]);
+        if protocol == Protocol::Udp {
+            command.args(["--udp", "--length", "1200"]);
+        }
+        command.args(options.split_ascii_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
+        Running { client: command.spawn().expect("iperf3 starts"), protocol }
+    }
+
+    pub fn run(&self, from: &Host, protocol: Protocol, options: &str) -> Received {
+        self.start(from, protocol, options).finish()
+    }
+}
+
+impl Drop for Iperf<'_> {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+pub struct Running {
+    client: Child,
+    protocol: Protocol,
+}
+
+impl Running {
+    pub fn finish(self) -> Received {
+        let output = self.client.wait_with_output().expect("iperf3 ends");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        assert!(report.get("error").is_none(), "iperf3: {}", report["error"]);
+        let end = &report["end"];
+        match self.protocol {
+            Protocol::Tcp => {
+                Received { bits_per_second: float(&end["sum_received"]["bits_per_second"]), lost_percent: 0.0 }
+            }
+            Protocol::Udp => Received {
+                bits_per_second: float(&end["sum"]["bits_per_second"]),
+                lost_percent: float(&end["sum"]["lost_percent"]),
+            },
+        }
+    }
+
+    /// For tests that cut it off: how it ends does not matter.
+    pub fn abandon(mut self) {
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+    }
+}
+
+/// What the far end says it got.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub bits_per_second: f64,
+    pub lost_percent: f64,
+}
+
+fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
+}

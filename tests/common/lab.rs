@@ -1,0 +1,152 @@
+//! A switch with hosts around it.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Namespace, Weir, eventually};
+
+/// How hosts are joined to the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Tap,
+    Veth,
+}
+
+/// The switch polls a core, and so would another: tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+pub struct Lab {
+    pub switch: Namespace,
+    directory: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    /// `None`, and the reason on stderr, where the machine forbids it; with WEIR_REQUIRE_NETNS set that is a failure.
+    pub fn new(test: &str) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        match Namespace::new() {
+            Ok(switch) => Some(Self { switch, directory: tempfile::tempdir().expect("a directory"), _turn: turn }),
+            Err(reason) if std::env::var_os("WEIR_REQUIRE_NETNS").is_some() => panic!("{test}: {reason}"),
+            Err(reason) => {
+                skip(test, &reason);
+                None
+            }
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The ports of a switch with `hosts` hosts, before it runs.
+    pub fn ports(&self, link: Link, hosts: usize) -> Ports<'_> {
+        let ports =
+            Ports { lab: self, link, hosts: (1..=hosts).map(|n| Host { n, space: self.switch.sibling() }).collect() };
+        if link == Link::Veth {
+            for host in &ports.hosts {
+                let (inside, outside) = (format!("p{}", host.n), host.interface());
+                self.switch
+                    .run(&format!("ip link add {inside} type veth peer name {outside} netns {}", host.space.id()));
+                self.switch.run(&format!("ip link set {inside} up"));
+            }
+        }
+        ports
+    }
+
+    /// Starts a switch with a port `port1`, `port2`, … for each host, and gives the hosts addresses.
+    pub fn start(&self, link: Link, hosts: usize, arguments: &str) -> (Weir, Vec<Host>) {
+        let ports = self.ports(link, hosts);
+        let weir = Weir::start(self, &self.switch, "switch", &format!("{} {arguments}", ports.arguments()));
+        (weir, ports.connect())
+    }
+}
+
+/// Hosts that are to be joined to a switch.
+pub struct Ports<'a> {
+    lab: &'a Lab,
+    link: Link,
+    hosts: Vec<Host>,
+}
+
+impl Ports<'_> {
+    /// What `weir run` must be given.
+    pub fn arguments(&self) -> String {
+        let argument = |host: &Host| match self.link {
+            Link::Tap => format!("--port port{n}=tap:{}", host.interface(), n = host.n),
+            Link::Veth => format!("--port port{n}=veth:p{n}", n = host.n),
+        };
+        self.hosts.iter().map(argument).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Gives the running switch's hosts their interfaces and addresses, with the kernel's offloads as they are.
+    pub fn connect(self) -> Vec<Host> {
+        for host in &self.hosts {
+            if self.link == Link::Tap {
+                self.lab.switch.run(&format!("ip link set {} netns {}", host.interface(), host.space.id()));
+            }
+            host.configure();
+        }
+        self.hosts
+    }
+}
+
+pub struct Host {
+    n: usize,
+    pub space: Namespace,
+}
+
+impl Host {
+    pub fn interface(&self) -> String {
+        format!("h{}", self.n)
+    }
+
+    pub fn address(&self) -> String {
+        format!("10.0.0.{}", self.n)
+    }
+
+    pub fn address6(&self) -> String {
+        format!("fd00::{}", self.n)
+    }
+
+    fn configure(&self) {
+        let interface = self.interface();
+        self.space.run(&format!("ip addr add {}/24 dev {interface}", self.address()));
+        self.space.run(&format!("ip addr add {}/64 dev {interface} nodad", self.address6()));
+        self.space.run(&format!("ip link set {interface} up"));
+    }
+
+    pub fn ping(&self, to: &Host, options: &str) -> bool {
+        self.pings(&to.address(), options)
+    }
+
+    pub fn ping6(&self, to: &Host, options: &str) -> bool {
+        self.pings(&to.address6(), options)
+    }
+
+    fn pings(&self, address: &str, options: &str) -> bool {
+        self.space.succeeds(&format!("ping -n -q -i 0.2 -W 2 {options} {address}"))
+    }
+
+    /// Waits until the way to a host is there.
+    pub fn reaches(&self, to: &Host) {
+        eventually(&format!("{self} to reach {to}"), || self.ping(to, "-c 1 -W 1").then_some(()));
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.interface())
+    }
+}
+
+/// Written past the test runner, which would keep it to itself.
+pub fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}

@@ -1,0 +1,31 @@
+// A program never holds a register array: the cells are the engine's.
+use weir::pisa::{Array, Salu, Slot};
+
+#[derive(Clone, Copy)]
+struct Count;
+
+impl Salu for Count {
+    type Phv = u32;
+    type Cell = u32;
+    type Out = ();
+
+    fn select(&self, phv: &u32) -> Option<Slot> {
+        Some(Slot(*phv))
+    }
+
+    fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
+        (cell + 1, ())
+    }
+
+    fn commit(&self, _: (), _: &mut u32) {}
+
+    fn hash_bits(&self) -> u32 {
+        0
+    }
+}
+
+fn main() {
+    let mut array = Array::new("counts", Count, 8);
+    array.registers.0[3] = 7;
+    array.access(&3);
+}

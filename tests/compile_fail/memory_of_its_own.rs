@@ -1,0 +1,31 @@
+// A stateful ALU has no memory beside its array: what could hold some is not `Copy`.
+use std::cell::Cell;
+use weir::pisa::{Salu, Slot};
+
+#[derive(Clone, Copy)]
+struct Hoarder {
+    seen: Cell<u64>,
+}
+
+impl Salu for Hoarder {
+    type Phv = u32;
+    type Cell = u32;
+    type Out = ();
+
+    fn select(&self, phv: &u32) -> Option<Slot> {
+        self.seen.set(self.seen.get() + 1);
+        Some(Slot(*phv))
+    }
+
+    fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
+        (cell + 1, ())
+    }
+
+    fn commit(&self, _: (), _: &mut u32) {}
+
+    fn hash_bits(&self) -> u32 {
+        0
+    }
+}
+
+fn main() {}

@@ -1,0 +1,28 @@
+// The PHV is read while the cell is modified, and written once, by `commit`.
+use weir::pisa::{Salu, Slot};
+
+#[derive(Clone, Copy)]
+struct Count;
+
+impl Salu for Count {
+    type Phv = u32;
+    type Cell = u32;
+    type Out = ();
+
+    fn select(&self, phv: &u32) -> Option<Slot> {
+        Some(Slot(*phv))
+    }
+
+    fn rmw(&self, cell: u32, phv: &u32) -> (u32, ()) {
+        *phv = cell;
+        (cell + 1, ())
+    }
+
+    fn commit(&self, _: (), _: &mut u32) {}
+
+    fn hash_bits(&self) -> u32 {
+        0
+    }
+}
+
+fn main() {}

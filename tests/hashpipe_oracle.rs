@@ -1,0 +1,142 @@
+//! HashPipe's dataplane against the paper's Algorithm 3, slot by slot.
+
+use proptest::prelude::*;
+use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
+use weir::pisa::{Order, Phv};
+use weir::program::Dataplane;
+use weir::program::hashpipe::oracle::Oracle;
+use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, Unit};
+use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
+
+/// A packet of one of a few flows of either family, so that they collide.
+fn packet() -> impl Strategy<Value = Phv> {
+    (0..40u128, any::<bool>(), 60..1500u32).prop_map(|(flow, six, wire_bytes)| {
+        let net = if six { Net::Ipv6 } else { Net::Ipv4 };
+        // Flow 0 is the all-zero key, which an empty slot also holds.
+        let headers = Headers { net, src_ip: flow, dst_ip: flow / 7, sport: flow as u16, ..Headers::default() };
+        Phv { headers, wire_bytes, ..Phv::default() }
+    })
+}
+
+/// Index hash by the module's bitwise oracle: nothing of the dataplane's own is used.
+fn slot<K: FlowKey>(polynomials: &Polynomials, slots: u32, stage: usize, key: K) -> usize {
+    let crc = bitwise::crc(polynomials.get(stage), INIT, XOROUT, key.bytes().as_ref());
+    (crc % slots) as usize
+}
+
+/// What a sequence leaves in the oracle's tables of one family.
+fn oracle<K: FlowKey>(config: &Config, slots: u32, polynomials: &Polynomials, packets: &[Phv]) -> Vec<Vec<Option<(K, u32)>>> {
+    let hash = |stage, key: K| slot(polynomials, slots, stage, key);
+    let mut oracle = Oracle::new(config.stages as usize, slots as usize, hash);
+    for phv in packets.iter().filter(|phv| phv.headers.net == K::NET) {
+        let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
+        oracle.packet(K::of(&phv.headers), weight);
+    }
+    oracle.tables
+}
+
+fn run<const SUM: bool>(
+    config: &Config,
+    polynomials: &Polynomials,
+    packets: &mut [Phv],
+    burst: usize,
+    order: Order,
+) -> HashPipeBank<Tuple4, Tuple6> {
+    let mut program = HashPipe::<Tuple4, Tuple6, SUM>::new(config, polynomials);
+    packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
+    let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
+    program.exchange(&mut bank);
+    bank
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    (1..7u32, 1..12u32, 1..6u32, any::<bool>()).prop_map(|(stages, slots, slots6, bytes)| Config {
+        stages,
+        slots,
+        slots6: Some(slots6),
+        count: if bytes { Unit::Bytes } else { Unit::Packets },
+        ..Config::default()
+    })
+}
+
+fn tables<K: FlowKey + weir::pisa::Word>(tables: &weir::program::hashpipe::Tables<K>) -> Vec<Vec<Option<(K, u32)>>> {
+    let occupied = |cell: &(K, u32)| (cell.1 > 0).then_some(*cell);
+    tables.0.iter().map(|table| table.cells().iter().map(occupied).collect()).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_slot_is_the_oracles(
+        config in config(),
+        seed: u64,
+        mut packets in proptest::collection::vec(packet(), 0..600),
+        burst in 1..130usize,
+        sum: bool,
+        stage_major: bool,
+    ) {
+        let polynomials = Polynomials::reproducible(seed);
+        let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
+        let v4 = oracle::<Tuple4>(&config, config.slots, &polynomials, &packets);
+        let v6 = oracle::<Tuple6>(&config, config.slots6(), &polynomials, &packets);
+        let bank = if sum {
+            run::<true>(&config, &polynomials, &mut packets, burst, order)
+        } else {
+            run::<false>(&config, &polynomials, &mut packets, burst, order)
+        };
+        prop_assert_eq!(tables(&bank.v4), v4);
+        prop_assert_eq!(tables(&bank.v6), v6);
+    }
+
+    /// A count that is read out, and the dataplane's own estimate, never exceed what the flow has sent so far.
+    #[test]
+    fn nothing_is_overestimated(
+        config in config(),
+        mut packets in proptest::collection::vec(packet(), 1..400),
+        sum: bool,
+    ) {
+        let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
+        let polynomials = Polynomials::reproducible(1);
+        let mut program = config.build(&polynomials).unwrap();
+        let mut truth = Counts::default();
+        for phv in packets.iter_mut() {
+            program.ingress(std::slice::from_mut(phv), Order::PacketMajor);
+            let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
+            let sent = truth.0.entry(config.flow(&phv.headers).unwrap()).or_default();
+            *sent += u64::from(weight);
+            prop_assert!(phv.flow_estimate >= weight && u64::from(phv.flow_estimate) <= *sent);
+        }
+        let mut bank = program.spare();
+        program.exchange(bank.as_mut());
+        let weir::program::Record::HashPipe(counts) = bank.record();
+        for (flow, count) in &counts.0 {
+            prop_assert!(count <= &truth.0[flow], "{flow} reads {count}");
+        }
+    }
+}
+
+/// The paper's Figure 1: K takes B's place in the first stage, B evicts E, E loses to L and leaves the table.
+#[test]
+fn figure_1_of_the_paper() {
+    let names = ["A", "B", "C", "E", "K", "L"];
+    let slot_of = |_: usize, key: &str| usize::from(key == "A" || key == "C");
+    let mut oracle = Oracle::new(3, 2, slot_of);
+    oracle.tables = vec![
+        vec![Some(("B", 5)), Some(("A", 4))],
+        vec![Some(("E", 3)), Some(("C", 3))],
+        vec![Some(("L", 10)), None],
+    ];
+    oracle.packet("K", 1);
+    assert_eq!(oracle.tables[0][0], Some(("K", 1)));
+    assert_eq!(oracle.tables[1][0], Some(("B", 5)));
+    assert_eq!(oracle.tables[2][0], Some(("L", 10)));
+    let left: Vec<_> = oracle.tables.iter().flatten().flatten().map(|cell| cell.0).collect();
+    assert!(!left.contains(&"E") && left.iter().all(|key| names.contains(key)));
+}
+
+/// `Crc` is what the dataplane uses; it and the bitwise form are held equal in the hash unit's own tests too.
+#[test]
+fn the_bitwise_hash_is_the_units() {
+    let polynomial = Polynomials::standard().get(0);
+    assert_eq!(Crc::new(polynomial).hash(b"123456789"), 0xcbf4_3926);
+    assert_eq!(bitwise::crc(polynomial, INIT, XOROUT, b"123456789"), 0xcbf4_3926);
+}

@@ -1,0 +1,14 @@
+//! Real hosts, real kernels, the real binary: network namespaces joined by a running weir.
+//!
+//! Everywhere the kernel's offloads are as it sets them, and each test ends with every packet accounted for
+//! (`Weir::stop`).
+#![cfg(feature = "dpdk")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod faults;
+mod heavy;
+mod hostile;
+mod traffic;
+mod vlan;

@@ -1,0 +1,9 @@
+//! The wire layer held to naive oracles on packets of all shapes.
+
+mod captures;
+mod checksum;
+mod oracle;
+mod packets;
+mod parser;
+mod reprs;
+mod shim;

@@ -1,0 +1,166 @@
+//! The parser of the fast path against the views, and against etherparse where the two mean the same.
+
+use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use weir::wire::{Fragment, Headers, Mac, Net, parse, parse_l2};
+
+use crate::{oracle, packets};
+
+/// Headers full of leftovers from another packet.
+fn stale() -> Headers {
+    Headers {
+        src_ip: u128::MAX,
+        dst_ip: u128::MAX,
+        dst: Mac::BROADCAST,
+        src: Mac::BROADCAST,
+        ethertype: 0xffff,
+        vlan_tci: 0xffff,
+        tagged: true,
+        inner_tci: 0xffff,
+        double_tagged: true,
+        shim: true,
+        net: Net::Ipv6,
+        proto: 0xff,
+        tos: 0xff,
+        ttl: 0xff,
+        fragment: Fragment::Later,
+        sport: 0xffff,
+        dport: 0xffff,
+        l3: 0xffff,
+        l4: 0xffff,
+    }
+}
+
+pub fn parsed(frame: &[u8]) -> Option<Headers> {
+    let mut headers = stale();
+    parse(frame, &mut headers).ok().map(|()| headers)
+}
+
+/// Holds both parsers to the views.
+pub fn check(frame: &[u8]) -> Result<(), TestCaseError> {
+    let expected = oracle::headers(frame);
+    prop_assert_eq!(parsed(frame), expected);
+    let mut l2 = stale();
+    let l2 = parse_l2(frame, &mut l2).ok().map(|()| l2);
+    prop_assert_eq!(l2, expected.map(only_l2));
+    Ok(())
+}
+
+fn only_l2(h: Headers) -> Headers {
+    Headers {
+        dst: h.dst,
+        src: h.src,
+        ethertype: h.ethertype,
+        shim: h.shim,
+        tagged: h.tagged,
+        vlan_tci: h.vlan_tci,
+        double_tagged: h.double_tagged,
+        inner_tci: h.inner_tci,
+        ..Headers::default()
+    }
+}
+
+/// Holds the parser to etherparse where that finds no fault with the whole packet.
+pub fn check_etherparse(frame: &[u8]) -> Result<(), TestCaseError> {
+    let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return Ok(()) };
+    let h = parsed(frame).unwrap();
+    if h.shim {
+        return Ok(());
+    }
+    let tcis: Vec<u16> = packet.link_exts.iter().filter_map(tci).collect();
+    if packet.link_exts.len() > tcis.len() || tcis.len() > 2 {
+        return Ok(());
+    }
+    prop_assert_eq!(h.tagged.then_some(&h.vlan_tci), tcis.first());
+    prop_assert_eq!(h.double_tagged.then_some(&h.inner_tci), tcis.get(1));
+    match &packet.net {
+        Some(NetSlice::Ipv4(ip)) => {
+            let header = ip.header();
+            prop_assert_eq!((h.net, h.ttl, h.proto), (Net::Ipv4, header.ttl(), header.protocol().0));
+            prop_assert_eq!(h.tos, header.dcp().value() << 2 | header.ecn().value());
+            prop_assert_eq!(h.src_ip, u32::from(header.source_addr()).into());
+            prop_assert_eq!(h.dst_ip, u32::from(header.destination_addr()).into());
+            prop_assert_eq!(h.fragment != Fragment::Whole, ip.is_payload_fragmented());
+        }
+        Some(NetSlice::Ipv6(ip)) => {
+            let header = ip.header();
+            prop_assert_eq!((h.net, h.ttl, h.tos), (Net::Ipv6, header.hop_limit(), header.traffic_class()));
+            prop_assert_eq!(h.src_ip, u128::from(header.source_addr()));
+            prop_assert_eq!(h.dst_ip, u128::from(header.destination_addr()));
+        }
+        _ => prop_assert_eq!(h.net, Net::Other),
+    }
+    // etherparse takes AH behind IPv4 for an extension header, any number of extension headers behind IPv6, and an
+    // IPv6 payload length of 0 for that of a jumbogram.
+    let jumbo = packet.net.is_some_and(|net| net.ipv6_ref().is_some_and(|ip| ip.header().payload_length() == 0));
+    let stopped = weir::wire::proto::is_extension(h.proto) || jumbo;
+    let ports = match packet.transport.filter(|_| !stopped) {
+        Some(TransportSlice::Tcp(tcp)) => (tcp.source_port(), tcp.destination_port()),
+        Some(TransportSlice::Udp(udp)) => (udp.source_port(), udp.destination_port()),
+        _ => return Ok(()),
+    };
+    prop_assert_eq!((h.sport, h.dport, h.l4 == 0), (ports.0, ports.1, false));
+    Ok(())
+}
+
+fn tci(extension: &LinkExtSlice) -> Option<u16> {
+    let LinkExtSlice::Vlan(vlan) = extension else { return None };
+    let bytes = vlan.slice();
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn well_formed(frame in packets::any_frame()) {
+        check(&frame)?;
+    }
+
+    #[test]
+    fn well_formed_as_etherparse(frame in packets::frame()) {
+        check_etherparse(&frame)?;
+    }
+
+    #[test]
+    fn damaged(frame in packets::damaged_frame()) {
+        check(&frame)?;
+        check_etherparse(&frame)?;
+    }
+
+    #[test]
+    fn random(frame: Vec<u8>) {
+        check(&frame)?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_truncation(frame in packets::any_frame()) {
+        for len in 0..=frame.len() {
+            check(&frame[..len])?;
+        }
+    }
+}
+
+#[test]
+fn the_third_tag_is_an_ethertype() {
+    let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0];
+    let h = parsed(&[[0; 12].as_slice(), &tags].concat()).unwrap();
+    assert_eq!((h.vid(), h.inner_tci, h.ethertype, h.net), (1, 2, 0x8100, Net::Other));
+}
+
+#[test]
+fn a_shim_of_another_version_is_an_ethertype() {
+    let mut frame = [0; 64];
+    frame[12..20].copy_from_slice(&[0x88, 0xb5, 0, 0x80, 0, 0, 8, 0]);
+    let h = parsed(&frame).unwrap();
+    assert_eq!((h.shim, h.ethertype, h.net), (false, 0x88b5, Net::Other));
+}
+
+#[test]
+fn padding_is_not_a_transport_header() {
+    let ip = [0x45, 0, 0, 24, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let h = parsed(&[[0; 12].as_slice(), &[8, 0], &ip, &[1; 40]].concat()).unwrap();
+    assert_eq!((h.net, h.proto, h.l4, h.sport), (Net::Ipv4, 17, 0, 0));
+}

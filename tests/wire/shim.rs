@@ -1,0 +1,116 @@
+//! The telemetry shim: golden vectors, and pushing and popping as each other's inverse.
+
+use proptest::prelude::*;
+use weir::wire::{Frame, HeapFrame, Shim, WireError, shim};
+
+use crate::packets;
+use crate::parser::parsed;
+
+/// Lines of `hop loops epoch hierarchy digest: bytes`.
+const GOLDEN: &str = include_str!("../golden/shim.txt");
+
+fn golden() -> impl Iterator<Item = (Shim, Vec<u8>)> {
+    GOLDEN.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (values, bytes) = line.split_once(": ").unwrap();
+        let values: Vec<u16> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        let [hop, loops, epoch, hierarchy, digest] = values[..] else { panic!("{line}") };
+        let (hop, loops, hierarchy) = (hop as u8, loops as u8, hierarchy as u8);
+        let bytes = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        (Shim { hop, loops, epoch: epoch == 1, hierarchy, digest }, bytes)
+    })
+}
+
+#[test]
+fn golden_vectors() {
+    assert_eq!(golden().count(), 7);
+    for (shim, bytes) in golden() {
+        let mut emitted = [0xff; shim::LEN];
+        shim.emit(&mut emitted).unwrap();
+        assert_eq!(emitted, bytes[..], "{shim:?}");
+        assert_eq!(Shim::parse(&shim::View::new(&bytes).unwrap()), shim);
+    }
+}
+
+#[test]
+fn it_stands_between_the_macs_and_the_tag() {
+    let mut frame = HeapFrame::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 9, 8, 0]);
+    assert!(shim::push(&mut frame, Shim { hop: 1, digest: 0xabcd, ..Shim::default() }));
+    let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xb5, 0x04, 0x40, 0xab, 0xcd, 0x81, 0, 0, 9, 8, 0];
+    assert_eq!(frame.bytes(), expected);
+}
+
+#[test]
+fn counts_saturate() {
+    let mut shim = Shim { hop: 60, ..Shim::default() };
+    for _ in 0..300 {
+        shim = shim.next_hop();
+    }
+    assert_eq!(shim.hop, shim::MAX_HOP);
+    assert_eq!(Shim { hop: 255, ..shim }.next_hop().hop, shim::MAX_HOP);
+    let mut bytes = [0; 6];
+    Shim { hop: 64, loops: 4, ..Shim::default() }.emit(&mut bytes).unwrap();
+    assert_eq!(bytes[2], 0xff);
+}
+
+#[test]
+fn another_version_or_none_is_a_typed_error() {
+    let mut bytes = [0; 64];
+    bytes[12..16].copy_from_slice(&[0x88, 0xb5, 0, 0xc0]);
+    let mut frame = HeapFrame::new(&bytes);
+    let error = shim::pop(&mut frame).unwrap_err();
+    assert_eq!(error.to_string(), "telemetry shim: the version cannot be 3");
+    assert_eq!(shim::rewrite(&mut frame, Shim::default()), Err(error));
+    bytes[12] = 8;
+    assert!(matches!(shim::pop(&mut HeapFrame::new(&bytes)), Err(WireError::Bad { field: "the EtherType", .. })));
+    assert_eq!(frame.bytes()[16..], [0; 48]);
+}
+
+#[test]
+fn no_headroom_and_runts_leave_the_frame_alone() {
+    let mut frame = HeapFrame::new(&[7; 13]);
+    assert!(!shim::push(&mut frame, Shim::default()));
+    assert_eq!(frame.bytes(), [7; 13]);
+    let mut frame = HeapFrame::new(&[7; 14]);
+    while shim::push(&mut frame, Shim::default()) {}
+    let full = frame.clone();
+    assert!(!shim::push(&mut frame, Shim::default()));
+    assert_eq!(frame, full);
+}
+
+proptest! {
+    #[test]
+    fn push_and_pop_are_the_identity(bytes in packets::frame(), shim in packets::shim_values()) {
+        let original = HeapFrame::new(&bytes);
+        let mut frame = original.clone();
+        prop_assert!(shim::push(&mut frame, shim));
+        prop_assert_eq!(frame.wire_len(), bytes.len() + shim::LEN);
+        prop_assert_eq!(frame.bytes(), packets::with_shim(&bytes, shim));
+        prop_assert_eq!(shim::pop(&mut frame), Ok(shim));
+        prop_assert_eq!(frame.bytes(), original.bytes());
+    }
+
+    #[test]
+    fn the_parser_sees_the_same_packet_behind_it(bytes in packets::frame(), shim in packets::shim_values()) {
+        let mut bare = parsed(&bytes).unwrap();
+        bare.shim = true;
+        bare.l3 += if bare.l3 > 0 { 6 } else { 0 };
+        bare.l4 += if bare.l4 > 0 { 6 } else { 0 };
+        prop_assert_eq!(parsed(&packets::with_shim(&bytes, shim)), Some(bare));
+    }
+
+    #[test]
+    fn rewrite_replaces_it(bytes in packets::frame(), old in packets::shim_values(), new in packets::shim_values()) {
+        let mut frame = HeapFrame::new(&packets::with_shim(&bytes, old));
+        shim::rewrite(&mut frame, new).unwrap();
+        prop_assert_eq!(shim::peek(frame.bytes()), Ok(new));
+        prop_assert_eq!(frame.bytes(), packets::with_shim(&bytes, new));
+    }
+
+    #[test]
+    fn popping_anything_is_harmless(bytes: Vec<u8>) {
+        let mut frame = HeapFrame::new(&bytes);
+        if shim::pop(&mut frame).is_err() {
+            prop_assert_eq!(frame.bytes(), bytes);
+        }
+    }
+}
