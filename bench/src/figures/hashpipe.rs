@@ -234,7 +234,7 @@ fn figure_12(e: &Experiment) -> Figure {
 }
 
 fn idealized(e: &Experiment, name: &'static str, title: &str, k: usize) -> Figure {
-    figure(e, name, title, (memory_axis(), missed_axis(90.0)), |order| {
+    figure(e, name, title, (memory_axis(), missed_axis(100.0)), |order| {
         let all = [
             (Algorithm::HashPipe, "HashPipe"),
             (Algorithm::SpaceSaving, "Space-Saving"),
