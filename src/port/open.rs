@@ -13,7 +13,7 @@ use super::{
     veth::Veth,
 };
 use crate::{
-    dpdk::{DpdkError, EthConfig, EthDev, Mempool, SocketError},
+    dpdk::{DpdkError, EthConfig, EthDev, Interface, Mempool, SocketError},
     wire::Mac,
 };
 
@@ -165,7 +165,7 @@ impl Port {
     /// workers.
     pub fn link_up(&self) -> bool {
         let carrier = match &self.device {
-            Device::Eth(device) => device.link_up(),
+            Device::Eth(device) => device.link_up() || self.moved_away(),
             Device::Veth(veth) => veth.interface.is_running().unwrap_or(false),
             Device::Memory(..) => true,
         };
@@ -179,6 +179,7 @@ impl Port {
             self.link.wanted.store(false, Ordering::Relaxed);
         }
         match &self.device {
+            Device::Eth(_) if self.moved_away() => {}
             Device::Eth(device) => drop(device.set_link(up).map_err(|problem| failed(&self.name, &self.dev, problem))?),
             Device::Veth(veth) => {
                 veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem))?;
@@ -190,6 +191,12 @@ impl Port {
         }
         self.link_up();
         Ok(())
+    }
+
+    /// A TAP interface carries on in the network namespace it was moved to, but there DPDK, which asks for it by name,
+    /// finds it no more and calls its link down.
+    fn moved_away(&self) -> bool {
+        matches!(&self.dev, Dev::Tap { interface } if Interface::open(interface).is_err())
     }
 
     pub fn stats(&self) -> PortStats {
