@@ -17,8 +17,7 @@ mod dpdk {
     const FUNCTIONS: &[&str] = &[
         "weir_.*",
         "fopencookie",
-        "rte_eal_(init|cleanup|has_hugepages|hotplug_add|hotplug_remove)",
-        "rte_dev_(probe|remove)",
+        "rte_eal_(init|cleanup|get_runtime_dir|has_hugepages|hotplug_add|hotplug_remove)",
         "rte_eth_dev_(configure|start|stop|close|get_port_by_name|get_mtu|set_mtu|set_link_up|set_link_down|socket_id)",
         "rte_eth_(rx|tx)_queue_setup",
         "rte_eth_(promiscuous_enable|promiscuous_disable|macaddr_get|stats_get)",

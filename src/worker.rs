@@ -69,21 +69,31 @@ impl Worker {
     }
 }
 
-/// Hands every queue of the outbox to its port; what does not fit is dropped and counted with the port it was for.
+/// Hands every queue of the outbox to its port. What does not get out is counted with the port it was for: a full queue, a
+/// port without a link, or a frame that the device refused.
 #[inline(always)]
 fn send(tx: &mut [TxQueue], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
     for (port, frames) in outbox.queues() {
         let stats = switch.stats().port(port);
-        let bytes: u64 = frames.iter().map(|frame| frame.wire_len() as u64).sum();
-        let sent = tx.get_mut(usize::from(port)).map_or(0, |queue| queue.transmit(frames));
-        let unsent: u64 = frames.iter().map(|frame| frame.wire_len() as u64).sum();
+        let (offered, bytes) = (frames.len(), bytes(frames));
+        let queue = tx.get_mut(usize::from(port));
+        let (sent, up) = queue.map_or((0, false), |queue| (queue.transmit(frames), queue.is_up()));
         stats.tx_packets.add(sent as u64);
-        stats.tx_bytes.add(bytes - unsent);
-        if !frames.is_empty() {
-            stats.drop(DropReason::TxFull, frames.len() as u64);
-            free_burst(frames);
+        let gone = offered - frames.len();
+        if gone == offered && sent == offered {
+            stats.tx_bytes.add(bytes);
+            continue;
         }
+        stats.tx_bytes.add(bytes - self::bytes(frames));
+        stats.drop(DropReason::TxRefused, (gone - sent) as u64);
+        stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
+        free_burst(frames);
     }
+}
+
+#[inline(always)]
+fn bytes(frames: &[Mbuf]) -> u64 {
+    frames.iter().map(|frame| frame.wire_len() as u64).sum()
 }
 
 /// The wall clock by the cycle counter, set right now and then.

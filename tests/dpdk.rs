@@ -4,19 +4,28 @@
 use std::sync::{Arc, OnceLock};
 
 use weir::{
-    dpdk::{Eal, EalError, EalOptions, HugePages, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second},
+    dpdk::{
+        DpdkError, Eal, EalError, EalOptions, HugePages, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second,
+    },
     port::{Burst, Dev, Port, PortDrop, PortOptions, RxQueue, TxQueue, free_burst},
     wire::Frame,
 };
 
 const BUFFERS: u32 = 2047;
 
-fn eal() -> &'static Eal {
-    static EAL: OnceLock<Eal> = OnceLock::new();
-    EAL.get_or_init(|| {
-        let options = EalOptions { memory_mib: 128, huge_pages: HugePages::Never, ..Default::default() };
-        Eal::start(&options).expect("DPDK starts without root and huge pages")
+/// EAL, and the error of a pool larger than its memory: tried first, as it takes all there is before it gives up.
+fn start() -> &'static (Eal, DpdkError) {
+    static START: OnceLock<(Eal, DpdkError)> = OnceLock::new();
+    START.get_or_init(|| {
+        let options = EalOptions { memory_mib: 192, huge_pages: HugePages::Never, ..Default::default() };
+        let eal = Eal::start(&options).expect("DPDK starts without root and huge pages");
+        let error = Mempool::new(&eal, PoolOptions::for_mtu(1 << 20, 1500)).unwrap_err();
+        (eal, error)
     })
+}
+
+fn eal() -> &'static Eal {
+    &start().0
 }
 
 fn pool() -> Arc<Mempool> {
@@ -100,7 +109,7 @@ fn a_jumbo_frame_fits_one_buffer_of_a_jumbo_pool() {
 
 #[test]
 fn a_pool_beyond_the_memory_says_what_failed() {
-    let error = Mempool::new(eal(), PoolOptions::for_mtu(1 << 20, 1500)).unwrap_err();
+    let error = &start().1;
     assert_eq!(error.errno, libc::ENOMEM, "{error}");
 }
 
@@ -214,6 +223,46 @@ fn each_queue_has_one_owner() {
     let pool = pool();
     let (port, _rx, _tx) = open("null", &pool);
     assert!(port.rx_queue(0).is_none() && port.tx_queue(0).is_none() && port.rx_queue(1).is_none());
+}
+
+#[test]
+fn several_workers_have_queues_of_their_own() {
+    let pool = pool();
+    let options = PortOptions { rx_queues: 2, tx_queues: 3, ..Default::default() };
+    for dev in ["null", "memory"] {
+        let port = Port::open("p", &dev.parse().unwrap(), &options, &pool).unwrap();
+        assert!(port.max_tx_queues() >= 3);
+        assert!((0..2).all(|i| port.rx_queue(i).is_some()) && (0..3).all(|i| port.tx_queue(i).is_some()), "{dev}");
+    }
+    let options = PortOptions { tx_queues: 9999, ..Default::default() };
+    let error = Port::open("p", &"null".parse().unwrap(), &options, &pool).unwrap_err().to_string();
+    assert!(error.contains("9999 transmit queues asked for, net_null has at most"), "{error}");
+}
+
+#[test]
+fn a_checksum_that_a_kernel_left_open_is_completed_before_it_leaves_dpdk() {
+    let pool = pool();
+    let mut bytes = Vec::new();
+    etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv6([1; 16], [2; 16], 9)
+        .tcp(5, 6, 7, 8)
+        .write(&mut bytes, &[9; 99])
+        .unwrap();
+    for dev in ["ring:sums", "memory"] {
+        let (port, mut rx, mut tx) = open(dev, &pool);
+        let mut mbuf = frame(&pool, &bytes);
+        mbuf.bytes_mut()[54 + 16..54 + 18].fill(0x11);
+        mbuf.set_needs_checksum(true);
+        assert!(mbuf.duplicate().unwrap().needs_checksum(), "a flooded copy needs it too");
+        let mut burst: Burst = [mbuf].into_iter().collect();
+        assert_eq!(tx.transmit(&mut burst), 1);
+        if let Some(handle) = port.memory() {
+            assert_eq!(*handle.collect().unwrap(), bytes);
+        } else {
+            rx.receive(&mut burst);
+            assert_eq!((burst[0].bytes(), burst[0].needs_checksum()), (&bytes[..], false));
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod baseline;
 mod figures;
 mod heavy;
+#[cfg(feature = "dpdk")]
+mod throughput;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -18,10 +20,25 @@ struct Arguments {
 enum Command {
     /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV and SVG
     Figures(figures::Arguments),
+    /// Forward beside dpdk-testpmd on the same devices, in turns
+    #[cfg(feature = "dpdk")]
+    Peers(throughput::Peers),
+    /// Cycles a packet, step by step, with HashPipe in both orders
+    #[cfg(feature = "dpdk")]
+    Cycles(throughput::Cycles),
+    /// One run of weir between two ports; prints packets per second
+    #[cfg(feature = "dpdk")]
+    Forward(throughput::Forward),
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
+        #[cfg(feature = "dpdk")]
+        Command::Peers(peers) => peers.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Cycles(cycles) => cycles.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Forward(forward) => forward.run(),
     }
 }

@@ -1,7 +1,8 @@
 //! EAL, DPDK's runtime: started once in the life of a process.
 
 use std::{
-    ffi::{CStr, CString, NulError, c_char},
+    ffi::{CStr, CString, NulError, OsStr, c_char},
+    os::unix::ffi::OsStrExt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -54,7 +55,11 @@ impl Eal {
             let source = DpdkError::last("rte_eal_init");
             return Err(EalError::Refused { arguments: arguments[1..].join(" "), source });
         }
-        Ok(Self(Arc::new(Running)))
+        let eal = Self(Arc::new(Running));
+        // Starting may have set the log back to what DPDK has by default.
+        log::route().map_err(EalError::Log)?;
+        remove_runtime_directory();
+        Ok(eal)
     }
 
     /// Whether packet buffers lie in huge pages.
@@ -68,6 +73,14 @@ impl Eal {
         // SAFETY: returns a static C string, and needs no running EAL.
         unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
     }
+}
+
+/// EAL makes itself a directory, and leaves it behind. Without shared configuration and telemetry it stays empty.
+fn remove_runtime_directory() {
+    // SAFETY: EAL runs, and returns a static C string.
+    let directory = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
+    // One that is not empty is somebody's, by arguments that the user gave: it stays.
+    let _ = std::fs::remove_dir(OsStr::from_bytes(directory.to_bytes()));
 }
 
 impl Drop for Running {

@@ -90,6 +90,8 @@ impl EthDev {
             tx_taken: flags(config.tx_queues),
             pool: pool.clone(),
         };
+        device.enough("receive", config.rx_queues, device.max_rx_queues())?;
+        device.enough("transmit", config.tx_queues, device.max_tx_queues())?;
         device.configure(config)?;
         // SAFETY: the port is valid and configured.
         DpdkError::check("rte_eth_dev_start", unsafe { sys::rte_eth_dev_start(id) })?;
@@ -98,6 +100,16 @@ impl EthDev {
             optional("rte_eth_promiscuous_enable", unsafe { sys::rte_eth_promiscuous_enable(id) })?;
         }
         Ok(device)
+    }
+
+    /// DPDK's own refusal does not say how many there are.
+    fn enough(&self, direction: &str, asked: u16, most: u16) -> Result<(), DpdkError> {
+        if asked <= most {
+            return Ok(());
+        }
+        let mut error = DpdkError::new("rte_eth_dev_configure", libc::EINVAL);
+        error.detail = Some(format!("{asked} {direction} queues asked for, {} has at most {most}", self.driver()));
+        Err(error)
     }
 
     fn configure(&self, config: &EthConfig) -> Result<(), DpdkError> {

@@ -124,7 +124,7 @@ impl Mempool {
 
 impl Drop for Mempool {
     fn drop(&mut self) {
-        let missing = self.capacity() - self.available();
+        let missing = self.capacity().saturating_sub(self.available());
         if missing == 0 {
             // SAFETY: every buffer is back, and nobody can take one without this `Mempool`.
             unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };

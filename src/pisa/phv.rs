@@ -55,10 +55,12 @@ pub enum DropReason {
     NoBuffer,
     /// The output queue was full.
     TxFull,
+    /// The output device refused it for what it is; the device's own counters say more.
+    TxRefused,
 }
 
 impl DropReason {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Runt,
         Self::NoRoute,
         Self::SamePort,
@@ -68,6 +70,7 @@ impl DropReason {
         Self::PortDown,
         Self::NoBuffer,
         Self::TxFull,
+        Self::TxRefused,
     ];
 
     /// The name in reports, JSON and metrics.
@@ -82,6 +85,7 @@ impl DropReason {
             Self::PortDown => "port_down",
             Self::NoBuffer => "no_buffer",
             Self::TxFull => "tx_full",
+            Self::TxRefused => "tx_refused",
         }
     }
 }

@@ -17,6 +17,9 @@ use crate::{
     wire::Mac,
 };
 
+/// Ethernet header and one VLAN tag, which the MTU leaves out.
+const LINK_HEADER: usize = 14 + 4;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     pub rx_queues: u16,
@@ -121,11 +124,16 @@ impl Port {
     pub fn tx_queue(&self, i: u16) -> Option<TxQueue> {
         let seat = take(&self.tx, i)?;
         let driver = match &self.device {
-            Device::Eth(device) => TxDriver::Eth(device.tx_queue(i)?),
+            Device::Eth(device) => TxDriver::Eth { queue: device.tx_queue(i)?, longest: self.longest() },
             Device::Veth(veth) => TxDriver::Veth(veth.tx(i)?),
             Device::Memory(memory, _) => TxDriver::Memory(memory.clone()),
         };
         Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
+    }
+
+    /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so would all behind it.
+    fn longest(&self) -> Option<usize> {
+        matches!(self.dev, Dev::Tap { .. }).then(|| usize::from(self.mtu()) + LINK_HEADER)
     }
 
     /// The other end of a `memory` port.
@@ -142,6 +150,22 @@ impl Port {
 
     pub fn dev(&self) -> &Dev {
         &self.dev
+    }
+
+    /// Most receive queues that the device could be opened with.
+    pub fn max_rx_queues(&self) -> u16 {
+        match &self.device {
+            Device::Eth(device) => device.max_rx_queues(),
+            Device::Veth(_) | Device::Memory(..) => u16::MAX,
+        }
+    }
+
+    /// Most transmit queues that the device could be opened with.
+    pub fn max_tx_queues(&self) -> u16 {
+        match &self.device {
+            Device::Eth(device) => device.max_tx_queues(),
+            Device::Veth(_) | Device::Memory(..) => u16::MAX,
+        }
     }
 
     pub fn mtu(&self) -> u16 {
@@ -243,7 +267,7 @@ fn open_eth(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -
     let device = match dev {
         Dev::Pci { address } => EthDev::open_pci(address, &config, pool),
         _ => {
-            let (driver, arguments) = vdev(dev);
+            let (driver, arguments) = vdev(dev, options.rx_queues);
             EthDev::create(&unique(driver), &arguments, &config, pool)
         }
     };
@@ -251,13 +275,16 @@ fn open_eth(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -
 }
 
 /// The DPDK driver of a virtual device, and its arguments.
-fn vdev(dev: &Dev) -> (&'static str, String) {
+fn vdev(dev: &Dev, rx_queues: u16) -> (&'static str, String) {
     match dev {
         Dev::Tap { interface } => ("net_tap", format!("iface={interface}")),
         Dev::Pcap { input, output, infinite } => {
-            let files = [("rx_pcap", input), ("tx_pcap", output)];
-            let mut arguments: Vec<_> =
-                files.iter().filter(|(_, file)| !file.is_empty()).map(|(key, file)| format!("{key}={file}")).collect();
+            // One file feeds one queue; as an endless source it may feed many.
+            let inputs = if *infinite { rx_queues.into() } else { 1 };
+            let mut arguments = vec![format!("rx_pcap={input}"); if input.is_empty() { 0 } else { inputs }];
+            if !output.is_empty() {
+                arguments.push(format!("tx_pcap={output}"));
+            }
             if *infinite {
                 arguments.push("infinite_rx=1".to_owned());
             }

@@ -39,7 +39,7 @@ pub(super) enum RxDriver {
 
 #[derive(Debug)]
 pub(super) enum TxDriver {
-    Eth(EthTx),
+    Eth { queue: EthTx, longest: Option<usize> },
     Veth(VethTx),
     Memory(Memory),
 }
@@ -91,8 +91,11 @@ impl TxQueue {
             return 0;
         }
         match &mut self.driver {
-            TxDriver::Eth(queue) => {
+            TxDriver::Eth { queue, longest } => {
                 complete_checksums(burst);
+                if let Some(longest) = longest {
+                    drop_longer(burst, *longest, &self.counters);
+                }
                 queue.transmit(burst)
             }
             TxDriver::Veth(veth) => veth.transmit(burst, &self.counters, &self.link),
@@ -117,6 +120,16 @@ fn complete_checksums(burst: &mut Burst) {
         checksum::complete(mbuf.bytes_mut());
         mbuf.set_needs_checksum(false);
     }
+}
+
+fn drop_longer(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
+    burst.retain(|mbuf| {
+        let fits = mbuf.wire_len() <= longest;
+        if !fits {
+            counters.drop(PortDrop::TxTooLong, 1);
+        }
+        fits
+    });
 }
 
 /// Puts tags that a NIC took out back into the packets from `first` on.

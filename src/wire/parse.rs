@@ -60,11 +60,14 @@ pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
 
 #[inline(always)]
 fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
-    (be16(head, at) == ethertype::IPV4)
-        & (head[at + 2] == 0x45)
+    const TCP: u32 = proto::TCP as u32;
+    const UDP: u32 = proto::UDP as u32;
+    // EtherType, version and header length in one comparison; fragment offset, more fragments and protocol in another.
+    let net = be32(head, at) & 0xffff_ff00;
+    let fragment = be32(head, at + 8) & 0x3fff_00ff;
+    (net == u32::from(ethertype::IPV4) << 16 | 0x4500)
+        & matches!(fragment, TCP | UDP)
         & (usize::from(be16(head, at + 4)) >= IPV4 + TRANSPORT)
-        & (be16(head, at + 8) & 0x3fff == 0)
-        & has(PORTS, head[at + 11])
 }
 
 #[inline(always)]
@@ -243,7 +246,9 @@ fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
 
 #[inline(always)]
 fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(word)
 }
 
 #[inline(always)]

@@ -126,14 +126,16 @@ where
                     + Circle::new((0, 0), 4, WHITE.filled())
                     + Circle::new((0, 0), 4, color.stroke_width(1))
             };
-            chart.draw_series(DashedLineSeries::new(points(), 5, 4, thin)).map_err(failed)?.label(&curve.name).legend(
-                move |(x, y)| {
+            chart
+                .draw_series(DashedLineSeries::new(points(), 5, 4, thin))
+                .map_err(failed)?
+                .label(format!("{}, paper", curve.name))
+                .legend(move |(x, y)| {
                     EmptyElement::at((x, y))
                         + PathElement::new([(2, 0), (9, 0)], thin)
                         + PathElement::new([(23, 0), (30, 0)], thin)
                         + Circle::new((16, 0), 4, color.stroke_width(1))
-                },
-            );
+                });
             chart.draw_series(points().map(hollow)).map_err(failed)?;
         }
     }

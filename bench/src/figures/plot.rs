@@ -67,7 +67,7 @@ pub struct Point {
 }
 
 impl Curve {
-    /// The paper's own points, of which it prints no range.
+    /// The paper's own points, of which it prints no range; `name` and colour are those of our curve beside them.
     pub fn paper(name: &str, color: usize, points: Vec<(f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| Point { x, y, min: y, max: y, trials: 0 }).collect();
         Self { name: name.to_owned(), color, source: Source::Paper, points }
@@ -96,6 +96,8 @@ impl Figure {
         let mut text = format!("order,source,curve,{x},{y},{y}_min,{y}_max,trials\n");
         for panel in &self.panels {
             for curve in &panel.curves {
+                // Names such as `m = 3360, k = 140` hold commas.
+                let name = curve.name.replace(", ", " ");
                 // The paper's points do not depend on our order.
                 let (order, source) = match curve.source {
                     Source::Weir => (panel.order, "weir"),
@@ -105,7 +107,6 @@ impl Figure {
                 for p in &curve.points {
                     let Point { x, y, min, max, .. } = p;
                     let trials = if p.trials == 0 { String::new() } else { p.trials.to_string() };
-                    let name = &curve.name;
                     writeln!(text, "{order},{source},{name},{x},{y:.4},{min:.4},{max:.4},{trials}")
                         .expect("a string takes all");
                 }

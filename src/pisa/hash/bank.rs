@@ -18,14 +18,14 @@ enum Form {
 }
 
 impl CrcBank {
-    /// Lane i hashes with polynomial i; lanes beyond the last repeat the first.
+    /// Lane i hashes with polynomial i; what lanes beyond the last hold is not specified.
     ///
     /// # Panics
     /// With no polynomial or more than [`LANES`]: the pipeline's budget has refused those before.
     pub fn new(polynomials: &[Polynomial]) -> Self {
         let lanes = fill(polynomials);
         #[cfg(target_arch = "x86_64")]
-        if let Some(affine) = super::simd::Affine::new(&lanes) {
+        if let Some(affine) = super::simd::Affine::new(&lanes, polynomials.len()) {
             return Self { len: polynomials.len(), form: Form::Affine(affine) };
         }
         Self { len: polynomials.len(), form: Form::Rows(Rows::new(&lanes)) }
@@ -42,7 +42,7 @@ impl CrcBank {
         self.len
     }
 
-    /// `out[k][i]` becomes the hash of key k under polynomial i. Keys are 4 to [`MAX_KEY`] bytes long.
+    /// `out[k][i]` becomes the hash of key k under polynomial i. Four or eight polynomials take less time than sixteen. Keys are 4 to [`MAX_KEY`] bytes long.
     ///
     /// # Panics
     /// If `out` is not as long as `keys`.

@@ -31,7 +31,7 @@ impl Range {
             return h & (self.slots - 1);
         }
         let fraction = self.reciprocal.wrapping_mul(h as u64);
-        (fraction as u128 * self.slots as u128 >> 64) as u32
+        ((fraction as u128 * self.slots as u128) >> 64) as u32
     }
 }
 

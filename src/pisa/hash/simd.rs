@@ -153,14 +153,21 @@ fn third(a: __m128i) -> u32 {
 /// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
 /// transpose the sums: 16 CRCs a key
 /// ```
-pub struct Affine(Box<[Matrices]>);
+pub struct Affine {
+    matrices: Box<[Matrices]>,
+    /// CRCs that are wanted: the lanes behind them are not computed, or at most some.
+    used: usize,
+}
+
+/// The truth table of a xor b xor c.
+const XOR3: i32 = 0x96;
 
 /// For one position of the key, [`LANES`] × 4 matrices.
 #[repr(align(64))]
 struct Matrices([[u64; 8]; 8]);
 
 impl Affine {
-    pub fn new(polynomials: &[Polynomial; LANES]) -> Option<Self> {
+    pub fn new(polynomials: &[Polynomial; LANES], used: usize) -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vbmi")
@@ -171,44 +178,59 @@ impl Affine {
             let of = |i: usize| matrix(&columns[i / 4], i as u32 % 4);
             Matrices(std::array::from_fn(|j| std::array::from_fn(|lane| of(8 * j + lane))))
         };
-        has.then(|| Self((0..MAX_KEY).map(&mut matrices).collect()))
+        has.then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
     pub fn crcs<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
         // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.burst(keys, out) }
+        unsafe {
+            match self.used {
+                0..=4 => self.burst::<N, 2>(keys, out),
+                5..=8 => self.burst::<N, 4>(keys, out),
+                _ => self.burst::<N, 8>(keys, out),
+            }
+        }
     }
 
+    /// `SUMS` vectors of two CRCs each.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn burst<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+    fn burst<const N: usize, const SUMS: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
         let (keys, last_keys) = keys.as_chunks::<8>();
         let (out, last_out) = out.as_chunks_mut::<8>();
         for (keys, out) in keys.iter().zip(out) {
-            self.eight(keys, out);
+            self.eight::<N, SUMS>(keys, out);
         }
         if !last_keys.is_empty() {
             let mut padded = [[0; N]; 8];
             padded[..last_keys.len()].copy_from_slice(last_keys);
             let mut hashes = [[0; LANES]; 8];
-            self.eight(&padded, &mut hashes);
+            self.eight::<N, SUMS>(&padded, &mut hashes);
             last_out.copy_from_slice(&hashes[..last_out.len()]);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     #[inline]
-    fn eight<const N: usize>(&self, keys: &[[u8; N]; 8], out: &mut [[u32; LANES]; 8]) {
+    fn eight<const N: usize, const SUMS: usize>(&self, keys: &[[u8; N]; 8], out: &mut [[u32; LANES]; 8]) {
         let words = transpose_keys(keys);
         let words = words.as_flattened();
-        let mut sums = [_mm512_set1_epi8(-1); 8];
-        for i in 0..N {
-            let init = if i < 4 { u64::MAX } else { 0 };
-            let word = _mm512_set1_epi64((words[i] ^ init) as i64);
-            for (sum, matrices) in sums.iter_mut().zip(&self.0[N - 1 - i].0) {
-                *sum = _mm512_xor_si512(*sum, _mm512_gf2p8affine_epi64_epi8::<0>(word, load(matrices)));
+        let mut sums = [_mm512_set1_epi8(-1); SUMS];
+        let word = |i: usize| _mm512_set1_epi64((words[i] ^ if i < 4 { u64::MAX } else { 0 }) as i64);
+        let product = |word, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(word, load(matrix));
+        // Two bytes at a time, because one instruction adds three vectors.
+        for i in (0..N - N % 2).step_by(2) {
+            let ([first, second], [a, b]) =
+                ([word(i), word(i + 1)], [N - 1 - i, N - 2 - i].map(|k| &self.matrices[k].0));
+            for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+                *sum = _mm512_ternarylogic_epi64::<XOR3>(*sum, product(first, a), product(second, b));
             }
         }
-        transpose_sums(sums, out);
+        if N % 2 == 1 {
+            for (sum, matrix) in sums.iter_mut().zip(&self.matrices[0].0) {
+                *sum = _mm512_xor_si512(*sum, product(word(N - 1), matrix));
+            }
+        }
+        transpose_sums(std::array::from_fn(|j| sums[j.min(SUMS - 1)]), out);
     }
 }
 
@@ -217,11 +239,22 @@ impl Affine {
 #[inline]
 fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
     let mut words = [[0; 8]; MAX_KEY / 8];
-    for (g, words) in words.iter_mut().enumerate().take(N.div_ceil(8)) {
-        let [a, b, c, d, e, f, h, i] = std::array::from_fn(|k| word(&keys[k], 8 * g, 8.min(N - 8 * g)) as i64);
-        store(words, transpose_bytes(_mm512_setr_epi64(a, b, c, d, e, f, h, i)));
+    // Both lengths are constants, or `word` would copy byte by byte.
+    for (g, words) in words.iter_mut().enumerate().take(N / 8) {
+        store(words, transpose_bytes(gather(keys, 8 * g, 8)));
+    }
+    if !N.is_multiple_of(8) {
+        store(&mut words[N / 8], transpose_bytes(gather(keys, N - N % 8, N % 8)));
     }
     words
+}
+
+/// `len` bytes of each key from `from` on, a key a lane.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m512i {
+    let [a, b, c, d, e, f, g, h] = keys.each_ref().map(|key| word(key, from, len) as i64);
+    _mm512_setr_epi64(a, b, c, d, e, f, g, h)
 }
 
 /// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out` wants a key's 64 together.
@@ -259,9 +292,15 @@ fn transpose_bytes(bytes: __m512i) -> __m512i {
     _mm512_permutexvar_epi8(load(&FROM), bytes)
 }
 
+/// Integers: no padding, and any bits make one.
+trait Plain: Copy {}
+impl Plain for u8 {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn load<T: Copy, const N: usize>(words: &[T; N]) -> __m512i {
+fn load<T: Plain, const N: usize>(words: &[T; N]) -> __m512i {
     const { assert!(size_of::<[T; N]>() == 64) };
     // SAFETY: `words` is 64 readable bytes, and the load needs no alignment.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
@@ -269,15 +308,15 @@ fn load<T: Copy, const N: usize>(words: &[T; N]) -> __m512i {
 
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn store<T: Copy, const N: usize>(words: &mut [T; N], value: __m512i) {
+fn store<T: Plain, const N: usize>(words: &mut [T; N], value: __m512i) {
     const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and T is u32 or u64, which any bits make.
+    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and any bits make a `Plain`.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
 }
 
 /// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.
 fn matrix(columns: &[u32; 8], byte: u32) -> u64 {
-    let row =
-        |i: usize| (0..8).fold(0, |row, bit| row | (columns[bit] >> (8 * byte + i as u32) & 1) as u8 * (1 << bit));
+    let bit_of = |column: u32, i: usize| (column >> (8 * byte + i as u32) & 1) as u8;
+    let row = |i: usize| (0..8).fold(0, |row, bit| row | bit_of(columns[bit], i) << bit);
     u64::from_be_bytes(std::array::from_fn(row))
 }

@@ -1,0 +1,196 @@
+//! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone, and HashPipe in it in
+//! both orders. All in one process, in turns.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use weir::assemble::assemble;
+use weir::config::{Config, ForwardMode, OrderConfig};
+use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second, free_burst};
+use weir::pisa::PortId;
+use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
+use weir::switch::{Outbox, Switch};
+use weir::trace::{Frames, Trace, Tuple, Workload};
+use weir::wire::Frame;
+
+use super::{Spread, machine};
+
+#[derive(Args)]
+pub struct Cycles {
+    /// The traffic; its flows' headers are written into every packet
+    #[arg(long, default_value = "isp/burst,flows=400000,packets=10000000")]
+    workload: String,
+    /// The program
+    #[arg(long, default_value = "hashpipe:stages=6,slots=4096")]
+    program: String,
+    /// Rounds; in each, every step runs over the whole workload once
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    #[arg(long, default_value_t = 1)]
+    core: usize,
+}
+
+/// Frame length, and what differs in it from flow to flow: protocol, addresses, ports.
+const FRAME: usize = 64;
+const PROTO: usize = 23;
+const ADDRESSES_AND_PORTS: std::ops::Range<usize> = 26..38;
+
+/// One packet's own bytes. They lie in the order of the packets, so that reading them does not miss the cache: a NIC would
+/// have put its headers there too.
+#[derive(Clone, Copy)]
+struct Header {
+    proto: u8,
+    addresses_and_ports: [u8; 12],
+}
+
+/// What is measured.
+struct Step {
+    name: &'static str,
+    /// Whether headers are written into the packets.
+    headers: bool,
+    switch: Option<Switch>,
+    cycles: Vec<f64>,
+}
+
+struct Bench {
+    rx: RxQueue,
+    tx: TxQueue,
+    template: [u8; FRAME],
+    headers: Vec<Header>,
+}
+
+impl Cycles {
+    pub fn run(&self) -> Result<()> {
+        ensure!(self.rounds > 0, "--rounds: at least one");
+        let options = PoolOptions::default();
+        let memory_mib = (options.bytes() >> 20) as u32 + 64;
+        let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
+        let pool = Arc::new(Mempool::new(&eal, options)?);
+        let _lcore = Lcore::register(&eal, Some(self.core))?;
+        let port = Port::open("a", &Dev::Null { size: 64, copy: false }, &PortOptions::default(), &pool)?;
+        let (Some(rx), Some(tx)) = (port.rx_queue(0), port.tx_queue(0)) else { anyhow::bail!("no queues") };
+        let trace = self.workload.parse::<Workload>()?.generate();
+        let mut bench = Bench { rx, tx, template: template(&trace), headers: headers(&trace) };
+
+        let mut steps = vec![
+            step("rx and tx", false, None),
+            step("+ headers written", true, None),
+            step("+ switch, xconnect, no program", true, Some(self.switch(None, OrderConfig::Packet)?)),
+            step("+ program, packet by packet", true, Some(self.switch(Some(&self.program), OrderConfig::Packet)?)),
+            step("+ program, stage by stage", true, Some(self.switch(Some(&self.program), OrderConfig::Stage)?)),
+        ];
+        for _ in 0..self.rounds {
+            for step in &mut steps {
+                let taken = bench.pass(step);
+                step.cycles.push(taken as f64 / bench.headers.len() as f64);
+            }
+        }
+        self.report(&steps, cycles_per_second(&eal), eal.has_huge_pages());
+        Ok(())
+    }
+
+    fn switch(&self, program: Option<&str>, order: OrderConfig) -> Result<Switch> {
+        let mut config = Config::default();
+        config.switch.forward = ForwardMode::Xconnect;
+        config.switch.order = order;
+        config.switch.reproducible = Some(1);
+        config.ports = vec![
+            "a=null".parse().map_err(anyhow::Error::msg)?,
+            "b=null".parse().map_err(anyhow::Error::msg)?,
+        ];
+        if let Some(program) = program {
+            config.programs.push(program.parse()?);
+        }
+        Ok(assemble(&config, None, 1)?.switches.remove(0))
+    }
+
+    fn report(&self, steps: &[Step], hz: u64, huge: bool) {
+        println!("{}, TSC {:.3} GHz, {} huge pages", machine(), hz as f64 / 1e9, if huge { "with" } else { "without" });
+        println!("{} through {}; median (least–most) of {} rounds in turns\n", self.workload, self.program, self.rounds);
+        println!("| step | TSC cycles a packet | ns a packet | M packets/s | ÷ rx and tx |\n| --- | --- | --- | --- | --- |");
+        let base = Spread::of(steps[0].cycles.clone()).median;
+        for step in steps {
+            let spread = Spread::of(step.cycles.clone());
+            let ns = spread.median / hz as f64 * 1e9;
+            println!(
+                "| {} | {spread:.1} | {ns:.1} | {:.1} | {:.2} |",
+                step.name,
+                1e3 / ns,
+                spread.median / base
+            );
+        }
+    }
+}
+
+fn step(name: &'static str, headers: bool, switch: Option<Switch>) -> Step {
+    Step { name, headers, switch, cycles: Vec::new() }
+}
+
+fn frame(tuple: Tuple) -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    Frames::default().fill(tuple, 0, &mut frame);
+    frame
+}
+
+fn template(trace: &Trace) -> [u8; FRAME] {
+    frame(trace.workload.tuple(0))
+}
+
+/// What each packet of the trace has of its own, in order.
+fn headers(trace: &Trace) -> Vec<Header> {
+    let of_flow = |tuple| {
+        let frame = frame(tuple);
+        let mut header = Header { proto: frame[PROTO], addresses_and_ports: [0; 12] };
+        header.addresses_and_ports.copy_from_slice(&frame[ADDRESSES_AND_PORTS]);
+        header
+    };
+    let flows: Vec<_> = trace.tuples().into_iter().map(of_flow).collect();
+    trace.sequence.iter().map(|&flow| flows[flow as usize]).collect()
+}
+
+impl Bench {
+    /// The whole workload once; the cycles that it took.
+    fn pass(&mut self, step: &mut Step) -> u64 {
+        const INGRESS: PortId = 0;
+        let mut outbox = Outbox::<Mbuf>::new(2);
+        let mut burst = Burst::new();
+        let mut at = 0;
+        let started = cycles();
+        while at < self.headers.len() {
+            self.rx.receive(&mut burst);
+            if step.headers {
+                at = self.write(&mut burst, at);
+            } else {
+                at += burst.len();
+            }
+            match &mut step.switch {
+                None => send(&mut self.tx, &mut burst),
+                Some(switch) => {
+                    switch.process(INGRESS, &mut burst, at as u64, &mut outbox);
+                    outbox.queues().for_each(|(_, queue)| send(&mut self.tx, queue));
+                }
+            }
+        }
+        cycles() - started
+    }
+
+    /// Gives each packet the header of the flow whose turn it is.
+    #[inline(always)]
+    fn write(&self, burst: &mut Burst, at: usize) -> usize {
+        for (packet, header) in burst.iter_mut().zip(&self.headers[at..]) {
+            if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<FRAME>() {
+                *bytes = self.template;
+                bytes[PROTO] = header.proto;
+                bytes[ADDRESSES_AND_PORTS].copy_from_slice(&header.addresses_and_ports);
+            }
+        }
+        at + burst.len()
+    }
+}
+
+#[inline(always)]
+fn send(tx: &mut TxQueue, burst: &mut Burst) {
+    tx.transmit(burst);
+    free_burst(burst);
+}

@@ -1,0 +1,41 @@
+//! How fast weir forwards: beside `dpdk-testpmd` on the same devices, and cycle by cycle with HashPipe in it.
+
+mod cycles;
+mod forward;
+mod peers;
+
+pub use cycles::Cycles;
+pub use forward::Forward;
+pub use peers::Peers;
+
+/// Minimum, median and maximum.
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let last = values.len() - 1;
+        let median = (values[last / 2] + values[values.len() / 2]) / 2.0;
+        Self { least: values[0], median, most: values[last] }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = f.precision().unwrap_or(1);
+        write!(f, "{:.digits$} ({:.digits$}–{:.digits$})", self.median, self.least, self.most)
+    }
+}
+
+/// What stands at the head of a record: the machine, and that others share it.
+pub fn machine() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("?", |(_, m)| m);
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    format!("{model}, {count} CPUs, {}", weir::dpdk::Eal::version())
+}
