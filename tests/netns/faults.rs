@@ -19,7 +19,7 @@ fn under_traffic(weir: Weir, hosts: &[Host], fault: impl FnOnce(&Weir)) -> crate
     fault(&weir);
     a.reaches(b);
     b.reaches(a);
-    running.abandon();
+    drop(running);
     weir.stop()
 }
 
@@ -107,7 +107,7 @@ fn starved_mempool() {
         // iperf3's own TCP connection may starve with the rest, so how it ends says nothing.
         let flood = iperf.start(a, Protocol::Udp, "--time 20 --bitrate 500M --parallel 4");
         std::thread::sleep(Duration::from_secs(2));
-        flood.abandon();
+        drop(flood);
         drop(iperf);
         a.reaches(b);
         weir.stop();
