@@ -28,8 +28,8 @@ test-netns: setup ## only the tests between network namespaces
 bench: setup-bench ## throughput of weir and of dpdk-testpmd, in turns, on the same ports
 	$(CARGO) bench $(LOCKED) --package weir-bench
 
-figures: setup-build ## the figures of the papers, CSV and SVG, in out/figures
-	$(CARGO) run $(LOCKED) --release --package weir-bench --bin figures
+figures: ## the figures of the papers, CSV and SVG, in out/figures; needs nothing but the Rust toolchain
+	$(CARGO) run $(LOCKED) --release --package bench $(PORTLESS) -- figures --out out/figures
 
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports

@@ -7,7 +7,8 @@ use std::thread;
 use weir::trace::{Order, Workload};
 
 use super::score::{Input, Outcome, Score};
-use crate::baseline::{CountMin, HashParallel, HashPipe, SampleAndHold, SpaceSaving};
+use crate::baseline::{CountMin, HashParallel, SampleAndHold, SpaceSaving};
+use crate::hashpipe::HashPipe;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -60,6 +61,9 @@ pub const STAGE_CURVES: [(usize, usize); 4] = [(3360, 140), (5040, 210), (6720, 
 /// Counters of the curves of Figure 6, and its k.
 pub const REPORTED_CURVES: [usize; 3] = [1500, 3000, 4500];
 pub const REPORTED: [usize; 10] = [5, 10, 20, 40, 60, 80, 100, 120, 140, 150];
+
+/// HashPipe of Figures 9 and 10: 26 KB.
+pub const MIDDLE: Setup = Setup { algorithm: Algorithm::HashPipe, counters: 1500, stages: STAGES };
 
 /// Whose k-th count is the count-min cache's threshold.
 pub const CACHE_K: usize = 150;
@@ -150,7 +154,11 @@ fn run(input: &Input, setup: Setup) -> Outcome {
     let ks: Vec<usize> = REPORTED.into_iter().chain(MORE_KS).collect();
     let ks = &ks[..];
     match algorithm {
-        Algorithm::HashPipe => input.judge(HashPipe::new(counters, stages), counters, ks),
+        Algorithm::HashPipe => {
+            let pipe = || HashPipe::new(counters, stages, input.seed);
+            let outcome = input.judge(pipe(), counters, ks);
+            if setup == MIDDLE { Outcome { evicted: input.evicted(pipe()), ..outcome } } else { outcome }
+        }
         Algorithm::HashParallel => input.judge(HashParallel::new(counters, stages), counters, ks),
         Algorithm::SpaceSaving => input.judge(SpaceSaving::new(counters), counters, ks),
         Algorithm::SampleAndHold => {

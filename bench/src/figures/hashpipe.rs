@@ -12,16 +12,13 @@ use anyhow::{Context, Result};
 use weir::trace::Order;
 
 use super::experiment::{
-    Algorithm, CACHE_K, Experiment, MEMORY, ORDERS, REPORTED, REPORTED_CURVES, STAGE_CURVES, STAGES, Setup,
+    Algorithm, CACHE_K, Experiment, MEMORY, MIDDLE, ORDERS, REPORTED, REPORTED_CURVES, STAGE_CURVES, STAGES, Setup,
 };
 use super::plot::{Axis, Curve, Figure, Legend, Panel};
 use super::{compare, paper};
 
 /// A counter in the paper: 13 bytes of five-tuple and 4.5 of count.
 const COUNTER_BYTES: f64 = 17.5;
-
-/// Counters of Figures 9 and 10: 26 KB.
-const MIDDLE: usize = 1500;
 
 pub fn run(out: &Path, quick: bool) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
@@ -175,7 +172,7 @@ fn figure_9(e: &Experiment) -> Figure {
             (Algorithm::CountMin, "count-min with cache", "count-min"),
         ];
         let curves = all.into_iter().enumerate().flat_map(|(color, (algorithm, name, key))| {
-            let ours = size_errors(e, Setup { algorithm, counters: MIDDLE, stages: STAGES }, order);
+            let ours = size_errors(e, Setup { algorithm, ..MIDDLE }, order);
             [Curve::percent(name, color, ours), Curve::paper(name, color, paper::size_error(key))]
         });
         curves.collect()
@@ -222,7 +219,7 @@ fn at_least(e: &Experiment, order: Order, minimum: u64) -> Option<super::experim
         o.evicted.range(minimum..).map(|(_, n)| n).sum::<u64>() as f64 / all as f64
     };
     // A logarithmic axis has no place for a zero.
-    e.trials(pipe(MIDDLE, STAGES), order, share).filter(|t| t.min > 0.0)
+    e.trials(MIDDLE, order, share).filter(|t| t.min > 0.0)
 }
 
 fn figure_11(e: &Experiment) -> Figure {
