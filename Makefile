@@ -28,8 +28,9 @@ test-netns: setup ## only the tests between network namespaces
 bench: setup-bench ## throughput of weir and of dpdk-testpmd, in turns, on the same ports
 	$(CARGO) bench $(LOCKED) --package weir-bench
 
-figures: ## the figures of the papers, CSV and SVG, in out/figures; needs nothing but the Rust toolchain
-	$(CARGO) run $(LOCKED) --release --package bench $(PORTLESS) -- figures --out out/figures
+figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
+	@echo "Building (release) …" >&2
+	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
 
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports

@@ -70,7 +70,8 @@ pub const CACHE_K: usize = 150;
 
 const MORE_KS: [usize; 4] = [210, 300, 350, 420];
 
-/// Everything is run on the first; on all of them, against memory, HashPipe and the one baseline that draws lots.
+/// HashPipe and the baseline that draws lots run on all of them; the others on the first, but where one figure's point
+/// hangs on a few hash collisions.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 impl Experiment {
@@ -121,12 +122,14 @@ fn setups(first: bool, quick: bool) -> Vec<Setup> {
         for algorithm in [HashParallel, SpaceSaving, CountMin] {
             all.extend(memory().map(|m| with(algorithm, m, STAGES)));
         }
-        // 1200 counters are not in Figure 2, but the authors' simulator has been run with them.
-        for counters in STAGE_CURVES.map(|(counters, _)| counters) {
-            all.extend((2..=8).map(|d| with(HashPipe, counters, d)));
-        }
-        all.extend([2, 4, 8].map(|d| with(HashPipe, 1200, d)));
+    } else {
+        all.push(Setup { algorithm: CountMin, ..MIDDLE });
     }
+    for counters in STAGE_CURVES.map(|(counters, _)| counters) {
+        all.extend((2..=8).map(|d| with(HashPipe, counters, d)));
+    }
+    // 1200 counters are not in Figure 2, but the authors' simulator has been run with them.
+    all.extend([2, 4, 8].map(|d| with(HashPipe, 1200, d)));
     all
 }
 

@@ -51,8 +51,13 @@ fn figure(
     curves: impl Fn(Order) -> Vec<Curve>,
 ) -> Figure {
     let quick = if e.quick { " — QUICK, 1 M packets" } else { "" };
-    let panel =
-        |order: Order| Panel { title: format!("isp/{}", order.name()), order: order.name(), curves: curves(order) };
+    let panel = |order: Order| {
+        let how = match order {
+            Order::Burst => "packets come in trains",
+            Order::Uniform => "packets shuffled",
+        };
+        Panel { title: format!("isp/{}: {how}", order.name()), order: order.name(), curves: curves(order) }
+    };
     Figure {
         name,
         title: format!("{title}{quick}"),
@@ -212,7 +217,7 @@ fn figure_10(e: &Experiment) -> Figure {
     })
 }
 
-/// Share of the evicted counts that is at least `minimum`; none where it never came to that.
+/// Share of the evicted counts that is at least `minimum`; none where it did not come to that under every seed.
 fn at_least(e: &Experiment, order: Order, minimum: u64) -> Option<super::experiment::Trials> {
     let share = |o: &super::score::Outcome| {
         let all: u64 = o.evicted.values().sum();
