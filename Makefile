@@ -31,9 +31,9 @@ bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same port
 	target/release/bench peers
 	target/release/bench cycles
 
-figures: setup-build ## the figures of the papers, CSV and SVG, in out/figures
+figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
-	@$(CARGO) run $(LOCKED) --release --quiet --package bench -- figures
+	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
 
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports

@@ -8,13 +8,12 @@ use weir::wire::Tuple4;
 pub trait HeavyHitter {
     fn packet(&mut self, key: Tuple4);
 
-    /// All table entries with their counts; a key may come more than once, and its counts are then to be added.
-    fn read_out(&self) -> Vec<(Tuple4, u64)>;
-
-    /// The count that the last packet pushed out of the tables for good, if it did.
-    fn evicted(&self) -> Option<u64> {
-        None
+    fn burst(&mut self, keys: &[Tuple4]) {
+        keys.iter().for_each(|&key| self.packet(key));
     }
+
+    /// All table entries with their counts; a key may come more than once, and its counts are then to be added.
+    fn read_out(self) -> Vec<(Tuple4, u64)>;
 }
 
 /// A five-tuple folded into 64 well mixed bits.

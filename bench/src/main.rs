@@ -2,6 +2,7 @@
 
 mod baseline;
 mod figures;
+mod hashpipe;
 mod heavy;
 #[cfg(feature = "dpdk")]
 mod throughput;

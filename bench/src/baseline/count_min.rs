@@ -52,7 +52,7 @@ impl HeavyHitter for CountMin {
         }
     }
 
-    fn read_out(&self) -> Vec<(Tuple4, u64)> {
-        occupied(self.cache.iter().copied())
+    fn read_out(self) -> Vec<(Tuple4, u64)> {
+        occupied(self.cache)
     }
 }

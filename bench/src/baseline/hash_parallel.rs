@@ -38,7 +38,7 @@ impl HeavyHitter for HashParallel {
         }
     }
 
-    fn read_out(&self) -> Vec<(Tuple4, u64)> {
-        occupied(self.tables.iter().flatten().copied())
+    fn read_out(self) -> Vec<(Tuple4, u64)> {
+        occupied(self.tables.into_iter().flatten())
     }
 }

@@ -2,13 +2,11 @@
 
 mod count_min;
 mod hash_parallel;
-mod hashpipe;
 mod sample_and_hold;
 mod space_saving;
 
 pub use count_min::CountMin;
 pub use hash_parallel::HashParallel;
-pub use hashpipe::HashPipe;
 pub use sample_and_hold::SampleAndHold;
 pub use space_saving::SpaceSaving;
 

@@ -37,7 +37,7 @@ impl HeavyHitter for SampleAndHold {
         }
     }
 
-    fn read_out(&self) -> Vec<(Tuple4, u64)> {
-        self.table.iter().map(|(&key, &count)| (key, count)).collect()
+    fn read_out(self) -> Vec<(Tuple4, u64)> {
+        self.table.into_iter().collect()
     }
 }

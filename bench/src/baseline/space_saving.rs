@@ -98,7 +98,7 @@ impl HeavyHitter for SpaceSaving {
         self.increment(end);
     }
 
-    fn read_out(&self) -> Vec<(Tuple4, u64)> {
-        occupied(self.entries.iter().copied())
+    fn read_out(self) -> Vec<(Tuple4, u64)> {
+        occupied(self.entries)
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::hashpipe::HashPipe;
 use crate::heavy::HeavyHitter;
 use weir::trace::Workload;
 
@@ -44,7 +45,7 @@ fn space_saving_keeps_its_promises() {
 fn with_room_for_all_every_count_is_exact() {
     let (keys, truth) = keys();
     assert_eq!(fed(SpaceSaving::new(2000), &keys), truth);
-    assert_eq!(fed(HashPipe::new(2_000_000, 6), &keys), truth);
+    assert_eq!(fed(HashPipe::new(2_000_000, 6, 1), &keys), truth);
     assert_eq!(fed(HashParallel::new(2_000_000, 6), &keys), truth);
     // Sampling all packets from the first on.
     assert_eq!(fed(SampleAndHold::new(40_000, 40_000, 1), &keys), truth);
@@ -53,21 +54,7 @@ fn with_room_for_all_every_count_is_exact() {
 #[test]
 fn hashpipe_never_overestimates_and_count_min_never_underestimates() {
     let (keys, truth) = keys();
-    assert!(fed(HashPipe::new(300, 6), &keys).iter().all(|(key, &count)| count <= truth[key]));
+    assert!(fed(HashPipe::new(300, 6, 1), &keys).iter().all(|(key, &count)| count <= truth[key]));
     assert!(fed(SampleAndHold::new(300, keys.len(), 1), &keys).iter().all(|(key, &count)| count <= truth[key]));
     assert!(fed(CountMin::new(300, 100), &keys).iter().all(|(key, &count)| count >= truth[key]));
-}
-
-/// A pipe of one slot a stage: a new key goes in first, larger counts push smaller ones on, the least goes out last.
-#[test]
-fn hashpipe_carries_the_least_to_the_end() {
-    let mut pipe = HashPipe::new(3, 3);
-    let table = |pipe: &HashPipe| pipe.stages.iter().map(|s| (s[0].key.0, s[0].count)).collect::<Vec<_>>();
-    [3, 3, 3, 2, 2, 1].into_iter().for_each(|k| pipe.packet(Tuple4(k)));
-    assert_eq!((table(&pipe), pipe.evicted()), (vec![(1, 1), (3, 3), (2, 2)], None));
-    pipe.packet(Tuple4(4));
-    assert_eq!((table(&pipe), pipe.evicted()), (vec![(4, 1), (3, 3), (2, 2)], Some(1)));
-    (0..4).for_each(|_| pipe.packet(Tuple4(4)));
-    pipe.packet(Tuple4(5));
-    assert_eq!((table(&pipe), pipe.evicted()), (vec![(5, 1), (4, 5), (3, 3)], Some(2)));
 }

@@ -103,6 +103,8 @@ where
     let failed = |e| anyhow!("{e:?}");
     let color = COLORS[curve.color % COLORS.len()];
     let line = color.stroke_width(2);
+    // Curves may coincide: a ring of the one below stays in sight.
+    let radius = 6 - (curve.color % COLORS.len()) as i32;
     let points = || curve.points.iter().map(|p| (p.x, p.y));
     match curve.source {
         Source::Weir => {
@@ -114,17 +116,17 @@ where
                 move |(x, y)| {
                     EmptyElement::at((x, y))
                         + PathElement::new([(2, 0), (30, 0)], line)
-                        + Circle::new((16, 0), 4, color.filled())
+                        + Circle::new((16, 0), radius, color.filled())
                 },
             );
-            chart.draw_series(points().map(|p| Circle::new(p, 4, color.filled()))).map_err(failed)?;
+            chart.draw_series(points().map(|p| Circle::new(p, radius, color.filled()))).map_err(failed)?;
         }
         Source::Paper => {
             let thin = color.mix(0.75).stroke_width(1);
             let hollow = move |at| {
                 EmptyElement::at(at)
-                    + Circle::new((0, 0), 4, WHITE.filled())
-                    + Circle::new((0, 0), 4, color.stroke_width(1))
+                    + Circle::new((0, 0), radius, WHITE.mix(0.6).filled())
+                    + Circle::new((0, 0), radius, color.stroke_width(1))
             };
             chart
                 .draw_series(DashedLineSeries::new(points(), 5, 4, thin))
@@ -134,7 +136,7 @@ where
                     EmptyElement::at((x, y))
                         + PathElement::new([(2, 0), (9, 0)], thin)
                         + PathElement::new([(23, 0), (30, 0)], thin)
-                        + Circle::new((16, 0), 4, color.stroke_width(1))
+                        + Circle::new((16, 0), radius, color.stroke_width(1))
                 });
             chart.draw_series(points().map(hollow)).map_err(failed)?;
         }

@@ -12,16 +12,13 @@ use anyhow::{Context, Result};
 use weir::trace::Order;
 
 use super::experiment::{
-    Algorithm, CACHE_K, Experiment, MEMORY, ORDERS, REPORTED, REPORTED_CURVES, STAGE_CURVES, STAGES, Setup,
+    Algorithm, CACHE_K, Experiment, MEMORY, MIDDLE, ORDERS, REPORTED, REPORTED_CURVES, STAGE_CURVES, STAGES, Setup,
 };
 use super::plot::{Axis, Curve, Figure, Legend, Panel};
 use super::{compare, paper};
 
 /// A counter in the paper: 13 bytes of five-tuple and 4.5 of count.
 const COUNTER_BYTES: f64 = 17.5;
-
-/// Counters of Figures 9 and 10: 26 KB.
-const MIDDLE: usize = 1500;
 
 pub fn run(out: &Path, quick: bool) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
@@ -54,8 +51,13 @@ fn figure(
     curves: impl Fn(Order) -> Vec<Curve>,
 ) -> Figure {
     let quick = if e.quick { " — QUICK, 1 M packets" } else { "" };
-    let panel =
-        |order: Order| Panel { title: format!("isp/{}", order.name()), order: order.name(), curves: curves(order) };
+    let panel = |order: Order| {
+        let how = match order {
+            Order::Burst => "packets come in trains",
+            Order::Uniform => "packets shuffled",
+        };
+        Panel { title: format!("isp/{}: {how}", order.name()), order: order.name(), curves: curves(order) }
+    };
     Figure {
         name,
         title: format!("{title}{quick}"),
@@ -175,7 +177,7 @@ fn figure_9(e: &Experiment) -> Figure {
             (Algorithm::CountMin, "count-min with cache", "count-min"),
         ];
         let curves = all.into_iter().enumerate().flat_map(|(color, (algorithm, name, key))| {
-            let ours = size_errors(e, Setup { algorithm, counters: MIDDLE, stages: STAGES }, order);
+            let ours = size_errors(e, Setup { algorithm, ..MIDDLE }, order);
             [Curve::percent(name, color, ours), Curve::paper(name, color, paper::size_error(key))]
         });
         curves.collect()
@@ -215,14 +217,14 @@ fn figure_10(e: &Experiment) -> Figure {
     })
 }
 
-/// Share of the evicted counts that is at least `minimum`; none where it never came to that.
+/// Share of the evicted counts that is at least `minimum`; none where it did not come to that under every seed.
 fn at_least(e: &Experiment, order: Order, minimum: u64) -> Option<super::experiment::Trials> {
     let share = |o: &super::score::Outcome| {
         let all: u64 = o.evicted.values().sum();
         o.evicted.range(minimum..).map(|(_, n)| n).sum::<u64>() as f64 / all as f64
     };
     // A logarithmic axis has no place for a zero.
-    e.trials(pipe(MIDDLE, STAGES), order, share).filter(|t| t.min > 0.0)
+    e.trials(MIDDLE, order, share).filter(|t| t.min > 0.0)
 }
 
 fn figure_11(e: &Experiment) -> Figure {

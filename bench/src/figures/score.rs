@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir::trace::{Order, Workload};
 use weir::wire::Tuple4;
 
+use crate::hashpipe::HashPipe;
 use crate::heavy::{HeavyHitter, KeyMap};
 
 /// A generated trace with what is needed to judge an answer.
@@ -37,12 +38,15 @@ pub struct Outcome {
     pub duplicates: f64,
     /// For each rank: exact count, and the mean relative error of the flows up to that rank (a missed flow errs by 1).
     pub size_errors: Vec<(u64, f64)>,
-    /// How often each count was pushed out, at every hundredth packet.
+    /// How often each count fell out of HashPipe's last stage, at every hundredth packet; counted where a figure shows it.
     pub evicted: BTreeMap<u64, u64>,
 }
 
 /// Ranks for which errors are kept.
 const ERROR_RANKS: usize = 1000;
+
+/// Packets that an algorithm is given at once, as from a port's queue.
+const BURST: usize = 64;
 
 impl Input {
     pub fn new(workload: Workload) -> Self {
@@ -61,15 +65,7 @@ impl Input {
 
     /// Runs the trace through `algorithm`, whose memory is `counters`, and judges the top k for each of `ks`.
     pub fn judge(&self, mut algorithm: impl HeavyHitter, counters: usize, ks: &[usize]) -> Outcome {
-        let mut evicted = BTreeMap::new();
-        for (i, &flow) in self.sequence.iter().enumerate() {
-            algorithm.packet(self.keys[flow as usize]);
-            if i % 100 == 99
-                && let Some(count) = algorithm.evicted()
-            {
-                *evicted.entry(count).or_default() += 1;
-            }
-        }
+        self.bursts(BURST, |keys| algorithm.burst(keys));
         let table = algorithm.read_out();
         let mut estimates: KeyMap<u64> = KeyMap::default();
         table.iter().for_each(|&(key, count)| *estimates.entry(key).or_default() += count);
@@ -78,7 +74,33 @@ impl Input {
         reported.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         let exact: Vec<u64> = reported.iter().map(|(_, key)| self.truth[key]).collect();
         let scores = ks.iter().map(|&k| self.score(&exact, k)).collect();
-        Outcome { scores, duplicates, size_errors: self.size_errors(&estimates), evicted }
+        Outcome { scores, duplicates, size_errors: self.size_errors(&estimates), evicted: BTreeMap::new() }
+    }
+
+    /// How often each count fell out of the last stage at every hundredth packet.
+    pub fn evicted(&self, mut pipe: HashPipe) -> BTreeMap<u64, u64> {
+        let mut evicted = BTreeMap::new();
+        self.bursts(100, |keys| {
+            let Some((&last, others)) = keys.split_last() else { return };
+            pipe.burst(others);
+            let before = pipe.total();
+            pipe.packet(last);
+            let lost = before + 1 - pipe.total();
+            if lost > 0 {
+                *evicted.entry(lost).or_default() += 1;
+            }
+        });
+        evicted
+    }
+
+    /// The trace in bursts of `length` packets.
+    fn bursts(&self, length: usize, mut take: impl FnMut(&[Tuple4])) {
+        let mut keys = Vec::with_capacity(length);
+        for flows in self.sequence.chunks(length) {
+            keys.clear();
+            keys.extend(flows.iter().map(|&flow| self.keys[flow as usize]));
+            take(&keys);
+        }
     }
 
     /// `exact` holds the exact counts of the reported flows, the one reported as heaviest first.

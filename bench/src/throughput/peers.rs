@@ -1,8 +1,7 @@
 //! weir beside `dpdk-testpmd`: the same devices, one core each, 64-byte frames, in turns.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -101,7 +100,10 @@ impl Peers {
             other => bail!("no testpmd device for {other}"),
         };
         let main = if self.core == 0 { 1 } else { 0 };
-        let mut command = Command::new("dpdk-testpmd");
+        // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard input.
+        let mut command = Command::new("timeout");
+        let seconds = self.seconds.max(1.0) + 2.5;
+        command.args(["--signal=INT", &seconds.to_string(), "dpdk-testpmd"]);
         command.args(["--lcores", &format!("{main},{}", self.core), "--no-pci", "--no-telemetry"]);
         command.args(["--file-prefix", "weir-bench"]);
         command.args(if huge { &["--in-memory", "-m", "512"][..] } else { &["--no-huge", "--no-shconf", "-m", "256"] });
@@ -114,17 +116,11 @@ impl Peers {
             command.args(["--tx-first"]);
         }
         let mut child = command
-            .stdin(Stdio::piped())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .context("dpdk-testpmd does not start (apt-get install dpdk-dev)")?;
-        let mut stdin = child.stdin.take().context("no stdin")?;
-        let wait = Duration::from_secs_f64(self.seconds.max(1.0) + 2.5);
-        std::thread::spawn(move || {
-            std::thread::sleep(wait);
-            let _ = stdin.write_all(b"\n");
-        });
         let mut ports: [Vec<f64>; 2] = Default::default();
         let mut port = 0;
         for line in BufReader::new(child.stdout.take().context("no stdout")?).lines() {
