@@ -41,6 +41,7 @@ impl Replayer {
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
         let Assembly { mut switches, collector, history, learning, placement, .. } = assemble(&config, epoch, 1)?;
+        *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
         Ok(Self {
             outbox: Outbox::new(config.ports.len()),
             switch: switches.remove(0),

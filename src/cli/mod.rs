@@ -111,6 +111,15 @@ impl Programs {
     }
 }
 
+/// The programs with the names that results give them: of several of one kind the second is `hashpipe_2`, and so on.
+fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
+    programs.iter().enumerate().map(|(i, program)| {
+        let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
+        let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
+        (name, program)
+    })
+}
+
 /// Runs a command and turns its end into an exit code.
 pub fn main(cli: Cli) -> ExitCode {
     start_logging(cli.verbose);
@@ -131,7 +140,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Missed(message)) => (3, message),
     };
-    eprintln!("weir: {message}");
+    output::say(&format!("weir: {message}"));
     ExitCode::from(code)
 }
 
@@ -145,7 +154,12 @@ fn start_logging(verbose: u8) {
     };
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .without_time()
+        .init();
 }
 
 /// A configuration for commands that have no ports of their own: two in memory.

@@ -13,10 +13,10 @@ use crate::control::{socket, view};
 #[derive(Debug, Args)]
 pub struct Where {
     /// The switch's name
-    #[arg(long, default_value = "weir", value_name = "NAME")]
+    #[arg(long, global = true, default_value = "weir", value_name = "NAME")]
     name: String,
     /// Its control socket, when it is not at the usual place
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 

@@ -4,8 +4,9 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -48,17 +49,35 @@ fn answer<T>(result: Result<T, String>) -> Answer<T> {
     result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
 }
 
+async fn heavy<S: Service>(
+    State(service): State<Arc<S>>,
+    query: Result<Query<HeavyQuery>, QueryRejection>,
+) -> Answer<view::HeavyFlows> {
+    answer(query.map_err(|wrong| wrong.body_text()).and_then(|Query(query)| service.heavy(&query)))
+}
+
+async fn set_link<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    link: Result<Json<Link>, JsonRejection>,
+) -> Answer<Link> {
+    let set = |Json(link): Json<Link>| service.set_link(&name, link.up).map(|()| link);
+    answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    let error = format!("{method} {}: this switch has no such answer", uri.path());
+    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
+}
+
 fn router<S: Service>(service: Arc<S>) -> Router {
     Router::new()
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
-        .route("/v1/heavy", get(async |State(s): State<Arc<S>>, Query(query)| answer(s.heavy(&query))))
-        .route(
-            "/v1/ports/{name}/link",
-            put(async |State(s): State<Arc<S>>, Path(name): Path<String>, Json(link): Json<Link>| {
-                answer(s.set_link(&name, link.up).map(|()| link))
-            }),
-        )
+        .route("/v1/heavy", get(heavy::<S>))
+        .route("/v1/ports/{name}/link", put(set_link::<S>))
+        .fallback(unknown)
+        .method_not_allowed_fallback(unknown)
         .with_state(service)
 }
 

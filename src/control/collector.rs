@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Select};
 
-use super::history::{Epoch, History, Summary};
+use super::history::History;
 use crate::epoch::{Banks, Collecting};
 use crate::program::Record;
 
@@ -92,8 +92,7 @@ impl Collector {
 
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, .. }) = self.pending.remove(&last) {
-            let programs = records.iter().map(Summary::from).collect();
-            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(Epoch { first, last, programs });
+            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(first, last, records);
         }
     }
 }

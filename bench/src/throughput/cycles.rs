@@ -95,10 +95,8 @@ impl Cycles {
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = order;
         config.switch.reproducible = Some(1);
-        config.ports = vec![
-            "a=null".parse().map_err(anyhow::Error::msg)?,
-            "b=null".parse().map_err(anyhow::Error::msg)?,
-        ];
+        config.ports =
+            vec!["a=null".parse().map_err(anyhow::Error::msg)?, "b=null".parse().map_err(anyhow::Error::msg)?];
         if let Some(program) = program {
             config.programs.push(program.parse()?);
         }
@@ -107,18 +105,18 @@ impl Cycles {
 
     fn report(&self, steps: &[Step], hz: u64, huge: bool) {
         println!("{}, TSC {:.3} GHz, {} huge pages", machine(), hz as f64 / 1e9, if huge { "with" } else { "without" });
-        println!("{} through {}; median (least–most) of {} rounds in turns\n", self.workload, self.program, self.rounds);
-        println!("| step | TSC cycles a packet | ns a packet | M packets/s | ÷ rx and tx |\n| --- | --- | --- | --- | --- |");
+        println!(
+            "{} through {}; median (least–most) of {} rounds in turns\n",
+            self.workload, self.program, self.rounds
+        );
+        println!(
+            "| step | TSC cycles a packet | ns a packet | M packets/s | ÷ rx and tx |\n| --- | --- | --- | --- | --- |"
+        );
         let base = Spread::of(steps[0].cycles.clone()).median;
         for step in steps {
             let spread = Spread::of(step.cycles.clone());
             let ns = spread.median / hz as f64 * 1e9;
-            println!(
-                "| {} | {spread:.1} | {ns:.1} | {:.1} | {:.2} |",
-                step.name,
-                1e3 / ns,
-                spread.median / base
-            );
+            println!("| {} | {spread:.1} | {ns:.1} | {:.1} | {:.2} |", step.name, 1e3 / ns, spread.median / base);
         }
     }
 }

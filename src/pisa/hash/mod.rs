@@ -48,7 +48,10 @@ pub struct Crc(Form);
 
 /// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
 #[derive(Clone, Copy)]
-#[allow(clippy::large_enum_variant, reason = "a stateful ALU holds constants, not pointers; unused bytes stay out of the cache")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a stateful ALU holds constants, not pointers; unused bytes stay out of the cache"
+)]
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Clmul(simd::Clmul),

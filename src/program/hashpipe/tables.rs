@@ -87,7 +87,6 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
             later.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.0.exchange(spare));
         }
     }
-
 }
 
 /// The registers of one family, first stage first; none when the family is not measured.
@@ -172,10 +171,7 @@ pub struct HashPipeBank<A: FlowKey + Word, B: FlowKey + Word> {
 
 impl<A: FlowKey + Word, B: FlowKey + Word> HashPipeBank<A, B> {
     pub fn zeroed(config: &Config) -> Self {
-        Self {
-            v4: Tables::zeroed(config.stages, config.slots),
-            v6: Tables::zeroed(config.stages, config.slots6()),
-        }
+        Self { v4: Tables::zeroed(config.stages, config.slots), v6: Tables::zeroed(config.stages, config.slots6()) }
     }
 }
 
