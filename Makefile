@@ -25,11 +25,15 @@ test: setup lint doc ## everything: lints, documentation, unit tests, network-na
 test-netns: setup ## only the tests between network namespaces
 	$(CARGO) test $(LOCKED) --test netns
 
-bench: setup-bench ## throughput of weir and of dpdk-testpmd, in turns, on the same ports
-	$(CARGO) bench $(LOCKED) --package weir-bench
+bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same ports; then cycles a packet, step by step
+	@echo "Building (release) …" >&2
+	@$(CARGO) build $(LOCKED) --release --quiet --package bench
+	target/release/bench peers
+	target/release/bench cycles
 
 figures: setup-build ## the figures of the papers, CSV and SVG, in out/figures
-	$(CARGO) run $(LOCKED) --release --package weir-bench --bin figures
+	@echo "Building (release) …" >&2
+	@$(CARGO) run $(LOCKED) --release --quiet --package bench -- figures
 
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports

@@ -127,6 +127,7 @@ impl Live {
             self.shared.look_at_links();
         }
         self.rounds = self.rounds.wrapping_add(1);
+        self.shared.ports.iter().for_each(Port::nudge);
         if let Some(learning) = &self.shared.learning {
             learning.lock().unwrap_or_else(PoisonError::into_inner).serve(wall_clock());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use super::{
@@ -10,10 +10,11 @@ use super::{
     memory::Memory,
     queue::{Link, RxDriver, TxDriver},
     stats::QueueCounters,
+    tap,
     veth::Veth,
 };
 use crate::{
-    dpdk::{DpdkError, EthConfig, EthDev, Mempool, SocketError},
+    dpdk::{DpdkError, EthConfig, EthDev, Interface, Mempool, SocketError},
     wire::Mac,
 };
 
@@ -72,6 +73,8 @@ pub struct Port {
     tx: Box<[Seat]>,
     /// What [`Port::stats`] said last.
     reported: Mutex<PortStats>,
+    /// Packets that had found no buffer when [`Port::nudge`] looked last.
+    starved: AtomicU64,
 }
 
 /// A queue's counters, and whether a worker has the queue.
@@ -104,6 +107,7 @@ impl Port {
             rx: seats(options.rx_queues),
             tx: seats(options.tx_queues),
             reported: Mutex::default(),
+            starved: AtomicU64::new(0),
         };
         port.link_up();
         Ok(port)
@@ -189,7 +193,7 @@ impl Port {
     /// workers.
     pub fn link_up(&self) -> bool {
         let carrier = match &self.device {
-            Device::Eth(device) => device.link_up(),
+            Device::Eth(device) => device.link_up() || self.moved_away(),
             Device::Veth(veth) => veth.interface.is_running().unwrap_or(false),
             Device::Memory(..) => true,
         };
@@ -203,6 +207,7 @@ impl Port {
             self.link.wanted.store(false, Ordering::Relaxed);
         }
         match &self.device {
+            Device::Eth(_) if self.moved_away() => {}
             Device::Eth(device) => drop(device.set_link(up).map_err(|problem| failed(&self.name, &self.dev, problem))?),
             Device::Veth(veth) => {
                 veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem))?;
@@ -214,6 +219,21 @@ impl Port {
         }
         self.link_up();
         Ok(())
+    }
+
+    /// Wakes a tap port that ran out of buffers; see [`super::tap`]. To be called now and then, not by workers.
+    pub fn nudge(&self) {
+        let (Dev::Tap { .. }, Device::Eth(device)) = (&self.dev, &self.device) else { return };
+        let starved = device.stats().rx_no_buffer;
+        if self.starved.swap(starved, Ordering::Relaxed) != starved {
+            tap::wake();
+        }
+    }
+
+    /// A TAP interface carries on in the network namespace it was moved to, but there DPDK, which asks for it by name,
+    /// finds it no more and calls its link down.
+    fn moved_away(&self) -> bool {
+        matches!(&self.dev, Dev::Tap { interface } if Interface::open(interface).is_err())
     }
 
     pub fn stats(&self) -> PortStats {
@@ -261,7 +281,8 @@ fn open_eth(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -
         Dev::Pci { address } => EthDev::open_pci(address, &config, pool),
         _ => {
             let (driver, arguments) = vdev(dev, options.rx_queues);
-            EthDev::create(&unique(driver), &arguments, &config, pool)
+            let create = || EthDev::create(&unique(driver), &arguments, &config, pool);
+            if driver == "net_tap" { tap::opening(create) } else { create() }
         }
     };
     device.map_err(|problem| failed(name, dev, problem))

@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Host;
+use super::{Host, collect, finish};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -33,13 +35,15 @@ impl<'a> Iperf<'a> {
 
     /// A client that runs while the test goes on.
     pub fn start(&self, from: &Host, protocol: Protocol, options: &str) -> Running {
-        let mut command = from.space.command("timeout");
-        command.args(["--kill-after=1", "30", "iperf3", "--json", "--client", &self.to.address()]);
+        let mut command = from.space.command("iperf3");
+        command.args(["--json", "--connect-timeout", "5000", "--client", &self.to.address()]);
         if protocol == Protocol::Udp {
             command.args(["--udp", "--length", "1200"]);
         }
         command.args(options.split_ascii_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
-        Running { client: command.spawn().expect("iperf3 starts"), protocol }
+        let mut client = command.spawn().expect("iperf3 starts");
+        let report = collect(client.stdout.take().expect("piped"));
+        Running { client, report: Some(report), protocol }
     }
 
     pub fn run(&self, from: &Host, protocol: Protocol, options: &str) -> Received {
@@ -54,15 +58,17 @@ impl Drop for Iperf<'_> {
     }
 }
 
+/// A client, stopped when dropped.
 pub struct Running {
     client: Child,
+    report: Option<JoinHandle<String>>,
     protocol: Protocol,
 }
 
 impl Running {
-    pub fn finish(self) -> Received {
-        let output = self.client.wait_with_output().expect("iperf3 ends");
-        let text = String::from_utf8_lossy(&output.stdout);
+    pub fn finish(mut self) -> Received {
+        finish(&mut self.client, Duration::from_secs(30)).expect("iperf3 ends");
+        let text = self.report.take().expect("taken once").join().expect("reads");
         let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
         assert!(report.get("error").is_none(), "iperf3: {}", report["error"]);
         let end = &report["end"];
@@ -76,9 +82,10 @@ impl Running {
             },
         }
     }
+}
 
-    /// For tests that cut it off: how it ends does not matter.
-    pub fn abandon(mut self) {
+impl Drop for Running {
+    fn drop(&mut self) {
         let _ = self.client.kill();
         let _ = self.client.wait();
     }

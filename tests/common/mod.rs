@@ -15,6 +15,9 @@ pub use lab::{Host, Lab, Link, skip};
 pub use namespace::Namespace;
 pub use weir::{Totals, Weir};
 
+use std::io::Read;
+use std::process::{Child, ExitStatus};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Tries until it succeeds, and says after ten seconds what was waited for.
@@ -25,6 +28,26 @@ pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(Instant::now() < end, "waited ten seconds for {what}");
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Reads whatever a process prints, so that it never waits for a reader.
+fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits for a process to end; `None` when it does not.
+fn finish(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + patience;
+    loop {
+        match child.try_wait().expect("a child of ours") {
+            None if Instant::now() < end => thread::sleep(Duration::from_millis(20)),
+            ended => return ended,
+        }
     }
 }

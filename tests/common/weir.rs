@@ -1,15 +1,15 @@
 //! The real binary in a namespace.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Lab, Namespace, eventually};
+use super::{Lab, Namespace, collect, eventually, finish};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -37,11 +37,7 @@ impl Weir {
                 *kept.lock().unwrap() += &(line + "\n");
             }
         });
-        let mut stdout = child.stdout.take().expect("piped");
-        let results = thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).map(|_| text).unwrap_or_default()
-        });
+        let results = collect(child.stdout.take().expect("piped"));
         let mut weir = Self { child, socket, log, results: Some(results) };
         eventually("weir to be ready", || {
             if let Some(status) = weir.child.try_wait().expect("ours") {
@@ -75,14 +71,8 @@ impl Weir {
         let pid = self.child.id().to_string();
         let killed = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status();
         assert!(killed.expect("sh runs").success(), "weir ended early\n{}", self.log());
-        let end = Instant::now() + Duration::from_secs(10);
-        let status = loop {
-            match self.child.try_wait().expect("ours") {
-                Some(status) => break status,
-                None if Instant::now() > end => panic!("weir does not end\n{}", self.log()),
-                None => thread::sleep(Duration::from_millis(20)),
-            }
-        };
+        let ended = finish(&mut self.child, Duration::from_secs(10));
+        let status = ended.unwrap_or_else(|| panic!("weir does not end\n{}", self.log()));
         let text = self.results.take().expect("taken once").join().expect("reads");
         assert!(status.success(), "weir: {status}\n{text}\n{}", self.log());
         let totals = Totals(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e} in\n{text}\n{}", self.log())));

@@ -48,7 +48,10 @@ fn tags_survive(test: &str, link: Link, forward: &str) {
     sink.stop();
     weir.stop();
 
-    let ours: Vec<_> = pcap::read(&lab.path("out.pcap")).into_iter().filter(|frame| frame[11] == 0x77).collect();
+    let ours: Vec<_> = pcap::read(&lab.path("out.pcap"))
+        .into_iter()
+        .filter(|frame| frame.get(6..12) == Some(&[2, 0, 0, 0, 0, 0x77]))
+        .collect();
     let lost = sent.iter().filter(|frame| !ours.contains(frame)).count();
     assert_eq!((lost, ours.len()), (0, sent.len()), "each frame arrives once, with its tags");
 }

@@ -17,8 +17,8 @@ use super::experiment::{
 use super::plot::{Axis, Curve, Figure, Legend, Panel};
 use super::{compare, paper};
 
-/// KB of a counter in the paper: 13 bytes of five-tuple and 4.5 of count.
-const COUNTER_KB: f64 = 0.0175;
+/// A counter in the paper: 13 bytes of five-tuple and 4.5 of count.
+const COUNTER_BYTES: f64 = 17.5;
 
 /// Counters of Figures 9 and 10: 26 KB.
 const MIDDLE: usize = 1500;
@@ -104,7 +104,7 @@ fn against_memory(
 ) -> [Curve; 2] {
     let point = |counters: usize| {
         let setup = Setup { algorithm, counters, stages: STAGES };
-        (counters as f64 * COUNTER_KB, missed(e, setup, order, k))
+        (counters as f64 * COUNTER_BYTES / 1000.0, missed(e, setup, order, k))
     };
     let key = match algorithm {
         Algorithm::HashPipe => "hashpipe",

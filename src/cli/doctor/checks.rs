@@ -144,9 +144,7 @@ fn tun(machine: &Machine) -> Check {
 }
 
 fn capability(machine: &Machine, name: &'static str, purpose: &'static str, bit: u32) -> Check {
-    let line = machine.status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    if effective >> bit & 1 == 1 {
+    if has_capability(machine, bit) {
         return Check::ok(name, purpose, "granted");
     }
     let mend = format!("sudo setcap cap_net_admin,cap_net_raw=ep {}", machine.program);
@@ -154,10 +152,19 @@ fn capability(machine: &Machine, name: &'static str, purpose: &'static str, bit:
     Check::missing(name, purpose, found).mend(mend)
 }
 
+fn has_capability(machine: &Machine, bit: u32) -> bool {
+    let line = machine.status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    effective >> bit & 1 == 1
+}
+
 fn user_namespaces(machine: &Machine) -> Check {
     let (name, purpose) = ("user-namespaces", "tap and veth ports for ordinary users, in unshare -rn");
     if machine.user_namespaces {
         return Check::ok(name, purpose, "allowed");
+    }
+    if has_capability(machine, NET_ADMIN) && has_capability(machine, NET_RAW) {
+        return Check::ok(name, purpose, "not allowed, and not needed either");
     }
     let forbids = |(name, forbidding): &(&str, &str)| {
         machine.restrictions.iter().any(|(setting, value)| setting == name && value == forbidding)

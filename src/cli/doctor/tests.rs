@@ -77,7 +77,7 @@ fn capabilities_are_told_apart() {
 fn the_setting_that_forbids_user_namespaces_is_named() {
     let with = |restrictions: &[(&'static str, &str)]| {
         let restrictions = restrictions.iter().map(|(name, value)| (*name, value.to_string())).collect();
-        user_namespaces(&Machine { user_namespaces: false, restrictions, ..good() })
+        user_namespaces(&Machine { user_namespaces: false, restrictions, status: String::new(), ..good() })
     };
     let ubuntu = [("kernel.apparmor_restrict_unprivileged_userns", "1"), ("user.max_user_namespaces", "100")];
     assert_eq!(mend(&with(&ubuntu)), "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0");
@@ -87,6 +87,8 @@ fn the_setting_that_forbids_user_namespaces_is_named() {
     );
     assert_eq!(mend(&with(&[("user.max_user_namespaces", "0")])), "sudo sysctl user.max_user_namespaces=10000");
     assert!(mend(&with(&[])).starts_with("no command can"));
+    let granted = user_namespaces(&Machine { user_namespaces: false, ..good() });
+    assert_eq!(granted.status, Status::Ok, "root does without");
 }
 
 #[test]

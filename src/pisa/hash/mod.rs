@@ -28,6 +28,8 @@ mod tests;
 
 use std::fmt;
 
+use crate::wire::FlowKey;
+
 pub use bank::CrcBank;
 pub use family::Polynomials;
 pub use global::{Addends, Global};
@@ -74,18 +76,28 @@ impl Crc {
 
     #[inline(always)]
     pub fn hash<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        self.hash_bytes(key)
-    }
-
-    /// The same of a slice. Where its length is known to the compiler it becomes straight-line code.
-    #[inline(always)]
-    pub fn hash_bytes(&self, key: &[u8]) -> u32 {
         match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Form::Clmul(clmul) => clmul.crc(key),
             Form::Slices(slices) => slices.crc(key),
         }
     }
+
+    /// The hash of a flow's key.
+    #[inline(always)]
+    pub fn hash_key<K: FlowKey>(&self, key: K) -> u32 {
+        match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Form::Clmul(clmul) => clmul.crc(key.bytes().as_ref()),
+            Form::Slices(slices) => apart(slices, key),
+        }
+    }
+}
+
+/// Out of line where there is another form, whose loops need the registers.
+#[cfg_attr(target_arch = "x86_64", inline(never))]
+fn apart<K: FlowKey>(slices: &table::Slices, key: K) -> u32 {
+    slices.crc(key.bytes().as_ref())
 }
 
 impl fmt::Debug for Crc {

@@ -1,0 +1,38 @@
+//! What DPDK's tap driver needs beside DPDK.
+//!
+//! The driver reads a queue when the kernel has signalled that a packet came, and stops reading when it finds no buffer. If
+//! the kernel's queue is full by then, no further packet gets in, so no signal comes, and the port is dead. The way out is
+//! to give the signal ourselves. Which one it is differs between versions and the driver does not say; but it is the one
+//! that has a handler once the first tap port is open, and had none before.
+
+use std::fs;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The driver's signal, 0 before the first tap port.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Opens a tap port, and learns the signal when it is the first.
+pub fn opening<T>(open: impl FnOnce() -> T) -> T {
+    let before = handled();
+    let opened = open();
+    let new = handled() & !before;
+    if new.is_power_of_two() {
+        SIGNAL.store(new.trailing_zeros().cast_signed() + 1, Ordering::Relaxed);
+    }
+    opened
+}
+
+/// Makes the driver look at all its queues.
+pub fn wake() {
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    if signal != 0 {
+        let _ = signal_hook::low_level::raise(signal);
+    }
+}
+
+/// The signals that have handlers, number 1 in the lowest bit.
+fn handled() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
