@@ -1,20 +1,6 @@
-//! The configuration file on any text: nothing panics, and what is accepted passes its own check and is complete.
-
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use weir::config::Config;
+#[path = "../checks/config.rs"]
+mod check;
 
-fuzz_target!(|text: &str| {
-    match Config::parse(text) {
-        Err(error) => assert!(!error.to_string().is_empty()),
-        Ok(config) => {
-            config.validate().unwrap();
-            assert!(config.ports.iter().all(|port| config.port(&port.name).is_some()));
-            config.pairs().unwrap();
-            // Written out, it is the same configuration.
-            let written = serde_json::to_value(&config).unwrap();
-            assert_eq!(serde_json::from_value::<Config>(written).unwrap(), config);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &str| check::run(input));

@@ -144,6 +144,7 @@ mod tests {
         vec![Record::HashPipe(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))]
     }
 
+    #[allow(clippy::type_complexity, reason = "counts, epochs, omitted flows")]
     fn window(history: &History, epochs: usize) -> (Vec<(u32, u64)>, Option<(u64, u64)>, u64) {
         let window = history.heavy(0, epochs);
         let number = |flow: &Flow| match flow.src {

@@ -3,6 +3,7 @@
 mod broken;
 mod config;
 mod demo;
+mod json;
 mod pipes;
 mod replay;
 

@@ -89,7 +89,9 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     fn exchange(&mut self, spare: &mut Tables<K>) {
         if let Some(Then(first, later)) = &mut self.stages {
             let mut spare = spare.0.iter_mut();
-            spare.next().map(|spare| first.0.exchange(spare));
+            if let Some(spare) = spare.next() {
+                first.0.exchange(spare);
+            }
             later.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.0.exchange(spare));
         }
     }
