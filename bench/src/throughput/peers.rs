@@ -102,9 +102,9 @@ impl Peers {
         };
         let main = if self.core == 0 { 1 } else { 0 };
         let mut command = Command::new("dpdk-testpmd");
-        command.args(["--lcores", &format!("{main},{}", self.core), "--no-pci", "--no-telemetry", "--no-shconf"]);
+        command.args(["--lcores", &format!("{main},{}", self.core), "--no-pci", "--no-telemetry"]);
         command.args(["--file-prefix", "weir-bench"]);
-        command.args(if huge { &["-m", "128"][..] } else { &["--no-huge", "-m", "256"] });
+        command.args(if huge { &["--in-memory", "-m", "512"][..] } else { &["--no-huge", "--no-shconf", "-m", "256"] });
         for i in 0..2 {
             command.args(["--vdev", &format!("{driver}{i}{arguments}")]);
         }
