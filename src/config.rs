@@ -15,10 +15,13 @@ use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod words;
+
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// How the switch runs.
     pub switch: SwitchConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
@@ -34,6 +37,7 @@ pub struct Config {
 pub struct SwitchConfig {
     /// Names the control socket, so that several switches run side by side.
     pub name: String,
+    /// What decides the output port: learn or xconnect.
     pub forward: ForwardMode,
     /// Pairs of port names that `xconnect` joins; by default the first with the second, the third with the fourth, …
     pub pairs: Vec<[String; 2]>,
@@ -48,8 +52,10 @@ pub struct SwitchConfig {
     /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
     pub order: OrderConfig,
     /// Packet buffers; by default what the ports' queues need.
+    #[schemars(range(min = 256, max = 1 << 24))]
     pub buffers: Option<u32>,
     /// Stations that `learn` remembers.
+    #[schemars(range(min = 1, max = 1 << 20))]
     pub mac_table: u32,
     /// Silence after which `learn` forgets a station.
     pub mac_age: Length,
@@ -90,7 +96,7 @@ pub enum ForwardMode {
     Xconnect,
 }
 
-/// See [`Order`].
+/// How a burst goes through the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderConfig {
@@ -112,13 +118,16 @@ impl From<OrderConfig> for Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortConfig {
+    /// What the port is called in reports and commands.
     pub name: String,
     /// tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null or memory.
     #[schemars(with = "String")]
     pub dev: Dev,
+    /// host, or fabric: another weir is there, and packets carry the telemetry shim.
     #[serde(default)]
     pub role: Role,
-    /// Largest IP packet, in bytes (68 to 9216).
+    /// Largest IP packet, in bytes.
+    #[schemars(range(min = 68, max = 9216))]
     #[serde(default = "default_mtu")]
     pub mtu: u32,
 }
@@ -155,7 +164,19 @@ impl Serialize for Length {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        struct Words;
+        impl serde::de::Visitor<'_> for Words {
+            type Value = Length;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time in quotes: \"50ms\", \"1s\", \"67108864ns\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Length, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Words)
     }
 }
 
@@ -174,14 +195,19 @@ impl JsonSchema for Length {
 pub enum ConfigError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{}: {source}", path.display())]
-    Syntax { path: PathBuf, source: Box<toml::de::Error> },
-    #[error("{}: {source}", path.display())]
-    InFile { path: PathBuf, source: Box<ConfigError> },
+    #[error("{}: {source}", place(path, *line))]
+    InFile { path: PathBuf, line: Option<usize>, source: Box<ConfigError> },
+    /// Not TOML, or a value of the wrong kind; what stands there comes with it.
+    #[error("{why}\n    {text}")]
+    Syntax { line: usize, text: String, why: String },
     #[error("{key} = {value}: {right}")]
     Value { key: String, value: String, right: String },
     #[error("--program {text}: {why}")]
     Program { text: String, why: String },
+}
+
+fn place(path: &Path, line: Option<usize>) -> String {
+    line.map_or_else(|| path.display().to_string(), |line| format!("{}:{line}", path.display()))
 }
 
 fn wrong<T>(key: impl Into<String>, value: impl fmt::Display, right: impl Into<String>) -> Result<T, ConfigError> {
@@ -192,9 +218,21 @@ impl Config {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        let config: Self = toml::from_str(&text)
-            .map_err(|source| ConfigError::Syntax { path: path.into(), source: Box::new(source) })?;
-        config.validate().map_err(|source| ConfigError::InFile { path: path.into(), source: Box::new(source) })?;
+        Self::parse(&text).map_err(|source| {
+            let line = match &source {
+                ConfigError::Value { key, .. } => words::line_of(&text, key),
+                ConfigError::Syntax { line, .. } => Some(*line),
+                _ => None,
+            };
+            ConfigError::InFile { path: path.into(), line, source: Box::new(source) }
+        })
+    }
+
+    /// Reads and checks a file's text.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let syntax = |error| words::wrong_program(text).unwrap_or_else(|| words::syntax(text, &error));
+        let config: Self = toml::from_str(text).map_err(syntax)?;
+        config.validate()?;
         Ok(config)
     }
 
@@ -223,6 +261,9 @@ impl Config {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
         self.check_ports()?;
+        for (i, program) in self.programs.iter().enumerate() {
+            words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
+        }
         self.pairs().map(drop)
     }
 
@@ -273,6 +314,11 @@ impl Config {
     }
 }
 
+/// Whether a switch or a port can be called this.
+pub fn is_name(name: &str) -> bool {
+    check_name("", name).is_ok()
+}
+
 /// Names stand in file names, metric labels and command lines.
 fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -295,36 +341,4 @@ fn check_length(key: &str, value: Length, least: Duration, most: Duration) -> Re
         return Ok(());
     }
     wrong(key, value, format!("{} to {}", Length(least), Length(most)))
-}
-
-/// `NAME=DEV`, as `--port` takes it.
-impl FromStr for PortConfig {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, dev) = text.split_once('=').ok_or("write NAME=DEV, for example a=tap:tap0")?;
-        let dev = dev.parse().map_err(|e| format!("{e}"))?;
-        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu() })
-    }
-}
-
-/// `PROGRAM[:key=value,…]`, as `--program` takes it.
-impl FromStr for ProgramConfig {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let program = |why: String| ConfigError::Program { text: text.into(), why };
-        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let mut table = toml::Table::new();
-        table.insert("name".into(), name.into());
-        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
-            let (key, value) =
-                setting.split_once('=').ok_or_else(|| program(format!("{setting:?} is not of the form key=value")))?;
-            let value = value.parse::<i64>().map(toml::Value::from).unwrap_or_else(|_| value.into());
-            if table.insert(key.into(), value).is_some() {
-                return Err(program(format!("{key} is given twice")));
-            }
-        }
-        table.try_into().map_err(|e: toml::de::Error| program(e.message().to_string()))
-    }
 }

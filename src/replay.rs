@@ -21,6 +21,7 @@ pub struct Replayer {
     burst: Burst<HeapFrame>,
     ingress: PortId,
     now: Nanos,
+    epoch: Option<Nanos>,
     outbox: Outbox<HeapFrame>,
     pool: Vec<HeapFrame>,
     memory_bits: u64,
@@ -41,6 +42,7 @@ impl Replayer {
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
         let Assembly { mut switches, collector, history, learning, placement, .. } = assemble(&config, epoch, 1)?;
+        *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
         Ok(Self {
             outbox: Outbox::new(config.ports.len()),
             switch: switches.remove(0),
@@ -51,6 +53,7 @@ impl Replayer {
             burst: Burst::new(),
             ingress: 0,
             now: 0,
+            epoch,
             switching: Duration::ZERO,
             memory_bits: placement.sram_bits_used(),
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
@@ -60,7 +63,7 @@ impl Replayer {
     /// Takes one frame in by a port. Times must not go back; one that does counts as the latest so far.
     #[inline]
     pub fn packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) {
-        if ingress != self.ingress || self.burst.is_full() {
+        if ingress != self.ingress || self.burst.is_full() || self.is_of_another_epoch(at) {
             self.flush();
             self.ingress = ingress;
         }
@@ -70,6 +73,11 @@ impl Replayer {
         let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
         frame.refill(bytes);
         self.burst.push(frame);
+    }
+
+    /// A burst has one time, so an epoch ends between bursts.
+    fn is_of_another_epoch(&self, at: Nanos) -> bool {
+        self.epoch.is_some_and(|length| at > self.now && at / length != self.now / length)
     }
 
     /// Processes what has been taken in, and counts what goes out.

@@ -116,7 +116,7 @@ impl Clock {
     #[inline(always)]
     fn now(&mut self) -> Nanos {
         let passed = cycles().wrapping_sub(self.cycles);
-        let now = self.nanos + (u128::from(passed) * u128::from(self.scale) >> 32) as u64;
+        let now = self.nanos + ((u128::from(passed) * u128::from(self.scale)) >> 32) as u64;
         if passed > self.interval {
             self.set_right(now);
         }

@@ -48,7 +48,7 @@ struct Document {
     switching_seconds: f64,
     packets_per_second: f64,
     memory_bytes: u64,
-    programs: std::collections::BTreeMap<&'static str, Program>,
+    programs: std::collections::BTreeMap<String, Program>,
     ports: Ports,
 }
 
@@ -67,7 +67,7 @@ impl Demo {
         config.switch.forward = ForwardMode::Learn;
         let mut replayer = Replayer::single_epoch(config)?;
 
-        eprintln!("Two hosts, a and b, each on a port of a switch in memory. Making their traffic …");
+        output::say("Two hosts, a and b, each on a port of a switch in memory. Making their traffic …");
         let trace = workload.generate();
         let seconds = drive(&trace, &mut replayer);
         let document = self.document(&programs, &trace, &replayer, seconds);
@@ -79,7 +79,7 @@ impl Demo {
         let packets = trace.sequence.len() as u64;
         let switching = replayer.switching().as_secs_f64();
         let mut documents = std::collections::BTreeMap::new();
-        for (i, program) in programs.iter().enumerate() {
+        for (i, (name, program)) in super::named(programs).enumerate() {
             let ProgramConfig::HashPipe(config) = program;
             let counts = &replayer.history().heavy(i, usize::MAX).counts;
             let truth = truth(trace, config);
@@ -88,7 +88,7 @@ impl Demo {
             };
             let heavy = counts.top(self.top).iter().map(with_truth).collect();
             let score = score(&counts.top(SCORED), &truth, SCORED);
-            documents.insert(program.name(), Program { unit: config.count, heavy, score });
+            documents.insert(name, Program { unit: config.count, heavy, score });
         }
         Document {
             workload: self.workload.clone(),

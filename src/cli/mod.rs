@@ -111,6 +111,15 @@ impl Programs {
     }
 }
 
+/// The programs with the names that results give them: of several of one kind the second is `hashpipe_2`, and so on.
+fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
+    programs.iter().enumerate().map(|(i, program)| {
+        let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
+        let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
+        (name, program)
+    })
+}
+
 /// Runs a command and turns its end into an exit code.
 pub fn main(cli: Cli) -> ExitCode {
     start_logging(cli.verbose);
@@ -131,7 +140,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Missed(message)) => (3, message),
     };
-    eprintln!("weir: {message}");
+    output::say(&format!("weir: {message}"));
     ExitCode::from(code)
 }
 

@@ -21,6 +21,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Says something on stderr. Nobody may be listening there.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// A plain table; columns whose heading starts with '>' are flushed right.
 pub fn table<const N: usize>(headings: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();

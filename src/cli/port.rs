@@ -23,6 +23,9 @@ enum State {
 
 impl Port {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        if !crate::config::is_name(&self.port) {
+            return Err(Failure::Usage(format!("no port can be called {:?}; `weir show ports` lists them", self.port)));
+        }
         let up = matches!(self.state, State::Up);
         let answer: serde_json::Value =
             self.at.client()?.put(&format!("/v1/ports/{}/link", self.port), &serde_json::json!({ "up": up }))?;

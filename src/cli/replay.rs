@@ -32,7 +32,7 @@ pub struct Replay {
     #[arg(long)]
     score: bool,
     /// With --score: end with exit code 3 when fewer than this share of the heaviest flows is found (0 to 1)
-    #[arg(long, value_name = "SHARE", requires = "score")]
+    #[arg(long, value_name = "SHARE", requires = "score", value_parser = share)]
     min_recall: Option<f64>,
     /// Cut the capture into epochs of this length; by default all of it is one
     #[arg(long, value_name = "LENGTH")]
@@ -56,14 +56,13 @@ struct Document {
     drops: Packets,
     /// Records that a capture's snap length cut short; they are measured by what is left.
     cut_packets: u64,
-    programs: std::collections::BTreeMap<&'static str, ProgramDocument>,
+    programs: std::collections::BTreeMap<String, ProgramDocument>,
 }
 
 #[derive(Serialize)]
 struct ProgramDocument {
     unit: Unit,
     heavy: Vec<HeavyFlow>,
-    /// Flows that the tables held, over all epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<Score>,
 }
@@ -102,7 +101,6 @@ impl Replay {
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = self.order;
         config.switch.reproducible = self.reproducible;
-        config.switch.history = config.switch.epoch;
         let single_epoch = self.epoch.is_none();
         if let Some(epoch) = self.epoch {
             config.switch.epoch = epoch;
@@ -162,9 +160,10 @@ impl Replay {
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
-        for (i, program) in programs.iter().enumerate() {
+        for (i, (name, program)) in super::named(programs).enumerate() {
             let ProgramConfig::HashPipe(config) = program;
-            let counts = &replayer.history().heavy(i, usize::MAX).counts;
+            let window = replayer.history().heavy(i, usize::MAX);
+            let counts = &window.counts;
             let mut heavy: Vec<_> = counts.top(self.top).iter().map(|h| HeavyFlow::new(h, config.count)).collect();
             let score = exact.get(i).map(|exact| {
                 for heavy in &mut heavy {
@@ -177,7 +176,7 @@ impl Replay {
             {
                 missed = Some(format!("recall {:.4} is below --min-recall {least}", score.recall));
             }
-            documents.insert(program.name(), ProgramDocument { unit: config.count, heavy, score });
+            documents.insert(name, ProgramDocument { unit: config.count, heavy, score });
         }
         let document = Document {
             packets: totals.packets,
@@ -195,6 +194,11 @@ impl Replay {
         }
         missed.map_or(Ok(()), |missed| Err(Failure::Missed(missed)))
     }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share from 0 to 1".into())
 }
 
 fn exact(program: &ProgramConfig) -> Exact {

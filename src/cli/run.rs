@@ -166,13 +166,13 @@ mod live {
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
 
         let mut live = Live::start(config, command.eal, command.socket)?;
-        eprintln!("weir: {}", live.describe());
+        output::say(&format!("weir: {}", live.describe()));
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
             if print.swap(false, Relaxed) {
-                eprintln!("{}", show::ports_text(&live.ports()));
+                output::say(&show::ports_text(&live.ports()));
             }
         }
         let seconds = started.elapsed().as_secs_f64();

@@ -4,8 +4,9 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -48,17 +49,35 @@ fn answer<T>(result: Result<T, String>) -> Answer<T> {
     result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
 }
 
+async fn heavy<S: Service>(
+    State(service): State<Arc<S>>,
+    query: Result<Query<HeavyQuery>, QueryRejection>,
+) -> Answer<view::HeavyFlows> {
+    answer(query.map_err(|wrong| wrong.body_text()).and_then(|Query(query)| service.heavy(&query)))
+}
+
+async fn set_link<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    link: Result<Json<Link>, JsonRejection>,
+) -> Answer<Link> {
+    let set = |Json(link): Json<Link>| service.set_link(&name, link.up).map(|()| link);
+    answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    let error = format!("{method} {}: this switch has no such answer", uri.path());
+    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
+}
+
 fn router<S: Service>(service: Arc<S>) -> Router {
     Router::new()
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
-        .route("/v1/heavy", get(async |State(s): State<Arc<S>>, Query(query)| answer(s.heavy(&query))))
-        .route(
-            "/v1/ports/{name}/link",
-            put(async |State(s): State<Arc<S>>, Path(name): Path<String>, Json(link): Json<Link>| {
-                answer(s.set_link(&name, link.up).map(|()| link))
-            }),
-        )
+        .route("/v1/heavy", get(heavy::<S>))
+        .route("/v1/ports/{name}/link", put(set_link::<S>))
+        .fallback(unknown)
+        .method_not_allowed_fallback(unknown)
         .with_state(service)
 }
 
@@ -76,4 +95,122 @@ pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<
         }
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::control::client::{Client, ClientError};
+    use crate::control::socket;
+    use crate::program::hashpipe::{Counts, Unit};
+    use crate::wire::Flow;
+
+    struct Fake;
+
+    impl Service for Fake {
+        fn ports(&self) -> view::Ports {
+            let port = view::Port { name: "a".into(), rx_packets: 7, link_up: true, ..view::Port::default() };
+            view::Ports {
+                packets: view::Packets::of(std::slice::from_ref(&port)),
+                ports: vec![port],
+                ..Default::default()
+            }
+        }
+
+        fn stations(&self) -> view::Stations {
+            let station = view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3 };
+            view::Stations { stations: vec![station] }
+        }
+
+        fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
+            if query.seconds > 100.0 {
+                return Err("nothing is kept for as long".into());
+            }
+            let flow = |port| Flow { src: None, dst: None, sport: Some(port), dport: None, proto: None };
+            let counts = Counts((1..=50).map(|n| (flow(n), u64::from(n))).collect());
+            let window = super::super::Window { counts, epochs: Some((4, 5)), omitted_flows: 1 };
+            Ok(view::HeavyFlows::new(&window, Unit::Bytes, 500_000_000, query.top, query.threshold))
+        }
+
+        fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
+            if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
+        }
+    }
+
+    fn served() -> (tempfile::TempDir, PathBuf, Client) {
+        let dir = tempfile::tempdir().unwrap();
+        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
+        serve(listener, Arc::new(Fake)).unwrap();
+        let client = Client::connect(path.clone()).unwrap();
+        (dir, path, client)
+    }
+
+    fn refused<T>(answer: Result<T, ClientError>) -> String {
+        match answer {
+            Err(ClientError::Refused { error }) => error,
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it was not refused"),
+        }
+    }
+
+    #[test]
+    fn documents_go_round() {
+        let (_dir, _, client) = served();
+        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake.ports());
+        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake.stations());
+        let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5 };
+        let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
+        assert_eq!(heavy, Fake.heavy(&query).unwrap());
+        assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
+        assert_eq!(heavy.seconds, 1.0);
+        let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
+        assert_eq!(all.heavy.len(), HeavyQuery::default().top);
+        let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
+        assert!(!link.up);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_a_message() {
+        let (_dir, _, client) = served();
+        let heavy = |query: &str| refused(client.get::<view::HeavyFlows>(&format!("/v1/heavy?{query}")));
+        assert_eq!(heavy("seconds=1000"), "nothing is kept for as long");
+        assert!(heavy("top=many").contains("top: invalid digit"), "{}", heavy("top=many"));
+        assert!(heavy("tops=3").contains("unknown field `tops`, expected one of `top`, `threshold`, `seconds`"));
+        let link = |path: &str, body| refused(client.put::<Link>(path, &body));
+        assert_eq!(link("/v1/ports/b/link", serde_json::json!({"up": true})), "there is no port b; the ports are a");
+        assert!(link("/v1/ports/a/link", serde_json::json!({"upp": true})).contains("unknown field `upp`"));
+        assert!(link("/v1/ports/a/link", serde_json::json!({"up": 1})).contains("expected a boolean"));
+        let nothing = refused(client.get::<view::Ports>("/v1/weather"));
+        assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
+        assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));
+        assert!(
+            matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })),
+            "another document"
+        );
+    }
+
+    #[test]
+    fn nobody_at_the_socket() {
+        let (_dir, path, client) = served();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(client.get::<view::Ports>("/v1/ports"), Err(ClientError::NoSwitch { .. })));
+    }
+
+    #[test]
+    fn something_else_at_the_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("other.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let other = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"220 mail.example.org ESMTP\r\n");
+        });
+        let answer = Client::connect(path).unwrap().get::<view::Ports>("/v1/ports");
+        assert!(matches!(answer, Err(ClientError::Broken { .. })));
+        other.join().unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Select};
 
-use super::history::{Epoch, History, Summary};
+use super::history::History;
 use crate::epoch::{Banks, Collecting};
 use crate::program::Record;
 
@@ -92,8 +92,141 @@ impl Collector {
 
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, .. }) = self.pending.remove(&last) {
-            let programs = records.iter().map(Summary::from).collect();
-            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(Epoch { first, last, programs });
+            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(first, last, records);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::epoch::{HandOver, hand_over};
+    use crate::program::Bank;
+    use crate::program::hashpipe::Counts;
+    use crate::wire::Flow;
+
+    const FLOW: Flow = Flow { src: None, dst: None, sport: Some(1), dport: None, proto: None };
+
+    /// Registers that hold one flow's count.
+    struct Fake(u64);
+
+    impl Bank for Fake {
+        fn clear(&mut self) {
+            self.0 = 0;
+        }
+
+        fn record(&self) -> Record {
+            Record::HashPipe(Counts([(FLOW, self.0)].into_iter().filter(|(_, count)| *count > 0).collect()))
+        }
+    }
+
+    struct Bench {
+        replicas: Vec<HandOver>,
+        collector: Collector,
+        history: Arc<Mutex<History>>,
+    }
+
+    impl Bench {
+        /// Replicas whose epochs are a nanosecond long and start with number 1.
+        fn new(replicas: usize) -> Self {
+            let (mut switches, collecting): (Vec<_>, Vec<_>) =
+                (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
+            switches.iter_mut().for_each(|switch| assert_eq!(switch.ended(1), None));
+            let history = Arc::new(Mutex::new(History::new(10)));
+            Self { replicas: switches, collector: Collector::new(collecting, history.clone()), history }
+        }
+
+        /// A replica ends its running epoch with this count.
+        fn report(&mut self, replica: usize, count: u64) {
+            let next = self.replicas[replica].running() + 1;
+            assert!(self.replicas[replica].send(vec![Box::new(Fake(count))], next));
+            self.collector.collect_ready();
+        }
+
+        /// Count and epochs of the newest `epochs`.
+        fn window(&self, epochs: usize) -> (u64, Option<(u64, u64)>) {
+            let window = self.history.lock().unwrap().heavy(0, epochs);
+            (window.counts.0.values().sum(), window.epochs)
+        }
+    }
+
+    #[test]
+    fn replicas_merge_by_epoch() {
+        let mut bench = Bench::new(3);
+        bench.report(0, 1);
+        bench.report(2, 10);
+        assert_eq!(bench.window(1), (0, None), "one replica is still measuring");
+        bench.report(0, 5);
+        bench.report(1, 100);
+        assert_eq!(bench.window(9), (111, Some((1, 1))));
+        bench.report(1, 50);
+        bench.report(2, 500);
+        assert_eq!(bench.window(1), (555, Some((2, 2))));
+        assert_eq!(bench.window(2), (666, Some((1, 2))));
+    }
+
+    #[test]
+    fn spares_come_back_cleared() {
+        let mut bench = Bench::new(2);
+        bench.report(1, 7);
+        assert!(bench.replicas[0].spare().is_none());
+        let spare = bench.replicas[1].spare().expect("the bank goes back to the replica that sent it");
+        assert_eq!(spare[0].record(), Record::HashPipe(Counts::default()));
+        assert!(bench.replicas[1].spare().is_none());
+    }
+
+    #[test]
+    fn a_missing_replica_holds_the_others_up_for_a_while_only() {
+        let mut bench = Bench::new(2);
+        for epoch in 1..=3 {
+            bench.report(0, epoch);
+        }
+        assert_eq!(bench.window(9), (0, None));
+        bench.report(0, 4);
+        assert_eq!(bench.window(9), (1, Some((1, 1))), "epoch 1 has waited {PATIENCE} epochs");
+        // It was late, not gone: nothing that it counted is lost.
+        bench.report(1, 10);
+        bench.report(1, 20);
+        bench.report(0, 5);
+        bench.report(0, 6);
+        bench.collector.finish();
+        assert_eq!(bench.window(9), (1 + 2 + 3 + 4 + 5 + 6 + 10 + 20, Some((1, 6))));
+        assert_eq!(bench.window(1), (6, Some((6, 6))));
+    }
+
+    /// A replica that found no spare measures on and says so.
+    #[test]
+    fn a_record_over_several_epochs() {
+        let mut bench = Bench::new(2);
+        assert_eq!(bench.replicas[0].ended(2), Some(2));
+        bench.replicas[0].carry_on(2);
+        bench.report(0, 30);
+        bench.report(1, 1);
+        bench.report(1, 2);
+        assert_eq!(bench.window(1), (32, Some((1, 2))));
+        bench.collector.finish();
+        assert_eq!(bench.window(9), (33, Some((1, 2))));
+    }
+
+    #[test]
+    fn finish_closes_what_is_open() {
+        let mut bench = Bench::new(2);
+        bench.report(0, 3);
+        bench.report(0, 4);
+        bench.collector.finish();
+        assert_eq!(bench.window(9), (7, Some((1, 2))));
+        bench.collector.finish();
+        assert_eq!(bench.window(9), (7, Some((1, 2))));
+    }
+
+    #[test]
+    fn collecting_waits_and_ends() {
+        let mut bench = Bench::new(1);
+        assert!(!bench.collector.collect(Duration::from_millis(1)));
+        assert!(bench.replicas[0].send(vec![Box::new(Fake(9))], 2));
+        assert!(bench.collector.collect(Duration::from_secs(10)));
+        assert_eq!(bench.window(1), (9, Some((1, 1))));
+        drop(bench.replicas);
+        assert!(!bench.collector.collect(Duration::from_millis(1)), "the switch is gone");
     }
 }

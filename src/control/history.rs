@@ -13,6 +13,7 @@ const KEPT_FLOWS: usize = 1024;
 pub struct Epoch {
     pub first: u64,
     pub last: u64,
+    /// One for each program, in the order of the configuration.
     pub programs: Vec<Summary>,
 }
 
@@ -35,11 +36,19 @@ impl From<&Record> for Summary {
     }
 }
 
-/// The last epochs, newest last.
+/// The last epochs in their order, newest last; or all epochs in one.
 #[derive(Debug)]
 pub struct History {
     epochs: VecDeque<Epoch>,
     capacity: usize,
+    whole: Option<Whole>,
+}
+
+/// All epochs added up, every flow kept.
+#[derive(Debug, Default)]
+struct Whole {
+    epochs: Option<(u64, u64)>,
+    records: Vec<Record>,
 }
 
 /// One program's counts, added up over the newest epochs.
@@ -52,29 +61,49 @@ pub struct Window {
     pub omitted_flows: u64,
 }
 
+fn span(covered: Option<(u64, u64)>, first: u64, last: u64) -> Option<(u64, u64)> {
+    Some(covered.map_or((first, last), |(a, b)| (a.min(first), b.max(last))))
+}
+
 impl History {
     /// Keeps at most `capacity` epochs, and at least one.
     pub fn new(capacity: usize) -> Self {
-        Self { epochs: VecDeque::new(), capacity: capacity.max(1) }
+        Self { epochs: VecDeque::new(), capacity: capacity.max(1), whole: None }
     }
 
-    pub fn push(&mut self, epoch: Epoch) {
-        while self.epochs.len() >= self.capacity {
+    /// Adds all epochs up and keeps every flow, for a run that has an end. Its memory grows with the flows.
+    pub fn whole() -> Self {
+        Self { whole: Some(Whole::default()), ..Self::new(1) }
+    }
+
+    /// Takes the record of every program over the epochs `first` to `last`. The records of a replica that was late find
+    /// their place.
+    pub fn push(&mut self, first: u64, last: u64, records: Vec<Record>) {
+        if let Some(whole) = &mut self.whole {
+            return whole.push(first, last, records);
+        }
+        let programs = records.iter().map(Summary::from).collect();
+        let place = self.epochs.partition_point(|epoch| epoch.last <= last);
+        self.epochs.insert(place, Epoch { first, last, programs });
+        if self.epochs.len() > self.capacity {
             self.epochs.pop_front();
         }
-        self.epochs.push_back(epoch);
     }
 
     pub fn newest(&self) -> Option<&Epoch> {
         self.epochs.back()
     }
 
-    /// The counts of program number `program` over the newest `epochs` epochs.
+    /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
+        if let Some(whole) = &self.whole {
+            return whole.heavy(program);
+        }
         let mut window = Window::default();
-        for epoch in self.epochs.iter().rev().take(epochs.max(1)) {
-            let newest = window.epochs.map_or(epoch.last, |(_, last)| last);
-            window.epochs = Some((epoch.first, newest));
+        let newest = self.newest().map_or(0, |epoch| epoch.last);
+        let within = |epoch: &&Epoch| newest - epoch.last < epochs.max(1) as u64;
+        for epoch in self.epochs.iter().rev().take_while(within) {
+            window.epochs = span(window.epochs, epoch.first, epoch.last);
             if let Some(Summary::HashPipe { heavy, flows }) = epoch.programs.get(program) {
                 window.omitted_flows += (flows - heavy.len()) as u64;
                 for Heavy { flow, count } in heavy {
@@ -83,5 +112,95 @@ impl History {
             }
         }
         window
+    }
+}
+
+impl Whole {
+    fn push(&mut self, first: u64, last: u64, records: Vec<Record>) {
+        self.epochs = span(self.epochs, first, last);
+        if self.records.is_empty() {
+            self.records = records;
+        } else {
+            self.records.iter_mut().zip(&records).for_each(|(sum, record)| sum.merge(record));
+        }
+    }
+
+    fn heavy(&self, program: usize) -> Window {
+        let counts = self.records.get(program).map(|Record::HashPipe(counts)| counts.clone());
+        Window { counts: counts.unwrap_or_default(), epochs: self.epochs, omitted_flows: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Flow;
+
+    fn flow(n: u32) -> Flow {
+        Flow { src: Some(std::net::Ipv4Addr::from(n).into()), dst: None, sport: None, dport: None, proto: None }
+    }
+
+    fn record(counts: &[(u32, u64)]) -> Vec<Record> {
+        vec![Record::HashPipe(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))]
+    }
+
+    #[allow(clippy::type_complexity, reason = "counts, epochs, omitted flows")]
+    fn window(history: &History, epochs: usize) -> (Vec<(u32, u64)>, Option<(u64, u64)>, u64) {
+        let window = history.heavy(0, epochs);
+        let number = |flow: &Flow| match flow.src {
+            Some(std::net::IpAddr::V4(ip)) => ip.into(),
+            _ => unreachable!(),
+        };
+        let mut counts: Vec<_> = window.counts.0.iter().map(|(flow, &count)| (number(flow), count)).collect();
+        counts.sort_unstable();
+        (counts, window.epochs, window.omitted_flows)
+    }
+
+    #[test]
+    fn windows_add_up_and_the_oldest_goes() {
+        let mut history = History::new(3);
+        assert_eq!(window(&history, 5), (vec![], None, 0));
+        for epoch in 1..=5 {
+            history.push(epoch, epoch, record(&[(1, 10), (epoch as u32 + 100, 1)]));
+        }
+        assert_eq!(window(&history, 1), (vec![(1, 10), (105, 1)], Some((5, 5)), 0));
+        assert_eq!(window(&history, 0), window(&history, 1));
+        assert_eq!(window(&history, 2), (vec![(1, 20), (104, 1), (105, 1)], Some((4, 5)), 0));
+        assert_eq!(window(&history, usize::MAX), (vec![(1, 30), (103, 1), (104, 1), (105, 1)], Some((3, 5)), 0));
+        assert!(history.heavy(1, 9).counts.0.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_named_is_counted() {
+        let mut history = History::new(2);
+        let many: Vec<_> = (0..KEPT_FLOWS as u32 + 7).map(|n| (n, u64::from(n) + 1)).collect();
+        for epoch in 0..2 {
+            history.push(epoch, epoch, record(&many));
+        }
+        let (counts, _, omitted) = window(&history, 2);
+        assert_eq!((counts.len(), counts[0], omitted), (KEPT_FLOWS, (7, 16), 14));
+    }
+
+    #[test]
+    fn a_late_record_finds_its_place() {
+        let mut history = History::new(3);
+        for epoch in [5, 7, 6] {
+            history.push(epoch, epoch, record(&[(epoch as u32, 1)]));
+        }
+        assert_eq!(history.newest().unwrap().last, 7);
+        assert_eq!(window(&history, 2), (vec![(6, 1), (7, 1)], Some((6, 7)), 0));
+        history.push(1, 1, record(&[(1, 1)]));
+        assert_eq!(window(&history, 9).1, Some((5, 7)), "older than all that is kept");
+    }
+
+    #[test]
+    fn the_whole_keeps_every_flow() {
+        let mut history = History::whole();
+        assert_eq!(window(&history, 1), (vec![], None, 0));
+        let many: Vec<_> = (0..3000).map(|n| (n, 2)).collect();
+        history.push(4, 4, record(&many));
+        history.push(9, 11, record(&[(0, 5), (5000, 1)]));
+        let (counts, epochs, omitted) = window(&history, 1);
+        assert_eq!((counts.len(), counts[0], epochs, omitted), (3001, (0, 7), Some((4, 11)), 0));
     }
 }

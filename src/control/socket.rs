@@ -54,3 +54,43 @@ fn bind(path: PathBuf) -> io::Result<UnixListener> {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_is_left_over_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weir.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (_listener, at) = listen("weir", Some(path.clone())).unwrap();
+        assert_eq!(at, path);
+        assert!(UnixStream::connect(&path).is_ok());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_second_switch_of_the_same_name_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weir.sock");
+        let (_first, _) = listen("weir", Some(path.clone())).unwrap();
+        let error = listen("weir", Some(path.clone())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().ends_with("weir.sock: a switch of this name is running"), "{error}");
+        assert!(UnixStream::connect(&path).is_ok(), "the first one goes on");
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weir.sock");
+        std::fs::write(&path, "precious").unwrap();
+        let error = listen("weir", Some(path.clone())).unwrap_err();
+        assert!(error.to_string().contains("weir.sock"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        let absent = listen("weir", Some(dir.path().join("no/weir.sock"))).unwrap_err();
+        assert_eq!(absent.kind(), io::ErrorKind::NotFound);
+    }
+}

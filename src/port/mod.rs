@@ -16,6 +16,7 @@ mod open;
 mod queue;
 #[cfg(feature = "dpdk")]
 mod stats;
+#[cfg(feature = "dpdk")]
 mod tap;
 #[cfg(feature = "dpdk")]
 mod veth;

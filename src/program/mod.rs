@@ -60,9 +60,27 @@ pub enum ProgramError {
 }
 
 impl ProgramConfig {
+    /// All programs there are.
+    pub const NAMES: [&str; 1] = ["hashpipe"];
+
+    /// The JSON Schema of a program's parameters.
+    pub fn schema(name: &str) -> Option<schemars::Schema> {
+        match name {
+            "hashpipe" => Some(schemars::schema_for!(hashpipe::Config)),
+            _ => None,
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Self::HashPipe(_) => "hashpipe",
+        }
+    }
+
+    /// Checks the parameters, without building anything.
+    pub fn validate(&self) -> Result<(), ProgramError> {
+        match self {
+            Self::HashPipe(config) => config.validate(),
         }
     }
 

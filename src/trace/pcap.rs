@@ -22,6 +22,8 @@ use blocks::Interfaces;
 pub enum CaptureError {
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("the file is empty")]
+    Empty,
     #[error("neither pcap nor pcapng: it starts with {0:02x?}")]
     Magic(Vec<u8>),
     #[error("link type {0:?}; only Ethernet is understood")]
@@ -127,6 +129,7 @@ impl<R: Read> CaptureReader<R> {
                 }
                 Format::Pcap(reader)
             }
+            [] => return Err(CaptureError::Empty),
             _ => return Err(CaptureError::Magic(magic)),
         };
         Ok(Self { format, packet: 0, ended: false })

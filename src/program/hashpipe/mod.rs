@@ -76,18 +76,26 @@ pub enum Estimate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Stages, 1 to 16.
+    /// Stages.
+    #[schemars(range(min = 1, max = Config::MAX_STAGES))]
     pub stages: u32,
     /// Slots a stage for IPv4 flows.
+    #[schemars(range(min = 1, max = Config::MAX_SLOTS))]
     pub slots: u32,
     /// Slots a stage for IPv6 flows; by default a quarter of `slots`. 0 leaves IPv6 unmeasured.
+    #[schemars(range(min = 0, max = Config::MAX_SLOTS))]
     pub slots6: Option<u32>,
+    /// The fields that name a flow.
     pub key: Key,
-    /// Leading bits of an IPv4 address that count, for keys of addresses (0 to 32).
+    /// Leading bits of an IPv4 address that count, for keys of addresses.
+    #[schemars(range(min = 0, max = 32))]
     pub prefix: u8,
-    /// Leading bits of an IPv6 address that count, for keys of addresses (0 to 128).
+    /// Leading bits of an IPv6 address that count, for keys of addresses.
+    #[schemars(range(min = 0, max = 128))]
     pub prefix6: u8,
+    /// What is counted: packets, or bytes from the destination MAC on.
     pub count: Unit,
+    /// How far the dataplane goes to know the current packet's flow.
     pub estimate: Estimate,
 }
 
@@ -149,7 +157,8 @@ impl Config {
         }
     }
 
-    fn validate(&self) -> Result<(), ProgramError> {
+    /// Checks the ranges and what goes together.
+    pub fn validate(&self) -> Result<(), ProgramError> {
         let range = |key, value: u64, least: u64, most: u64| {
             let wrong = || ProgramError::Range { program: "hashpipe", key, value, least, most };
             (least..=most).contains(&value).then_some(()).ok_or_else(wrong)

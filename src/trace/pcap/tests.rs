@@ -99,7 +99,7 @@ fn errors_name_the_packet() {
     let error = |file: &[u8]| read(file).unwrap_err().to_string();
     let (file, _) = written();
     assert_eq!(error(b"GIF89a"), "neither pcap nor pcapng: it starts with [47, 49, 46, 38]");
-    assert_eq!(error(b""), "neither pcap nor pcapng: it starts with []");
+    assert_eq!(error(b""), "the file is empty");
     assert_eq!(error(&file[..10]), "the file ends inside packet 0");
     assert_eq!(error(&file[..file.len() - 1]), "the file ends inside packet 300");
     let mut raw_ip = file.clone();

@@ -1,0 +1,220 @@
+//! Words of the command line and program tables of the file: where one is wrong, which key it is and what would be right.
+
+use std::str::FromStr;
+
+use serde_json::Value as Json;
+use toml::de::{DeTable, DeValue};
+
+use super::{ConfigError, PortConfig, default_mtu};
+use crate::program::{ProgramConfig, ProgramError};
+use crate::switch::Role;
+
+/// `NAME=DEV`, as `--port` takes it.
+impl FromStr for PortConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, dev) = text.split_once('=').ok_or("write NAME=DEV, for example a=tap:tap0")?;
+        let dev = dev.parse().map_err(|e| format!("{e}"))?;
+        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu() })
+    }
+}
+
+/// `PROGRAM[:key=value,…]`, as `--program` takes it.
+impl FromStr for ProgramConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let refused = |why: String| ConfigError::Program { text: text.into(), why };
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let mut table = toml::Table::new();
+        table.insert("name".into(), name.into());
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let (key, value) =
+                setting.split_once('=').ok_or_else(|| refused(format!("{setting:?} is not of the form key=value")))?;
+            let value = value.parse::<i64>().map(toml::Value::from).unwrap_or_else(|_| value.into());
+            if table.insert(key.into(), value).is_some() {
+                return Err(refused(format!("{key} is given twice")));
+            }
+        }
+        program(&table).map_err(|wrong| refused(wrong.to_string()))
+    }
+}
+
+/// One wrong key of a program.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} = {value}: {right}")]
+pub(super) struct Wrong {
+    key: String,
+    value: String,
+    right: String,
+}
+
+impl Wrong {
+    /// As a value of the configuration, below the key `above`.
+    pub(super) fn at(self, above: &str) -> ConfigError {
+        ConfigError::Value { key: format!("{above}.{}", self.key), value: self.value, right: self.right }
+    }
+}
+
+/// The first program of the file that cannot be read.
+pub(super) fn wrong_program(text: &str) -> Option<ConfigError> {
+    let file: toml::Table = text.parse().ok()?;
+    let tables = file.get("program")?.as_array()?.iter().enumerate();
+    let mut wrong = tables.filter_map(|(i, table)| Some((i, program(table.as_table()?).err()?)));
+    wrong.next().map(|(i, wrong)| wrong.at(&format!("program[{i}]")))
+}
+
+fn program(table: &toml::Table) -> Result<ProgramConfig, Wrong> {
+    let program = table.clone().try_into().map_err(|error: toml::de::Error| culprit(table, error.message()))?;
+    check(&program)?;
+    Ok(program)
+}
+
+/// Checks the ranges of a program's parameters.
+pub(super) fn check(program: &ProgramConfig) -> Result<(), Wrong> {
+    program.validate().map_err(|error| match error {
+        ProgramError::Range { key, value, least, most, .. } => {
+            Wrong { key: key.into(), value: value.to_string(), right: format!("a whole number from {least} to {most}") }
+        }
+        ProgramError::Combination { program, why } => {
+            Wrong { key: "name".into(), value: format!("{program:?}"), right: why.into() }
+        }
+    })
+}
+
+/// The key that is to blame when a program's table cannot be read: the reader itself does not say. Every key may be left
+/// out, so each can be tried alone.
+fn culprit(table: &toml::Table, message: &str) -> Wrong {
+    let wrong = |key: &str, value: String, right: String| Wrong { key: key.into(), value, right };
+    let names = || format!("one of {}", ProgramConfig::NAMES.join(", "));
+    let Some(name) = table.get("name") else { return wrong("name", "(missing)".into(), names()) };
+    let Some(schema) = name.as_str().and_then(ProgramConfig::schema) else {
+        return wrong("name", name.to_string(), names());
+    };
+    let schema = schema.as_value();
+    for (key, value) in table.iter().filter(|(key, _)| *key != "name") {
+        let alone: toml::Table =
+            [("name".to_string(), name.clone()), (key.clone(), value.clone())].into_iter().collect();
+        if alone.try_into::<ProgramConfig>().is_err() {
+            return wrong(key, value.to_string(), right(schema, key));
+        }
+    }
+    wrong("name", name.to_string(), message.into())
+}
+
+/// What the schema says a key may be.
+fn right(schema: &Json, key: &str) -> String {
+    let Some(mut property) = schema["properties"].get(key) else {
+        let keys = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        return format!("no such key, there are {}", keys.collect::<Vec<_>>().join(", "));
+    };
+    if let Some(definition) = property["$ref"].as_str().and_then(|path| schema.pointer(path.trim_start_matches('#'))) {
+        property = definition;
+    }
+    let one_of = property["oneOf"].as_array().into_iter().flatten();
+    let plain = one_of.clone().chain([property]).filter_map(|choice| choice["enum"].as_array()).flatten();
+    let choices = one_of.map(|choice| &choice["const"]).chain(plain).filter_map(Json::as_str);
+    let choices = choices.collect::<Vec<_>>();
+    if !choices.is_empty() {
+        return format!("one of {}", choices.join(", "));
+    }
+    match (property["minimum"].as_u64(), property["maximum"].as_u64()) {
+        (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+        _ => "a whole number".into(),
+    }
+}
+
+/// The reader's own complaint, with the line that it is about.
+pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = line_at(text, at);
+    // Where the reader speaks of Rust's types a person wants to hear of numbers.
+    let mut why = error.message().trim_end().to_string();
+    for kind in ["usize", "u8", "u16", "u32", "u64"] {
+        if let Some(rest) = why.strip_suffix(&format!("expected {kind}")) {
+            why = format!("{rest}expected a whole number");
+        }
+    }
+    let text = text.lines().nth(line - 1).unwrap_or_default().trim().to_string();
+    ConfigError::Syntax { line, text, why }
+}
+
+/// Lines are counted from 1.
+fn line_at(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
+}
+
+/// The line on which `key` stands, or the nearest table around it; a key is written `port[2].mtu`.
+pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+    let file = DeTable::parse(text).ok()?;
+    let mut found = None;
+    let mut value: Option<&toml::Spanned<DeValue>> = None;
+    for step in key.replace('[', ".[").split('.') {
+        let next = match (step.strip_prefix('[').and_then(|index| index.strip_suffix(']')), value) {
+            (Some(index), Some(array)) => index.parse::<usize>().ok().and_then(|i| array.get_ref().get(i)),
+            (None, Some(table)) => table.get_ref().get(step),
+            (None, None) => file.get_ref().get(step),
+            (Some(_), None) => None,
+        };
+        let Some(next) = next else { break };
+        found = Some(next.span().start);
+        value = Some(next);
+    }
+    found.map(|start| line_at(text, start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn refused(text: &str) -> String {
+        text.parse::<ProgramConfig>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn words_say_what_would_be_right() {
+        assert_eq!(refused("hashpip"), "--program hashpip: name = \"hashpip\": one of hashpipe");
+        assert_eq!(
+            refused("hashpipe:slots=many"),
+            "--program hashpipe:slots=many: slots = \"many\": a whole number from 1 to 16777216"
+        );
+        assert!(refused("hashpipe:slotz=3").contains("no such key, there are "));
+        assert!(refused("hashpipe:key=flow").ends_with("key = \"flow\": one of 5tuple, pair, src, dst"));
+        assert!(refused("hashpipe:count=3").ends_with("count = 3: one of packets, bytes"));
+        assert!(refused("hashpipe:estimate=last").ends_with("one of first, sum"));
+        assert!(refused("hashpipe:stages=17").ends_with("stages = 17: a whole number from 1 to 16"));
+        assert!(refused("hashpipe:slots=-1").ends_with("slots = -1: a whole number from 1 to 16777216"));
+        assert!(refused("hashpipe:slots6=x").ends_with("a whole number from 0 to 16777216"));
+        assert!(refused("hashpipe:prefix=999").ends_with("prefix = 999: a whole number from 0 to 32"));
+        assert!(refused("hashpipe:prefix=24").contains("belong to key=pair, src or dst"));
+        assert!(refused("hashpipe:slots").contains("not of the form key=value"));
+        assert!(refused("hashpipe:slots=1,slots=2").ends_with("slots is given twice"));
+    }
+
+    #[test]
+    fn lines_are_found() {
+        let text =
+            "[switch]\nname = \"w\"\npairs = [\n  [\"a\", \"b\"],\n]\n\n[[port]]\nname = \"a\"\n[[port]]\nmtu = 3\n";
+        for (key, line) in
+            [("switch.name", 2), ("switch.pairs[0]", 4), ("port[0].name", 8), ("port[1].mtu", 10), ("port[1].name", 9)]
+        {
+            assert_eq!(line_of(text, key), Some(line), "{key}");
+        }
+        assert_eq!(line_of(text, "nothing"), None);
+    }
+
+    #[test]
+    fn a_program_of_the_file_is_named_by_its_place() {
+        let text = "[[program]]\nname = \"hashpipe\"\n[[program]]\nslots = 9\nkey = \"sauce\"\nname = \"hashpipe\"\n";
+        let error = Config::parse(text).unwrap_err();
+        assert_eq!(error.to_string(), "program[1].key = \"sauce\": one of 5tuple, pair, src, dst");
+        let ConfigError::Value { key, .. } = error else { panic!("{error}") };
+        assert_eq!(line_of(text, &key), Some(5));
+        let error = Config::parse("[[program]]\nname = \"hashpipe\"\nstages = 0\n").unwrap_err();
+        assert_eq!(error.to_string(), "program[0].stages = 0: a whole number from 1 to 16");
+        let error = Config::parse("[[program]]\nstages = 1\n").unwrap_err();
+        assert_eq!(error.to_string(), "program[0].name = (missing): one of hashpipe");
+    }
+}

@@ -1,0 +1,125 @@
+//! Wrong input and wrong usage: the exit code, and one message that helps.
+
+use crate::{Files, weir};
+
+#[test]
+fn broken_captures_are_named() {
+    let files = Files::new();
+    files.capture("good.pcap", "isp,flows=10,packets=100");
+    let good = std::fs::read(files.path("good.pcap")).unwrap();
+    let mut link = good.clone();
+    link[20] = 101;
+    let mut long = good.clone();
+    long[24 + 8..24 + 12].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
+    files.write("empty.pcap", "").write("text.pcap", "flows and weirs\n").write("cut.pcap", &good[..good.len() - 5]);
+    files.write("magic.pcap", [&[1, 2, 3, 4], &good[4..]].concat()).write("link.pcap", link).write("long.pcap", long);
+    files.write("header.pcap", &good[..20]);
+    for (name, says) in [
+        ("empty.pcap", "the file is empty"),
+        ("text.pcap", "neither pcap nor pcapng"),
+        ("cut.pcap", "ends inside packet 100"),
+        ("magic.pcap", "neither pcap nor pcapng: it starts with [01, 02, 03, 04]"),
+        ("link.pcap", "only Ethernet is understood"),
+        ("long.pcap", "packet 1"),
+        ("header.pcap", "ends inside"),
+        ("absent.pcap", "No such file"),
+        (".", "Is a directory"),
+    ] {
+        for words in [format!("replay {name}"), format!("replay good.pcap {name} --json --score")] {
+            let ended = files.weir(&words);
+            let message = ended.refused(1);
+            assert!(message.starts_with(&format!("weir: {name}: ")) && message.contains(says), "{message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_without_packets_is_no_error() {
+    let files = Files::new();
+    files.write("t.pcap", weir::trace::CaptureWriter::new(Vec::new()).unwrap().finish().unwrap());
+    let document = files.weir("replay t.pcap --score --json").json();
+    assert_eq!(document["packets"], 0);
+    assert_eq!(document["programs"]["hashpipe"]["score"]["recall"], 1.0);
+    assert_eq!(files.weir("replay t.pcap --score").code, 0);
+}
+
+#[test]
+fn wrong_programs() {
+    for (program, says) in [
+        ("hashpip", "name = \"hashpip\": one of hashpipe"),
+        (
+            "hashpipe:slotz=3",
+            "slotz = 3: no such key, there are count, estimate, key, prefix, prefix6, slots, slots6, stages",
+        ),
+        ("hashpipe:slots=many", "slots = \"many\": a whole number from 1 to 16777216"),
+        ("hashpipe:slots=0", "slots = 0: a whole number from 1 to 16777216"),
+        ("hashpipe:stages=17", "stages = 17: a whole number from 1 to 16"),
+        ("hashpipe:key=flow", "key = \"flow\": one of 5tuple, pair, src, dst"),
+        ("hashpipe:prefix=24", "prefix and prefix6 belong to key=pair, src or dst"),
+        ("hashpipe:slots", "\"slots\" is not of the form key=value"),
+        ("hashpipe:slots=1,slots=2", "slots is given twice"),
+    ] {
+        for command in ["budget", "demo", "replay t.pcap", "run --port a=null"] {
+            let ended = weir(&format!("{command} --program {program}"));
+            let message = ended.refused(2);
+            assert!(
+                message.starts_with(&format!("weir: --program {program}: ")) && message.contains(says),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    for words in [
+        "",
+        "frobnicate",
+        "replay",
+        "replay t.pcap --tops 3",
+        "replay t.pcap --top many",
+        "replay t.pcap --order sideways",
+        "demo --workload isp/sorted",
+        "demo --workload isp,flows=none",
+        "run",
+        "run --port a",
+        "run --port a=carrier-pigeon",
+        "run --port a=null --port a=null",
+        "run --port a=null --mtu 5",
+        "run --port a=null --epoch fast",
+        "run --port a=null --target abacus",
+        "run --port a=null --port b=null --forward xconnect --pair a,c",
+        "run -c absent.toml",
+        "budget --target abacus",
+        "budget --config x.toml --target rmt",
+        "show",
+        "show weather",
+        "show heavy --last 5",
+        "port a sideways",
+        "port a/b up",
+        "config check",
+    ] {
+        let ended = weir(words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "weir {words}: {}", ended.stderr);
+        assert!(ended.stderr.len() > 20 && !ended.stderr.contains("panicked"), "weir {words}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn no_switch_to_ask() {
+    let files = Files::new();
+    for words in ["show ports", "show drops --json", "show macs", "show heavy --top 3", "port a up"] {
+        let ended = files.weir(&format!("{words} --socket here.sock"));
+        let message = ended.refused(1);
+        assert!(message.starts_with("weir: no switch answers at here.sock (No such file"), "{message}");
+        assert!(message.contains("is `weir run` up"), "{message}");
+    }
+    // The options stand before or after what is asked for.
+    let named = files.weir("show --name edge-of-nowhere ports");
+    assert!(named.refused(1).contains("edge-of-nowhere.sock"));
+    assert_eq!(files.weir("show ports --name edge-of-nowhere").refused(1), named.refused(1));
+    // A switch that was killed leaves its socket behind.
+    drop(std::os::unix::net::UnixListener::bind(files.path("old.sock")).unwrap());
+    assert!(files.weir("show ports --socket old.sock").refused(1).contains("Connection refused"));
+}

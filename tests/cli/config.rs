@@ -1,0 +1,146 @@
+//! `weir config`: what the file may say, and what is said of a file that is wrong.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{Files, weir, weir_in};
+
+/// (file, line of the mistake, what the message names)
+const WRONG: [(&str, usize, &str); 19] = [
+    ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
+    ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
+    ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
+    ("[switch]\nepoch = \"1us\"\n", 2, "switch.epoch = 1us: 1ms to 1h"),
+    ("[switch]\ntarget = \"abacus\"\n", 2, "switch.target = abacus: one of tofino, tofino2, rmt"),
+    ("[switch]\nforward = \"route\"\n", 2, "unknown variant `route`, expected `learn` or `xconnect`"),
+    ("[switch]\ncores = [1, -1]\n", 2, "expected a whole number"),
+    ("[switch]\ncores = [1, 1]\n", 2, "switch.cores = 1: each core at most once"),
+    ("[switch]\nbuffers = 3\n", 2, "switch.buffers = 3: 256 to 16777216"),
+    (
+        "[[port]]\nname = \"a\"\ndev = \"null\"\n[[port]]\nname = \"a\"\ndev = \"null\"\n",
+        5,
+        "port[1].name = a: each name once",
+    ),
+    ("[[port]]\nname = \"a\"\ndev = \"tap:\"\n", 3, "an interface name has 1 to 15 characters"),
+    ("[[port]]\nname = \"a\"\n", 1, "missing field `dev`"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nmtu = 99999\n", 4, "port[0].mtu = 99999: 68 to 9216"),
+    ("[switch]\npairs = [[\"a\", \"b\"]]\n", 2, "switch.pairs[0] = a: a port's name"),
+    ("[[program]]\nname = \"hashpip\"\n", 2, "program[0].name = \"hashpip\": one of hashpipe"),
+    (
+        "[[program]]\nname = \"hashpipe\"\n[[program]]\nname = \"hashpipe\"\nslots = \"many\"\n",
+        5,
+        "program[1].slots = \"many\": a whole number from 1 to 16777216",
+    ),
+    ("[[program]]\nslotz = 4\nname = \"hashpipe\"\n", 2, "program[0].slotz = 4: no such key, there are count"),
+    ("[[program]]\nname = \"hashpipe\"\nstages = 99\n", 3, "program[0].stages = 99: a whole number from 1 to 16"),
+    ("[switch\n", 1, "unclosed table"),
+];
+
+#[test]
+fn a_mistake_is_named_with_its_place() {
+    let files = Files::new();
+    for (text, line, says) in WRONG {
+        files.write("weir.toml", text);
+        for words in ["config check weir.toml", "run -c weir.toml", "budget -c weir.toml"] {
+            let ended = files.weir(words);
+            let message = ended.refused(2);
+            assert!(message.starts_with(&format!("weir: weir.toml:{line}: ")), "{text}\n{message}");
+            assert!(message.contains(says), "{text}\n{message}");
+            assert!(message.lines().count() <= 2, "{message}");
+        }
+    }
+    files.write("bytes.toml", [0xff, 0xfe]);
+    for (name, says) in [("bytes.toml", "UTF-8"), ("absent.toml", "No such file"), (".", "Is a directory")] {
+        let ended = files.weir(&format!("config check {name}"));
+        assert!(
+            ended.refused(2).starts_with(&format!("weir: {name}: ")) && ended.stderr.contains(says),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_pipeline_that_does_not_fit_is_refused() {
+    let files = Files::new();
+    files.write("weir.toml", "[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"hashpipe\"\n");
+    let ended = files.weir("config check weir.toml");
+    assert!(ended.refused(2).starts_with("weir: weir.toml: hashpipe.ipv4 of stage 1"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_example_is_right_and_has_every_key() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let checked = weir_in(root, "config check docs/weir.toml");
+    assert_eq!(
+        (checked.code, checked.stdout.as_str()),
+        (0, "docs/weir.toml: right (2 ports, 1 programs)\n"),
+        "{}",
+        checked.stderr
+    );
+
+    let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
+    let (page, example) = (read("config.md"), read("weir.toml"));
+    // What stands behind a # is right too, each by itself.
+    let files = Files::new();
+    let mut table = String::new();
+    for line in example.lines() {
+        if line.starts_with('[') {
+            table = line.to_string();
+        }
+        let Some((key, _)) = line.strip_prefix("# ").and_then(|line| line.split_once(" = ")) else { continue };
+        if key.contains(' ') {
+            continue;
+        }
+        let on = example.replace(line, line.strip_prefix("# ").unwrap()).replace("key = \"5tuple\"", "key = \"pair\"");
+        files.write("weir.toml", on);
+        let checked = files.weir("config check weir.toml --json");
+        let document = checked.json();
+        let place = if table == "[switch]" { &document["switch"] } else { &document["program"][0] };
+        assert!(!place[key].is_null(), "{table} {key}");
+    }
+    for (table, properties) in tables(&weir("config schema").json()) {
+        for key in properties {
+            assert!(page.contains(&format!("| `{key}` |")), "docs/config.md does not have {table} {key}");
+            let stands = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} = "));
+            assert!(example.lines().any(stands), "docs/weir.toml does not have {table} {key}");
+        }
+    }
+}
+
+/// The tables of the file and their keys, as the schema has them. Every key must have a description.
+fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
+    let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
+    let tables =
+        [("switch", &schema["$defs"]["SwitchConfig"]), ("port", &schema["$defs"]["PortConfig"]), ("program", program)];
+    let keys = |(name, table): (&'static str, &Value)| {
+        let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{name}: {table}"));
+        for (key, property) in properties {
+            let fixed = property.get("const").is_some();
+            assert!(fixed || property["description"].is_string(), "{name}.{key} is not documented");
+        }
+        (name, properties.keys().cloned().collect())
+    };
+    tables.into_iter().map(keys).collect()
+}
+
+#[test]
+fn the_schema_describes_the_whole_file() {
+    let schema = weir("config schema").json();
+    assert_eq!(crate::keys(&schema["properties"]), ["port", "program", "switch"]);
+    assert_eq!(schema["additionalProperties"], false);
+    let found = tables(&schema);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [13, 4, 9]);
+    assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
+}
+
+/// `config check --json` prints what the switch would run with, defaults filled in.
+#[test]
+fn defaults_are_filled_in() {
+    let files = Files::new();
+    files.write("weir.toml", "");
+    let document = files.weir("config check weir.toml --json").json();
+    assert_eq!(document["switch"]["epoch"], "67ms 108us 864ns");
+    assert_eq!((&document["port"], &document["program"]), (&serde_json::json!([]), &serde_json::json!([])));
+}

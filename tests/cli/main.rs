@@ -1,0 +1,94 @@
+//! The commands as a user types them: no root, no DPDK port, no network.
+
+mod broken;
+mod config;
+mod demo;
+mod json;
+mod pipes;
+mod replay;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use weir::trace::{Trace, Workload};
+
+/// What a command left behind.
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// Refused with this exit code: nothing on stdout, and the message alone on stderr.
+    fn refused(&self, code: i32) -> &str {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self.stderr.trim_end()
+    }
+}
+
+fn binary() -> assert_cmd::Command {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env_remove("RUST_LOG");
+    command
+}
+
+/// Runs `weir` with words that are separated by spaces.
+fn weir(words: &str) -> Ended {
+    weir_in(Path::new("."), words)
+}
+
+fn weir_in(directory: &Path, words: &str) -> Ended {
+    Ended::of(binary().current_dir(directory).args(words.split_whitespace()).output().unwrap())
+}
+
+/// A directory with files in it, gone at the end of the test.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        std::fs::write(self.path(name), content).unwrap();
+        self
+    }
+
+    /// A generated workload as a capture.
+    fn capture(&self, name: &str, workload: &str) -> Trace {
+        let trace = workload.parse::<Workload>().unwrap().generate();
+        let mut file = Vec::new();
+        trace.write_pcap(&mut file).unwrap();
+        self.write(name, file);
+        trace
+    }
+
+    fn weir(&self, words: &str) -> Ended {
+        weir_in(self.0.path(), words)
+    }
+}
+
+/// The keys of an object, sorted.
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
