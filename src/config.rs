@@ -135,7 +135,9 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        humantime::parse_duration(text).map(Self).map_err(|e| format!("{text:?} is not a length of time ({e}); write 50ms, 1s, 67108864ns"))
+        humantime::parse_duration(text)
+            .map(Self)
+            .map_err(|e| format!("{text:?} is not a length of time ({e}); write 50ms, 1s, 67108864ns"))
     }
 }
 
@@ -275,7 +277,11 @@ impl Config {
 fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 32 || !name.chars().all(good) || name.starts_with(['-', '.']) {
-        return wrong(key, format!("{name:?}"), "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'");
+        return wrong(
+            key,
+            format!("{name:?}"),
+            "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'",
+        );
     }
     Ok(())
 }

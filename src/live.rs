@@ -85,7 +85,9 @@ impl Live {
         let pool = pool_options(&config, cores.len());
         let eal = Eal::start(&eal_options(&config, pool.bytes(), eal))?;
         if config.switch.huge_pages == Some(true) && !eal.has_huge_pages() {
-            return Err(LiveError::Usage("switch.huge_pages = true: there are not enough free; `weir doctor` says how to get them".into()));
+            return Err(LiveError::Usage(
+                "switch.huge_pages = true: there are not enough free; `weir doctor` says how to get them".into(),
+            ));
         }
         let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
         let ports = open_ports(&config, cores.len(), &pool)?;
@@ -236,7 +238,12 @@ fn start_workers(
     while ready.load(Relaxed) < workers.len() {
         if let Some(ended) = workers.iter().position(JoinHandle::is_finished) {
             stop.store(true, Relaxed);
-            return Err(workers.swap_remove(ended).join().map_err(|_| LiveError::Died)?.err().map_or(LiveError::Died, LiveError::from));
+            return Err(workers
+                .swap_remove(ended)
+                .join()
+                .map_err(|_| LiveError::Died)?
+                .err()
+                .map_or(LiveError::Died, LiveError::from));
         }
         if started.elapsed() > Duration::from_secs(10) {
             return Err(LiveError::Died);
@@ -297,7 +304,9 @@ impl Service for Shared {
     }
 
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        let (program, unit) = self.heavy_program().ok_or("the switch runs no program that finds heavy flows; start it with --program hashpipe")?;
+        let (program, unit) = self
+            .heavy_program()
+            .ok_or("the switch runs no program that finds heavy flows; start it with --program hashpipe")?;
         let length = self.config.switch.epoch.0.as_nanos() as Nanos;
         let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
         let window = self.history.lock().unwrap_or_else(PoisonError::into_inner).heavy(program, epochs);

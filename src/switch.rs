@@ -20,6 +20,9 @@ pub const BURST: usize = 64;
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
+/// Why each packet of a burst may not enter.
+type Rejected = [Option<DropReason>; BURST];
+
 /// The longest frame over its MTU: an Ethernet header and two tags.
 const L2_OVERHEAD: u32 = 14 + 2 * 4;
 
@@ -115,10 +118,9 @@ impl Switch {
             return;
         }
         self.count_received(ingress, burst);
-        if self.programs.is_empty()
-            && !self.fabric
-            && let Some(verdict) = self.forward.fixed(ingress)
-        {
+        // With one way for all packets of a port there is no need to look at each.
+        let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
+        if let (Some(verdict), true) = (fixed, self.programs.is_empty()) {
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
@@ -126,11 +128,13 @@ impl Switch {
         for program in &mut self.programs {
             program.ingress(phvs, self.order);
         }
+        if let Some(verdict) = fixed {
+            return self.move_whole(ingress, burst, verdict, out);
+        }
         self.forward.decide(phvs, now);
         self.stats.lost_learn_digests.set(self.forward.lost_digests());
-        for (i, frame) in burst.drain(..).enumerate() {
-            let phv = self.phvs[i];
-            self.emit(frame, &phv, out);
+        for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
+            self.emit(frame, phv, out);
         }
     }
 
@@ -199,24 +203,37 @@ impl Switch {
     #[inline(always)]
     fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
         let role = self.ports[usize::from(ingress)].role;
-        let (mut n, mut unmeasured) = (0, 0);
-        burst.retain(|frame| {
-            let phv = &mut self.phvs[n];
-            *phv = Phv { ingress, wire_bytes: frame.wire_len() as u32, ..Phv::default() };
+        let (mut kept, mut unmeasured) = (0, 0);
+        let mut rejected: Rejected = [None; BURST];
+        for (frame, rejected) in burst.iter().zip(&mut rejected) {
+            let phv = &mut self.phvs[kept];
+            phv.begin(ingress, frame.wire_len() as u32);
             let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
             match parsed.and_then(|()| admit(phv, role)) {
                 Ok(()) => {
-                    n += 1;
+                    kept += 1;
                     unmeasured += u64::from(phv.headers.net == Net::Other);
-                    true
                 }
-                Err(reason) => {
-                    self.stats.port(ingress).drop(reason, 1);
-                    false
-                }
+                Err(reason) => *rejected = Some(reason),
+            }
+        }
+        self.stats.unmeasured.add(unmeasured);
+        if kept < burst.len() {
+            self.reject(ingress, burst, &rejected);
+        }
+    }
+
+    /// Takes what was rejected out of the burst.
+    #[cold]
+    fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+        let mut reasons = rejected.iter();
+        burst.retain(|_| match reasons.next().copied().flatten() {
+            None => true,
+            Some(reason) => {
+                self.stats.port(ingress).drop(reason, 1);
+                false
             }
         });
-        self.stats.unmeasured.add(unmeasured);
     }
 
     /// Puts one packet into the queues its verdict names.

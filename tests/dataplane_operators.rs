@@ -22,7 +22,8 @@ fn code(line: &str) -> String {
 /// The first operator or word that a switch does not have.
 fn forbidden(line: &str) -> Option<&'static str> {
     let code = code(line);
-    let words = ["f32", "f64", "sqrt", "powi", "pow", "ilog", "wrapping_mul", "saturating_mul", "checked_div", "rem_euclid"];
+    let words =
+        ["f32", "f64", "sqrt", "powi", "pow", "ilog", "wrapping_mul", "saturating_mul", "checked_div", "rem_euclid"];
     let has_word = |word: &str| code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word);
     if let Some(word) = words.into_iter().find(|word| has_word(word)) {
         return Some(word);

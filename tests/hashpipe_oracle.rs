@@ -25,7 +25,12 @@ fn slot<K: FlowKey>(polynomials: &Polynomials, slots: u32, stage: usize, key: K)
 }
 
 /// What a sequence leaves in the oracle's tables of one family.
-fn oracle<K: FlowKey>(config: &Config, slots: u32, polynomials: &Polynomials, packets: &[Phv]) -> Vec<Vec<Option<(K, u32)>>> {
+fn oracle<K: FlowKey>(
+    config: &Config,
+    slots: u32,
+    polynomials: &Polynomials,
+    packets: &[Phv],
+) -> Vec<Vec<Option<(K, u32)>>> {
     let hash = |stage, key: K| slot(polynomials, slots, stage, key);
     let mut oracle = Oracle::new(config.stages as usize, slots as usize, hash);
     for phv in packets.iter().filter(|phv| phv.headers.net == K::NET) {
@@ -120,11 +125,8 @@ fn figure_1_of_the_paper() {
     let names = ["A", "B", "C", "E", "K", "L"];
     let slot_of = |_: usize, key: &str| usize::from(key == "A" || key == "C");
     let mut oracle = Oracle::new(3, 2, slot_of);
-    oracle.tables = vec![
-        vec![Some(("B", 5)), Some(("A", 4))],
-        vec![Some(("E", 3)), Some(("C", 3))],
-        vec![Some(("L", 10)), None],
-    ];
+    oracle.tables =
+        vec![vec![Some(("B", 5)), Some(("A", 4))], vec![Some(("E", 3)), Some(("C", 3))], vec![Some(("L", 10)), None]];
     oracle.packet("K", 1);
     assert_eq!(oracle.tables[0][0], Some(("K", 1)));
     assert_eq!(oracle.tables[1][0], Some(("B", 5)));

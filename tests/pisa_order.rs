@@ -39,10 +39,14 @@ impl Salu for Random {
     type Cell = u32;
     type Out = u32;
 
-    fn select(&self, phv: &Fields) -> Option<Slot> {
+    fn enabled(&self, phv: &Fields) -> bool {
         let (field, bit) = self.predicate;
-        // Slots past the end of the array are part of the test: they touch nothing.
-        (phv[field] >> bit & 1 == 0).then(|| Slot((phv[self.index] >> self.shift) % (CELLS + 1)))
+        phv[field] >> bit & 1 == 0
+    }
+
+    /// Slots past the end of the array are part of the test: they touch nothing.
+    fn slot(&self, phv: &Fields) -> Slot {
+        Slot((phv[self.index] >> self.shift) % (CELLS + 1))
     }
 
     fn rmw(&self, cell: u32, phv: &Fields) -> (u32, u32) {
@@ -126,7 +130,8 @@ proptest! {
         stage.packet(&mut phv);
         for (salu, array) in salus.iter().zip([&stage.0.0, &stage.0.1]) {
             let mut expected = vec![0; CELLS as usize];
-            if let Some(cell) = salu.select(&packet).and_then(|slot| expected.get_mut(slot.0 as usize)) {
+            let slot = salu.slot(&packet).0 as usize;
+            if let Some(cell) = expected.get_mut(slot).filter(|_| salu.enabled(&packet)) {
                 *cell = salu.rmw(0, &packet).0;
             }
             prop_assert_eq!(array.registers().cells(), expected);

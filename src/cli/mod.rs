@@ -145,7 +145,12 @@ fn start_logging(verbose: u8) {
     };
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .without_time()
+        .init();
 }
 
 /// A configuration for commands that have no ports of their own: two in memory.

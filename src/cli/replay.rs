@@ -188,7 +188,11 @@ impl Replay {
             cut_packets: totals.cut,
             programs: documents,
         };
-        if json { output::json(&document)? } else { output::print(&text(&document))? }
+        if json {
+            output::json(&document)?
+        } else {
+            output::print(&text(&document))?
+        }
         missed.map_or(Ok(()), |missed| Err(Failure::Missed(missed)))
     }
 }

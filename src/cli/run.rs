@@ -100,7 +100,9 @@ impl Run {
             switch.huge_pages = Some(false);
         }
         if config.ports.is_empty() {
-            return Err(Failure::Usage("no port: give some with --port NAME=DEV, for example --port a=tap:tap0".into()));
+            return Err(Failure::Usage(
+                "no port: give some with --port NAME=DEV, for example --port a=tap:tap0".into(),
+            ));
         }
         config.validate()?;
         Ok(config)

@@ -18,11 +18,8 @@ pub struct Learning {
 impl Learning {
     /// The control half, and the dataplane half of each replica.
     pub fn new(config: &SwitchConfig, polynomial: Polynomial, replicas: usize) -> (Self, Vec<Forward>) {
-        let config = learn::Config {
-            capacity: config.mac_table as usize,
-            ageing: config.mac_age.0,
-            ..learn::Config::default()
-        };
+        let config =
+            learn::Config { capacity: config.mac_table as usize, ageing: config.mac_age.0, ..learn::Config::default() };
         let control = learn::Control::new(config, polynomial);
         let dataplanes = (0..replicas).map(|_| Forward::Learn(control.dataplane())).collect();
         (Self { control, aged: 0 }, dataplanes)

@@ -49,7 +49,8 @@ fn bind(path: PathBuf) -> io::Result<UnixListener> {
         Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => std::fs::remove_file(&path)?,
         _ => {}
     }
-    let listener = UnixListener::bind(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let listener =
+        UnixListener::bind(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

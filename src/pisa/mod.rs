@@ -11,7 +11,7 @@ mod word;
 
 pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
 pub use phv::{DropReason, Phv, PortId, Verdict};
-pub use pipeline::{Order, Pipeline, Repeat, Stage, Then};
+pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
 pub use word::Word;

@@ -18,6 +18,15 @@ pub struct Phv {
     pub flow_estimate: u32,
 }
 
+impl Phv {
+    /// Begins a packet. The parser writes the headers, all of them.
+    #[inline(always)]
+    pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
+        (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
+        self.verdict = Verdict::default();
+    }
+}
+
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -4,7 +4,7 @@
 //! burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by packet. `tests/pisa_order.rs`
 //! holds the two equal for random programs.
 
-use super::{Array, Salu, StageUse};
+use super::{Array, Salu, Slot, StageUse};
 
 /// Which loop is the outer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,20 +16,63 @@ pub enum Order {
     StageMajor,
 }
 
+/// Packets that run stage by stage together.
+pub const BATCH: usize = 64;
+
+/// The packets of a batch, by number and in order, that later stages may still touch.
+pub struct Members {
+    list: [u8; BATCH],
+    len: usize,
+}
+
+impl Members {
+    /// All of a batch; of one that is too long the first [`BATCH`].
+    #[inline(always)]
+    fn all(len: usize) -> Self {
+        Self { list: std::array::from_fn(|i| i as u8), len: len.min(BATCH) }
+    }
+
+    #[inline(always)]
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.list[..self.len].iter().map(|&i| usize::from(i))
+    }
+
+    /// Those for which `keep` holds, without a branch on it: which packets go on is not to be predicted.
+    #[inline(always)]
+    fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let mut kept = Self { list: [0; BATCH], len: 0 };
+        for i in self.iter() {
+            kept.list[kept.len % BATCH] = i as u8;
+            kept.len += usize::from(keep(i));
+        }
+        kept
+    }
+}
+
 /// A stretch of the pipeline: one stage or several in order.
 pub trait Pipeline<V> {
     /// Takes one packet through.
     fn packet(&mut self, phv: &mut V);
-    /// Takes a burst through, stage by stage.
-    fn stages(&mut self, phvs: &mut [V]);
+    /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members);
     /// Adds what each stage uses, in order.
     fn usage(&self, stages: &mut Vec<StageUse>);
+
+    /// Whether nothing of this kind has any more to do with the packet.
+    #[inline(always)]
+    fn ended(_phv: &V) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn run(&mut self, phvs: &mut [V], order: Order) {
         match order {
             Order::PacketMajor => phvs.iter_mut().for_each(|phv| self.packet(phv)),
-            Order::StageMajor => self.stages(phvs),
+            Order::StageMajor => {
+                for batch in phvs.chunks_mut(BATCH) {
+                    self.batch(batch, &mut Members::all(batch.len()));
+                }
+            }
         }
     }
 }
@@ -45,31 +88,35 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
         self.0.commit(out, phv);
     }
 
-    /// Indices first, for as many packets as fit on the stack, so that their hashes overlap; then the cells in packet
-    /// order. An index depends on the PHV alone, so it may be taken early.
+    /// All slots first, so that the hashes overlap; then the cells in packet order. A slot depends on the PHV alone, so it
+    /// may be taken early.
     #[inline(always)]
-    fn stages(&mut self, phvs: &mut [S::Phv]) {
-        for chunk in phvs.chunks_mut(LOOKAHEAD) {
-            let mut slots = [None; LOOKAHEAD];
-            for (slot, phv) in slots.iter_mut().zip(chunk.iter()) {
-                *slot = self.0.selected(phv);
-            }
-            for (slot, phv) in slots.iter().zip(chunk) {
-                if let Some(slot) = *slot {
-                    let out = self.0.access_at(slot, phv);
-                    self.0.commit(out, phv);
-                }
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
+        let enabled = members.only(|i| phvs.get(i).is_some_and(|phv| self.0.salu().enabled(phv)));
+        let mut slots = [Slot(0); BATCH];
+        for (slot, i) in slots.iter_mut().zip(enabled.iter()) {
+            if let Some(phv) = phvs.get(i) {
+                *slot = self.0.salu().slot(phv);
             }
         }
+        for (&slot, i) in slots.iter().zip(enabled.iter()) {
+            if let Some(phv) = phvs.get_mut(i) {
+                let out = self.0.access_at(slot, phv);
+                self.0.commit(out, phv);
+            }
+        }
+        *members = members.only(|i| phvs.get(i).is_some_and(|phv| !S::ended(phv)));
+    }
+
+    #[inline(always)]
+    fn ended(phv: &S::Phv) -> bool {
+        S::ended(phv)
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
         stages.push(StageUse { arrays: vec![self.0.usage()] });
     }
 }
-
-/// Packets whose indices are taken ahead of their accesses in stage-major order.
-const LOOKAHEAD: usize = 32;
 
 macro_rules! stage_of_several {
     ($($s:ident $field:tt $out:ident),+) => {
@@ -81,8 +128,12 @@ macro_rules! stage_of_several {
             }
 
             #[inline(always)]
-            fn stages(&mut self, phvs: &mut [V]) {
-                phvs.iter_mut().for_each(|phv| self.packet(phv));
+            fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+                for i in members.iter() {
+                    if let Some(phv) = phvs.get_mut(i) {
+                        self.packet(phv);
+                    }
+                }
             }
 
             fn usage(&self, stages: &mut Vec<StageUse>) {
@@ -103,12 +154,22 @@ pub struct Repeat<P>(pub Vec<P>);
 impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
     #[inline(always)]
     fn packet(&mut self, phv: &mut V) {
-        self.0.iter_mut().for_each(|stage| stage.packet(phv));
+        for stage in &mut self.0 {
+            if P::ended(phv) {
+                break;
+            }
+            stage.packet(phv);
+        }
     }
 
     #[inline(always)]
-    fn stages(&mut self, phvs: &mut [V]) {
-        self.0.iter_mut().for_each(|stage| stage.stages(phvs));
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+        for stage in &mut self.0 {
+            if members.len == 0 {
+                break;
+            }
+            stage.batch(phvs, members);
+        }
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
@@ -128,9 +189,9 @@ impl<V, A: Pipeline<V>, B: Pipeline<V>> Pipeline<V> for Then<A, B> {
     }
 
     #[inline(always)]
-    fn stages(&mut self, phvs: &mut [V]) {
-        self.0.stages(phvs);
-        self.1.stages(phvs);
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+        self.0.batch(phvs, members);
+        self.1.batch(phvs, members);
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {

@@ -1,6 +1,6 @@
 //! Register memory, and the array that joins it with its stateful ALU.
 
-use super::{ArrayUse, Salu, Word};
+use super::{ArrayUse, Salu, Slot, Word};
 
 /// The cells of one register array. Whoever holds it may read it; only the engine writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +63,18 @@ impl<S: Salu> Array<S> {
         }
     }
 
-    /// Select and read-modify-write: `None` when the packet does not touch the array.
+    /// Match and read-modify-write: `None` when the packet does not touch the array.
     #[inline(always)]
     pub(super) fn access(&mut self, phv: &S::Phv) -> Option<S::Out> {
-        let slot = self.salu.select(phv)?;
-        self.access_at(slot.0, phv)
+        if !self.salu.enabled(phv) {
+            return None;
+        }
+        self.access_at(self.salu.slot(phv), phv)
     }
 
     #[inline(always)]
-    pub(super) fn access_at(&mut self, slot: u32, phv: &S::Phv) -> Option<S::Out> {
-        let cell = self.registers.0.get_mut(slot as usize)?;
+    pub(super) fn access_at(&mut self, slot: Slot, phv: &S::Phv) -> Option<S::Out> {
+        let cell = self.registers.0.get_mut(slot.0 as usize)?;
         let (next, out) = self.salu.rmw(*cell, phv);
         *cell = next;
         Some(out)
@@ -83,10 +85,5 @@ impl<S: Salu> Array<S> {
         if let Some(out) = out {
             self.salu.commit(out, phv);
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn selected(&self, phv: &S::Phv) -> Option<u32> {
-        self.salu.select(phv).map(|slot| slot.0)
     }
 }

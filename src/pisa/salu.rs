@@ -6,8 +6,8 @@ use super::Word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u32);
 
-/// One stateful ALU with its register array. The engine reads the cell that `select` names, calls `rmw` once, writes
-/// the cell back and calls `commit` once; the program never holds the array.
+/// One stateful ALU with its register array. For an enabled packet the engine reads the cell that `slot` names, calls
+/// `rmw` once, writes the cell back and calls `commit` once; the program never holds the array.
 ///
 /// `Copy` keeps a stateful ALU from carrying memory of its own beside the array: what it holds are constants.
 pub trait Salu: Copy + Send + 'static {
@@ -21,12 +21,25 @@ pub trait Salu: Copy + Send + 'static {
     /// Whether the output decides what the next stage does, which takes a match of its own on some targets.
     const DECIDES: bool = false;
 
-    /// The cell that this packet touches; `None` when the ALU is predicated off for it.
-    fn select(&self, phv: &Self::Phv) -> Option<Slot>;
+    /// Whether the packet touches the array at all: the match in front of the ALU.
+    #[inline(always)]
+    fn enabled(&self, _phv: &Self::Phv) -> bool {
+        true
+    }
+
+    /// The cell that an enabled packet touches.
+    fn slot(&self, phv: &Self::Phv) -> Slot;
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
     /// Writes the output into the PHV.
     fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
+    /// Whether this packet is disabled here and in all later stages of the same chain, so that the engine may stop. Saying so
+    /// never changes a result.
+    #[inline(always)]
+    fn ended(_phv: &Self::Phv) -> bool {
+        false
+    }
+
     /// Bits that the hash units deliver for the index.
     fn hash_bits(&self) -> u32;
 }

@@ -58,7 +58,7 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     fn bytes(self) -> Self::Bytes;
     /// The bits that both keys have.
     fn and(self, mask: Self) -> Self;
-    /// The mask that leaves the first `prefix` bits of each address, and ports and protocol whole.
+    /// The mask that leaves the first `prefix` bits of each address. A five-tuple is always whole.
     fn mask(prefix: u8) -> Self;
     fn flow(self) -> Flow;
 }
@@ -107,13 +107,12 @@ impl FlowKey for Tuple4 {
     }
 
     #[inline(always)]
-    fn and(self, mask: Self) -> Self {
-        Self(self.0 & mask.0)
+    fn and(self, _: Self) -> Self {
+        self
     }
 
-    fn mask(prefix: u8) -> Self {
-        let address = u128::from(mask32(prefix));
-        Self(address << 72 | address << 40 | 0xff_ffff_ffff)
+    fn mask(_: u8) -> Self {
+        Self(u128::MAX >> 24)
     }
 
     fn flow(self) -> Flow {
@@ -218,12 +217,12 @@ impl FlowKey for Tuple6 {
     }
 
     #[inline(always)]
-    fn and(self, mask: Self) -> Self {
-        Self(self.0 & mask.0, self.1 & mask.1, self.2 & mask.2)
+    fn and(self, _: Self) -> Self {
+        self
     }
 
-    fn mask(prefix: u8) -> Self {
-        Self(mask128(prefix), mask128(prefix), u64::MAX)
+    fn mask(_: u8) -> Self {
+        Self(u128::MAX, u128::MAX, u64::MAX >> 24)
     }
 
     fn flow(self) -> Flow {

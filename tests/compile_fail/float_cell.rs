@@ -9,12 +9,12 @@ impl Salu for Average {
     type Cell = f64;
     type Out = ();
 
-    fn select(&self, phv: &u32) -> Option<Slot> {
-        Some(Slot(*phv))
+    fn slot(&self, phv: &u32) -> Slot {
+        Slot(*phv))
     }
 
     fn rmw(&self, cell: f64, phv: &u32) -> (f64, ()) {
-        (cell * 0.9 + f64::from(*phv) * 0.1, ())
+        (cell * 0.9 + f64::from(*phv) * 0.1, ()
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

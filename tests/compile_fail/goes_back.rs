@@ -9,8 +9,8 @@ impl Salu for Count {
     type Cell = u32;
     type Out = ();
 
-    fn select(&self, phv: &u32) -> Option<Slot> {
-        Some(Slot(*phv))
+    fn slot(&self, phv: &u32) -> Slot {
+        Slot(*phv))
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
@@ -39,7 +39,7 @@ impl<'a> Salu for Later<'a> {
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
-        (cell + 1, ())
+        (cell + 1, ()
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

@@ -12,13 +12,13 @@ impl Salu for Hoarder {
     type Cell = u32;
     type Out = ();
 
-    fn select(&self, phv: &u32) -> Option<Slot> {
+    fn slot(&self, phv: &u32) -> Slot {
         self.seen.set(self.seen.get() + 1);
-        Some(Slot(*phv))
+        Slot(*phv))
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
-        (cell + 1, ())
+        (cell + 1, ()
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

@@ -9,13 +9,13 @@ impl Salu for Count {
     type Cell = u32;
     type Out = ();
 
-    fn select(&self, phv: &u32) -> Option<Slot> {
-        Some(Slot(*phv))
+    fn slot(&self, phv: &u32) -> Slot {
+        Slot(*phv))
     }
 
     fn rmw(&self, cell: u32, phv: &u32) -> (u32, ()) {
         *phv = cell;
-        (cell + 1, ())
+        (cell + 1, ()
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

@@ -146,7 +146,10 @@ impl Peers {
 }
 
 fn report(all: &[Rates], rounds: usize) {
-    println!("{}; 64-byte frames, one core, both directions added; median (least–most) of {rounds} runs in turns\n", machine());
+    println!(
+        "{}; 64-byte frames, one core, both directions added; median (least–most) of {rounds} runs in turns\n",
+        machine()
+    );
     println!("| device | huge pages | forwards | M packets/s | ÷ testpmd macswap |\n| --- | --- | --- | --- | --- |");
     let rates = |contender, device, huge| {
         all.iter().find(|r| (r.contender, r.device, r.huge) == (contender, device, huge)).map(|r| &r.rates)
@@ -161,7 +164,9 @@ fn report(all: &[Rates], rounds: usize) {
     }
     println!();
     for device in DEVICES {
-        if let (Some(without), Some(with)) = (rates(Contender::Weir, device, false), rates(Contender::Weir, device, true)) {
+        if let (Some(without), Some(with)) =
+            (rates(Contender::Weir, device, false), rates(Contender::Weir, device, true))
+        {
             println!("weir on {device} without huge pages ÷ with: {:.2}", ratio(without, with));
         }
     }

@@ -28,6 +28,8 @@ mod tests;
 
 use std::fmt;
 
+use crate::wire::FlowKey;
+
 pub use bank::CrcBank;
 pub use family::Polynomials;
 pub use global::{Addends, Global};
@@ -48,7 +50,10 @@ pub struct Crc(Form);
 
 /// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
 #[derive(Clone, Copy)]
-#[allow(clippy::large_enum_variant, reason = "a stateful ALU holds constants, not pointers; unused bytes stay out of the cache")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a stateful ALU holds constants, not pointers; unused bytes stay out of the cache"
+)]
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Clmul(simd::Clmul),
@@ -71,18 +76,28 @@ impl Crc {
 
     #[inline(always)]
     pub fn hash<const N: usize>(&self, key: &[u8; N]) -> u32 {
-        self.hash_bytes(key)
-    }
-
-    /// The same of a slice. Where its length is known to the compiler it becomes straight-line code.
-    #[inline(always)]
-    pub fn hash_bytes(&self, key: &[u8]) -> u32 {
         match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Form::Clmul(clmul) => clmul.crc(key),
             Form::Slices(slices) => slices.crc(key),
         }
     }
+
+    /// The hash of a flow's key.
+    #[inline(always)]
+    pub fn hash_key<K: FlowKey>(&self, key: K) -> u32 {
+        match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Form::Clmul(clmul) => clmul.crc(key.bytes().as_ref()),
+            Form::Slices(slices) => apart(slices, key),
+        }
+    }
+}
+
+/// Out of line where there is another form, whose loops need the registers.
+#[cfg_attr(target_arch = "x86_64", inline(never))]
+fn apart<K: FlowKey>(slices: &table::Slices, key: K) -> u32 {
+    slices.crc(key.bytes().as_ref())
 }
 
 impl fmt::Debug for Crc {

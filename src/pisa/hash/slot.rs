@@ -20,7 +20,7 @@ impl SlotHash {
 
     #[inline(always)]
     pub fn slot<K: FlowKey>(&self, key: K) -> Slot {
-        Slot(self.range.index(self.crc.hash_bytes(key.bytes().as_ref())))
+        Slot(self.range.index(self.crc.hash_key(key)))
     }
 
     /// Bits that name a slot.

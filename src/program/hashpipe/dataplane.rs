@@ -21,9 +21,9 @@ pub struct Carry<K> {
     pub estimate: u32,
 }
 
-/// Stage 1: always inserts the packet's own key (Algorithm 3, lines 1–17).
+/// Stage 1: always inserts the packet's own key (Algorithm 3, lines 1–17). For `SUM` see [`Merge`].
 #[derive(Clone, Copy, Debug)]
-pub struct Insert {
+pub struct Insert<const SUM: bool> {
     pub hash: SlotHash,
 }
 
@@ -45,7 +45,7 @@ impl<S, K> For<S, K> {
     }
 }
 
-impl<K: FlowKey + Word> Salu for For<Insert, K> {
+impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
     type Phv = Carry<K>;
     type Cell = Cell<K>;
     type Out = Evicted<K>;
@@ -53,8 +53,13 @@ impl<K: FlowKey + Word> Salu for For<Insert, K> {
     const DECIDES: bool = true;
 
     #[inline(always)]
-    fn select(&self, phv: &Carry<K>) -> Option<Slot> {
-        Some(self.0.hash.slot(phv.own))
+    fn slot(&self, phv: &Carry<K>) -> Slot {
+        self.0.hash.slot(phv.own)
+    }
+
+    #[inline(always)]
+    fn ended(phv: &Carry<K>) -> bool {
+        !SUM && phv.count == 0
     }
 
     #[inline(always)]
@@ -97,14 +102,18 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
     const DECIDES: bool = true;
 
     #[inline(always)]
-    fn select(&self, phv: &Carry<K>) -> Option<Slot> {
-        if phv.count > 0 {
-            Some(self.0.hash.slot(phv.key))
-        } else if SUM {
-            Some(self.0.hash.slot(phv.own))
-        } else {
-            None
-        }
+    fn enabled(&self, phv: &Carry<K>) -> bool {
+        SUM || phv.count > 0
+    }
+
+    #[inline(always)]
+    fn slot(&self, phv: &Carry<K>) -> Slot {
+        self.0.hash.slot(if SUM && phv.count == 0 { phv.own } else { phv.key })
+    }
+
+    #[inline(always)]
+    fn ended(phv: &Carry<K>) -> bool {
+        !SUM && phv.count == 0
     }
 
     #[inline(always)]

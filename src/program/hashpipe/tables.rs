@@ -3,20 +3,31 @@
 use std::any::Any;
 use std::num::NonZeroU32;
 
+use arrayvec::ArrayVec;
+
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Unit};
 use crate::pisa::hash::{Polynomials, SlotHash};
-use crate::pisa::{Array, Order, Phv, Pipeline, ProgramUse, Registers, Repeat, Stage, Then, Word};
+use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{Bank, Dataplane, Record};
 use crate::wire::{FlowKey, Net};
 
-type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
+type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert<SUM>, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
 
 /// The tables of one address family.
 struct Family<K: FlowKey + Word, const SUM: bool> {
     stages: Option<Stages<K, SUM>>,
     mask: K,
+}
+
+#[inline(always)]
+fn carry<K: FlowKey>(phv: &Phv, mask: K, unit: Unit) -> Carry<K> {
+    let weight = match unit {
+        Unit::Packets => 1,
+        Unit::Bytes => phv.wire_bytes,
+    };
+    Carry { own: K::of(&phv.headers).and(mask), weight, ..Carry::default() }
 }
 
 /// Names the arrays in budgets and traces.
@@ -26,9 +37,6 @@ fn family(net: Net) -> &'static str {
         _ => "ipv4",
     }
 }
-
-/// Packets that run stage by stage together.
-const BATCH: usize = 64;
 
 impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     fn new(config: &Config, slots: u32, prefix: u8, polynomials: &Polynomials) -> Self {
@@ -41,41 +49,39 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         Self { stages, mask: K::mask(prefix) }
     }
 
-    fn key(&self, phv: &Phv) -> K {
-        K::of(&phv.headers).and(self.mask)
-    }
-
+    /// Packet by packet.
     #[inline(always)]
-    fn carry(&self, phv: &Phv, unit: Unit) -> Carry<K> {
-        let weight = match unit {
-            Unit::Packets => 1,
-            Unit::Bytes => phv.wire_bytes,
-        };
-        Carry { own: self.key(phv), weight, ..Carry::default() }
-    }
-
-    #[inline(always)]
-    fn packet(&mut self, phv: &mut Phv, unit: Unit) {
-        let mut carry = self.carry(phv, unit);
-        if let Some(stages) = &mut self.stages {
+    fn packets(&mut self, phvs: &mut [Phv], unit: Unit) {
+        let Some(stages) = &mut self.stages else { return };
+        for phv in phvs.iter_mut().filter(|phv| phv.headers.net == K::NET) {
+            let mut carry = carry(phv, self.mask, unit);
             stages.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
         }
     }
 
-    fn stage_major(&mut self, phvs: &mut [Phv], unit: Unit) {
-        let mut carries = [Carry::default(); BATCH];
-        let mut members = [0u8; BATCH];
-        let mut n = 0;
-        for (i, phv) in (0..).zip(phvs.iter()).filter(|(_, phv)| phv.headers.net == K::NET) {
-            carries[n] = self.carry(phv, unit);
-            members[n] = i;
-            n += 1;
+    /// Stage by stage. The first stage takes the packets as they come, and most end there: only those that still carry
+    /// something are set down for the stages behind it.
+    #[inline(always)]
+    fn batch(&mut self, phvs: &mut [Phv], unit: Unit) {
+        let Some(Then(first, later)) = &mut self.stages else { return };
+        let mut carries = ArrayVec::<Carry<K>, BATCH>::new();
+        let mut members = ArrayVec::<u8, BATCH>::new();
+        for (i, phv) in (0u8..).zip(phvs.iter_mut()).filter(|(_, phv)| phv.headers.net == K::NET) {
+            let mut carry = carry(phv, self.mask, unit);
+            first.packet(&mut carry);
+            phv.flow_estimate = carry.estimate;
+            if SUM || carry.count > 0 {
+                // There is room: a batch has at most BATCH packets.
+                let _ = (carries.try_push(carry), members.try_push(i));
+            }
         }
-        if let Some(stages) = &mut self.stages {
-            stages.stages(&mut carries[..n]);
-            for (carry, member) in carries[..n].iter().zip(members) {
-                phvs[usize::from(member)].flow_estimate = carry.estimate;
+        later.run(&mut carries, Order::StageMajor);
+        if SUM {
+            for (carry, &i) in carries.iter().zip(&members) {
+                if let Some(phv) = phvs.get_mut(usize::from(i)) {
+                    phv.flow_estimate = carry.estimate;
+                }
             }
         }
     }
@@ -87,7 +93,6 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
             later.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.0.exchange(spare));
         }
     }
-
 }
 
 /// The registers of one family, first stage first; none when the family is not measured.
@@ -121,20 +126,21 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipe<A, B, SUM> {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
         let unit = self.config.count;
+        // The families share nothing, so their order does not matter.
+        let others = phvs.iter().any(|phv| phv.headers.net == B::NET);
         match order {
             Order::PacketMajor => {
-                for phv in phvs {
-                    if phv.headers.net == A::NET {
-                        self.v4.packet(phv, unit);
-                    } else if phv.headers.net == B::NET {
-                        self.v6.packet(phv, unit);
-                    }
+                self.v4.packets(phvs, unit);
+                if others {
+                    self.v6.packets(phvs, unit);
                 }
             }
             Order::StageMajor => {
                 for phvs in phvs.chunks_mut(BATCH) {
-                    self.v4.stage_major(phvs, unit);
-                    self.v6.stage_major(phvs, unit);
+                    self.v4.batch(phvs, unit);
+                    if others {
+                        self.v6.batch(phvs, unit);
+                    }
                 }
             }
         }
@@ -172,10 +178,7 @@ pub struct HashPipeBank<A: FlowKey + Word, B: FlowKey + Word> {
 
 impl<A: FlowKey + Word, B: FlowKey + Word> HashPipeBank<A, B> {
     pub fn zeroed(config: &Config) -> Self {
-        Self {
-            v4: Tables::zeroed(config.stages, config.slots),
-            v6: Tables::zeroed(config.stages, config.slots6()),
-        }
+        Self { v4: Tables::zeroed(config.stages, config.slots), v6: Tables::zeroed(config.stages, config.slots6()) }
     }
 }
 
