@@ -158,9 +158,11 @@ mod live {
         let config = command.config()?;
         let stop = Arc::new(AtomicBool::new(false));
         let print = Arc::new(AtomicBool::new(false));
+        let impatient = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // A second signal ends the process at once, should the first one's drain hang.
-            flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Failure::failed)?;
+            // A second signal ends the process at once, should the drain hang. Not at first: a terminal, make or timeout
+            // may send the first one twice.
+            flag::register_conditional_shutdown(signal, 1, impatient.clone()).map_err(Failure::failed)?;
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
@@ -175,6 +177,10 @@ mod live {
                 output::say(&show::ports_text(&live.ports()));
             }
         }
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            impatient.store(true, Relaxed);
+        });
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
         if json {
