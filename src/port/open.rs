@@ -221,7 +221,7 @@ impl Port {
         Ok(())
     }
 
-    /// Wakes a tap port that ran out of buffers; see [`super::tap`]. To be called now and then, not by workers.
+    /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by workers.
     pub fn nudge(&self) {
         let (Dev::Tap { .. }, Device::Eth(device)) = (&self.dev, &self.device) else { return };
         let starved = device.stats().rx_no_buffer;
