@@ -309,7 +309,12 @@ impl Service for Shared {
             .ok_or("the switch runs no program that finds heavy flows; start it with --program hashpipe")?;
         let length = self.config.switch.epoch.0.as_nanos() as Nanos;
         let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
-        let window = self.history.lock().unwrap_or_else(PoisonError::into_inner).heavy(program, epochs);
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = match query.after {
+            Some(after) => history.next(program, after),
+            None => history.heavy(program, epochs),
+        };
+        drop(history);
         Ok(view::HeavyFlows::new(&window, unit, length, query.top, query.threshold))
     }
 

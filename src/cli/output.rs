@@ -14,10 +14,16 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
 
 /// Prints a result. A reader that has gone away, as `head` does, is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_while_read(text).map(drop)
+}
+
+/// Prints a result; false when nobody reads any more.
+pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(e)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Failure::failed(e)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `weir show`: asks a running switch.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -8,6 +9,9 @@ use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::{Client, ClientError};
 use crate::control::{socket, view};
+
+/// How often a switch is asked whether an epoch has ended.
+const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
 /// Which switch is meant.
 #[derive(Debug, Args)]
@@ -61,8 +65,14 @@ enum What {
         #[arg(long, default_value_t = 1, value_name = "COUNT")]
         threshold: u64,
         /// Add up the epochs of this long; at least the last one
-        #[arg(long, default_value = "10s", value_name = "LENGTH")]
+        #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each")]
         last: Length,
+        /// Report each epoch as it ends, until interrupted; with --json one document a line
+        #[arg(long)]
+        each: bool,
+        /// With --each: stop after so many epochs
+        #[arg(long, value_name = "N", requires = "each")]
+        count: Option<u64>,
     },
 }
 
@@ -82,7 +92,8 @@ impl Show {
                 let stations: view::Stations = client.get("/v1/macs")?;
                 if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
             }
-            What::Heavy { top, threshold, last } => {
+            What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
+            What::Heavy { top, threshold, last, .. } => {
                 let seconds = last.0.as_secs_f64();
                 let query = format!("/v1/heavy?top={top}&threshold={threshold}&seconds={seconds}");
                 let heavy: view::HeavyFlows = client.get(&query)?;
@@ -90,6 +101,31 @@ impl Show {
             }
         }
     }
+}
+
+/// Follows the epochs from the newest on.
+fn each_epoch(client: &Client, top: usize, threshold: u64, count: Option<u64>, json: bool) -> Result<(), Failure> {
+    let query = format!("/v1/heavy?top={top}&threshold={threshold}");
+    let newest: view::HeavyFlows = client.get(&format!("{query}&seconds=0"))?;
+    let mut seen = newest.last_epoch.unwrap_or(0);
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let heavy: view::HeavyFlows = client.get(&format!("{query}&after={seen}"))?;
+        let Some(last) = heavy.last_epoch else {
+            std::thread::sleep(FOLLOW_EVERY);
+            continue;
+        };
+        (seen, left) = (last, left - 1);
+        let text = if json {
+            serde_json::to_string(&heavy).map_err(Failure::failed)?
+        } else {
+            format!("{}\n", heavy_text(&heavy))
+        };
+        if !output::print_while_read(&text)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 pub fn ports_text(ports: &view::Ports) -> String {

@@ -28,11 +28,13 @@ pub struct HeavyQuery {
     pub top: usize,
     pub threshold: u64,
     pub seconds: f64,
+    /// Instead of the last `seconds`: the oldest epoch that ended after this one.
+    pub after: Option<u64>,
 }
 
 impl Default for HeavyQuery {
     fn default() -> Self {
-        Self { top: 20, threshold: 1, seconds: 10.0 }
+        Self { top: 20, threshold: 1, seconds: 10.0, after: None }
     }
 }
 

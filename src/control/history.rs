@@ -61,6 +61,18 @@ pub struct Window {
     pub omitted_flows: u64,
 }
 
+impl Window {
+    fn add(&mut self, epoch: &Epoch, program: usize) {
+        self.epochs = span(self.epochs, epoch.first, epoch.last);
+        if let Some(Summary::HashPipe { heavy, flows }) = epoch.programs.get(program) {
+            self.omitted_flows += (flows - heavy.len()) as u64;
+            for Heavy { flow, count } in heavy {
+                *self.counts.0.entry(*flow).or_default() += count;
+            }
+        }
+    }
+}
+
 fn span(covered: Option<(u64, u64)>, first: u64, last: u64) -> Option<(u64, u64)> {
     Some(covered.map_or((first, last), |(a, b)| (a.min(first), b.max(last))))
 }
@@ -94,6 +106,15 @@ impl History {
         self.epochs.back()
     }
 
+    /// The counts of program number `program` in the oldest epoch that ended after epoch number `after`, if there is one.
+    pub fn next(&self, program: usize, after: u64) -> Window {
+        let mut window = Window::default();
+        if let Some(epoch) = self.epochs.iter().find(|epoch| epoch.last > after) {
+            window.add(epoch, program);
+        }
+        window
+    }
+
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
         if let Some(whole) = &self.whole {
@@ -103,13 +124,7 @@ impl History {
         let newest = self.newest().map_or(0, |epoch| epoch.last);
         let within = |epoch: &&Epoch| newest - epoch.last < epochs.max(1) as u64;
         for epoch in self.epochs.iter().rev().take_while(within) {
-            window.epochs = span(window.epochs, epoch.first, epoch.last);
-            if let Some(Summary::HashPipe { heavy, flows }) = epoch.programs.get(program) {
-                window.omitted_flows += (flows - heavy.len()) as u64;
-                for Heavy { flow, count } in heavy {
-                    *window.counts.0.entry(*flow).or_default() += count;
-                }
-            }
+            window.add(epoch, program);
         }
         window
     }
@@ -134,6 +149,19 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epochs_are_followed_one_by_one() {
+        let mut history = History::new(10);
+        for (first, last) in [(3, 3), (4, 5), (6, 6)] {
+            history.push(first, last, Vec::new());
+        }
+        assert_eq!(history.next(0, 0).epochs, Some((3, 3)));
+        assert_eq!(history.next(0, 3).epochs, Some((4, 5)));
+        assert_eq!(history.next(0, 5).epochs, Some((6, 6)));
+        assert_eq!(history.next(0, 6).epochs, None);
+    }
+
     use crate::wire::Flow;
 
     fn flow(n: u32) -> Flow {

@@ -1,4 +1,5 @@
 // A cell is a word with a declared number of bits; a switch has no floats.
+//~ E0277
 use weir::pisa::{Salu, Slot};
 
 #[derive(Clone, Copy)]
@@ -10,11 +11,11 @@ impl Salu for Average {
     type Out = ();
 
     fn slot(&self, phv: &u32) -> Slot {
-        Slot(*phv))
+        Slot(*phv)
     }
 
     fn rmw(&self, cell: f64, phv: &u32) -> (f64, ()) {
-        (cell * 0.9 + f64::from(*phv) * 0.1, ()
+        (cell * 0.9 + f64::from(*phv) * 0.1, ())
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

@@ -1,4 +1,5 @@
 // Feed-forward: a later stage cannot be given an earlier stage's array.
+//~ E0478
 use weir::pisa::{Array, Salu, Slot};
 
 #[derive(Clone, Copy)]
@@ -10,7 +11,7 @@ impl Salu for Count {
     type Out = ();
 
     fn slot(&self, phv: &u32) -> Slot {
-        Slot(*phv))
+        Slot(*phv)
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
@@ -34,12 +35,12 @@ impl<'a> Salu for Later<'a> {
     type Cell = u32;
     type Out = ();
 
-    fn select(&self, phv: &u32) -> Option<Slot> {
-        Some(Slot(self.earlier.registers().cells()[*phv as usize]))
+    fn slot(&self, phv: &u32) -> Slot {
+        Slot(self.earlier.registers().cells()[*phv as usize])
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
-        (cell + 1, ()
+        (cell + 1, ())
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

@@ -1,4 +1,5 @@
 // A program never holds a register array: the cells are the engine's.
+//~ E0616 E0624
 use weir::pisa::{Array, Salu, Slot};
 
 #[derive(Clone, Copy)]
@@ -10,11 +11,11 @@ impl Salu for Count {
     type Out = ();
 
     fn slot(&self, phv: &u32) -> Slot {
-        Slot(*phv))
+        Slot(*phv)
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
-        (cell + 1, ()
+        (cell + 1, ())
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

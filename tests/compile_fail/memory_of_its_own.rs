@@ -1,4 +1,5 @@
 // A stateful ALU has no memory beside its array: what could hold some is not `Copy`.
+//~ E0204
 use std::cell::Cell;
 use weir::pisa::{Salu, Slot};
 
@@ -14,11 +15,11 @@ impl Salu for Hoarder {
 
     fn slot(&self, phv: &u32) -> Slot {
         self.seen.set(self.seen.get() + 1);
-        Slot(*phv))
+        Slot(*phv)
     }
 
     fn rmw(&self, cell: u32, _: &u32) -> (u32, ()) {
-        (cell + 1, ()
+        (cell + 1, ())
     }
 
     fn commit(&self, _: (), _: &mut u32) {}

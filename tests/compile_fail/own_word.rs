@@ -1,4 +1,5 @@
 // The words are sealed, so that nobody declares fewer bits than a cell holds.
+//~ E0277
 use weir::pisa::Word;
 
 #[derive(Clone, Copy, Default)]
