@@ -30,7 +30,7 @@ EXAMPLES
   pktgen trace --workload isp/burst,packets=1M --out isp.pcap --truth isp.csv
   pktgen trace --workload zipf1.1/uniform,flows=10k,packets=1M,len=imix --out zipf.pcap")]
 pub struct Arguments {
-    /// SIZES[/ORDER][,KEY=VALUE]…; see --help
+    /// `SIZES[/ORDER][,KEY=VALUE]…`; see --help
     #[arg(long, short, value_name = "WORKLOAD")]
     workload: Workload,
     /// The pcap file to write
