@@ -162,7 +162,7 @@ mod tests {
         let (_dir, _, client) = served();
         assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake.ports());
         assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake.stations());
-        let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5 };
+        let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
         let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
         assert_eq!(heavy, Fake.heavy(&query).unwrap());
         assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
