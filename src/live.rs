@@ -13,7 +13,8 @@ use crate::control::api::{HeavyQuery, Service};
 use crate::control::{Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
-use crate::port::{Dev, Port, PortError, PortOptions};
+use crate::pisa::PortId;
+use crate::port::{Dev, Port, PortError, PortOptions, RxQueue};
 use crate::program::ProgramConfig;
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
@@ -198,9 +199,12 @@ fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) -> EalOptio
 }
 
 fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Vec<Port>, PortError> {
+    let workers = workers as u16;
     let open = |port: &crate::config::PortConfig| {
         let options = PortOptions {
-            tx_queues: workers as u16,
+            // What is sent on a ring's queue comes back on the same one, and a tap's queues come in pairs.
+            rx_queues: if matches!(port.dev, Dev::Tap { .. } | Dev::Ring { .. }) { workers } else { 1 },
+            tx_queues: workers,
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             mtu: port.mtu as u16,
@@ -209,6 +213,16 @@ fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Ve
         Port::open(&port.name, &port.dev, &options, pool)
     };
     config.ports.iter().map(open).collect()
+}
+
+/// The receive queues of one worker: the ports' queues are dealt out in turn.
+fn dealt(ports: &[Port], worker: usize, workers: usize) -> Vec<(PortId, RxQueue)> {
+    let mut mine = Vec::new();
+    for (id, port) in ports.iter().enumerate() {
+        let queues = (0..workers).filter(|queue| (id + queue) % workers == worker);
+        mine.extend(queues.filter_map(|queue| Some((id as PortId, port.rx_queue(queue as u16)?))));
+    }
+    mine
 }
 
 /// Deals the ports out over the workers, and waits until all of them poll.
@@ -222,8 +236,7 @@ fn start_workers(
     let ready = Arc::new(AtomicUsize::new(0));
     let mut workers = Vec::new();
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {
-        let mine = (0..).zip(ports).skip(index).step_by(cores.len());
-        let rx = mine.filter_map(|(id, port)| Some((id, port.rx_queue(0)?))).collect();
+        let rx = dealt(ports, index, cores.len());
         let tx = ports.iter().filter_map(|port| port.tx_queue(index as u16)).collect();
         let worker = Worker { switch, rx, tx };
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());

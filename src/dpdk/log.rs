@@ -38,7 +38,14 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
     length as c_long
 }
 
+/// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir does not use.
+const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
+
 fn event(level: i32, line: &str) {
+    let about_qdiscs = line.contains("qdisc") || line.contains("rte flow support");
+    if about_qdiscs && HARMLESS.iter().any(|start| line.starts_with(start)) {
+        return tracing::debug!(target: "dpdk", "{line}");
+    }
     match u32::try_from(level).unwrap_or(sys::RTE_LOG_ERR) {
         ..=sys::RTE_LOG_ERR => {
             tracing::error!(target: "dpdk", "{line}");

@@ -62,3 +62,32 @@ fn three_hosts_learn() {
     let totals = weir.stop();
     assert!(totals.port("port3")["tx_packets"].as_u64() < totals.port("port2")["tx_packets"].as_u64(), "{}", totals.0);
 }
+
+/// Two workers, each with a replica of the pipeline: what they count is merged, and what one learns both know.
+fn two_workers(test: &str, link: Link) {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return crate::common::skip(test, "one core");
+    }
+    let Some(lab) = Lab::new(test) else { return };
+    let arguments = "--forward learn --core 0 --core 1 --program hashpipe";
+    let (weir, hosts) = lab.start(link, 2, arguments);
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    assert!(a.ping(b, "-c 50 -i 0.02"));
+    let totals = weir.stop();
+    let heavy = totals.0["heavy"]["heavy"].as_array().expect("heavy flows");
+    let icmp = heavy.iter().filter(|heavy| heavy["flow"]["proto"] == 1);
+    let counted: u64 = icmp.filter_map(|heavy| heavy["packets"].as_u64()).sum();
+    // Fifty echo requests and their replies, and those of `reaches`.
+    assert!((100..=400).contains(&counted), "{}", totals.0);
+}
+
+#[test]
+fn tap_two_workers() {
+    two_workers("tap_two_workers", Link::Tap);
+}
+
+#[test]
+fn veth_two_workers() {
+    two_workers("veth_two_workers", Link::Veth);
+}
