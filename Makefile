@@ -11,7 +11,7 @@ PORTLESS := --no-default-features
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## ten seconds of traffic between two virtual hosts, and what weir measured of it; needs no root
+demo: build ## ten million packets between two virtual hosts, and what weir measured of them; needs no root
 	@target/release/weir demo
 
 build: setup-build ## the release binary, target/release/weir
