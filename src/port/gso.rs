@@ -67,7 +67,7 @@ impl Plan {
             && payload > 0
             && header >= least
             && header_end <= frame.head.len().min(transport.end);
-        sound.then_some(Self { cut, transport, header: header_end, payload, total: transport.end - header_end })
+        sound.then(|| Self { cut, transport, header: header_end, payload, total: transport.end - header_end })
     }
 
     /// Number of packets, at least one.
