@@ -82,6 +82,12 @@ impl Interface {
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), SocketError> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = mtu.into();
+        self.ioctl("SIOCSIFMTU", libc::SIOCSIFMTU, &mut request)
+    }
+
     pub fn mac(&self) -> Result<[u8; 6], SocketError> {
         let mut request = self.request();
         self.ioctl("SIOCGIFHWADDR", libc::SIOCGIFHWADDR, &mut request)?;

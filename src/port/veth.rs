@@ -33,6 +33,10 @@ impl Veth {
         if !interface.is_up()? {
             interface.set_up(true)?;
         }
+        // An interface below the port's MTU would drop larger packets before weir sees them. One above is left alone.
+        if interface.mtu()? < options.mtu {
+            interface.set_mtu(options.mtu)?;
+        }
         let receive =
             Direction::Receive { promiscuous: options.promiscuous, group: (options.rx_queues > 1).then(fanout_group) };
         let open = |n: u16, direction| {

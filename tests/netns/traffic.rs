@@ -91,3 +91,18 @@ fn tap_two_workers() {
 fn veth_two_workers() {
     two_workers("veth_two_workers", Link::Veth);
 }
+
+/// Frames of 9000 bytes pass whole where every MTU allows it.
+#[test]
+fn veth_jumbo() {
+    let Some(lab) = Lab::new("veth_jumbo") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--forward learn --mtu 9000");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    for host in [a, b] {
+        host.space.run(&format!("ip link set dev {} mtu 9000", host.interface()));
+    }
+    a.reaches(b);
+    assert!(a.ping(b, "-c 5 -M do -s 8972"), "9000 bytes in one piece");
+    assert!(a.ping6(b, "-c 5 -s 8952"), "IPv6");
+    weir.stop();
+}
