@@ -66,6 +66,11 @@ impl HandOver {
         }
     }
 
+    /// The running epoch, once time has been told.
+    pub fn started(&self) -> Option<u64> {
+        self.running
+    }
+
     pub fn running(&self) -> u64 {
         self.running.unwrap_or_default()
     }

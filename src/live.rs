@@ -154,7 +154,8 @@ impl Live {
         let mut ended = Ok(());
         let heavy_of = self.shared.clone();
         for worker in self.workers {
-            ended = ended.and(worker.join().unwrap_or(Ok(())).map_err(LiveError::from));
+            let worker = worker.join().map_err(|_| LiveError::Died);
+            ended = ended.and(worker.and_then(|ended| ended.map_err(LiveError::from)));
         }
         self.collected.store(true, Relaxed);
         let collected = self.collector.join().map_err(|_| LiveError::Died);
@@ -219,7 +220,10 @@ fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Ve
 fn dealt(ports: &[Port], worker: usize, workers: usize) -> Vec<(PortId, RxQueue)> {
     let mut mine = Vec::new();
     for (id, port) in ports.iter().enumerate() {
-        let queues = (0..workers).filter(|queue| (id + queue) % workers == worker);
+        // Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
+        // direction was written, so that one worker keeps it.
+        let first = if port.rx_queues() > 1 { 0 } else { id };
+        let queues = (0..workers).filter(|queue| (first + queue) % workers == worker);
         mine.extend(queues.filter_map(|queue| Some((id as PortId, port.rx_queue(queue as u16)?))));
     }
     mine
@@ -335,11 +339,14 @@ impl Service for Shared {
         let names = || self.config.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
         let id = self.config.port(name).ok_or_else(|| format!("there is no port {name}; the ports are {}", names()))?;
         let id = usize::from(id);
-        self.enabled[id].store(up, Relaxed);
+        let was = self.enabled[id].swap(up, Relaxed);
         if !up {
             self.infos[id].up.store(false, Relaxed);
         }
         let set = self.ports[id].set_link(up).map_err(|e| e.to_string());
+        if set.is_err() {
+            self.enabled[id].store(was, Relaxed);
+        }
         self.look_at_links();
         set
     }

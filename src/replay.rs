@@ -64,7 +64,10 @@ impl Replayer {
     #[inline]
     pub fn packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) {
         if ingress != self.ingress || self.burst.is_full() || self.is_of_another_epoch(at) {
-            self.flush();
+            // An empty burst has no time, and would begin an epoch at 0.
+            if !self.burst.is_empty() {
+                self.flush();
+            }
             self.ingress = ingress;
         }
         if self.burst.is_empty() {

@@ -28,7 +28,8 @@ impl Count {
 }
 
 /// What one worker saw of one port. Over all ports and after a drain,
-/// `rx_packets + copies = tx_packets + Σ drops`; a drop stands with the port that the packet came from.
+/// `rx_packets + copies = tx_packets + Σ drops`; a drop stands with the port that the packet came from,
+/// and one on the way out (`tx_full`, `tx_refused`, or `port_down` after it was queued) with the port that it was for.
 #[derive(Debug, Default)]
 pub struct PortStats {
     pub rx_packets: Count,

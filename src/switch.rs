@@ -146,18 +146,27 @@ impl Switch {
         }
     }
 
-    /// Hands over what has been measured so far; nothing may be processed afterwards.
+    /// Hands over what has been measured so far; nothing may be processed afterwards. There is no next epoch that the
+    /// registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self) {
-        let epoch = self.hand_over.running();
-        self.end_epoch(epoch);
+        if let Some(epoch) = self.hand_over.started() {
+            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
+            self.hand_over_to(banks, epoch);
+        }
     }
 
     #[cold]
     fn end_epoch(&mut self, epoch: u64) {
-        let Some(mut banks) = self.hand_over.spare() else {
-            self.stats.late_epochs.add(1);
-            return self.hand_over.carry_on(epoch);
-        };
+        match self.hand_over.spare() {
+            Some(banks) => self.hand_over_to(banks, epoch),
+            None => {
+                self.stats.late_epochs.add(1);
+                self.hand_over.carry_on(epoch);
+            }
+        }
+    }
+
+    fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64) {
         for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
             program.exchange(bank.as_mut());
         }

@@ -43,7 +43,7 @@ impl Worker {
                 continue;
             }
             self.switch.tick(now);
-            idle += 1;
+            idle = u32::saturating_add(idle, 1);
             if idle > PATIENCE {
                 std::thread::yield_now();
             }

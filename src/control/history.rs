@@ -109,9 +109,10 @@ impl History {
     /// The counts of program number `program` in the oldest epoch that ended after epoch number `after`, if there is one.
     pub fn next(&self, program: usize, after: u64) -> Window {
         let mut window = Window::default();
-        if let Some(epoch) = self.epochs.iter().find(|epoch| epoch.last > after) {
-            window.add(epoch, program);
-        }
+        let newer = || self.epochs.iter().skip_while(|epoch| epoch.last <= after);
+        // A replica that was late has an entry of its own for the same epoch.
+        let last = newer().next().map(|epoch| epoch.last);
+        newer().take_while(|epoch| Some(epoch.last) == last).for_each(|epoch| window.add(epoch, program));
         window
     }
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn epochs_are_followed_one_by_one() {
         let mut history = History::new(10);
-        for (first, last) in [(3, 3), (4, 5), (6, 6)] {
+        for (first, last) in [(3, 3), (4, 5), (5, 5), (6, 6)] {
             history.push(first, last, Vec::new());
         }
         assert_eq!(history.next(0, 0).epochs, Some((3, 3)));

@@ -156,6 +156,11 @@ impl Port {
         &self.dev
     }
 
+    /// Receive queues that it was opened with.
+    pub fn rx_queues(&self) -> u16 {
+        self.options.rx_queues
+    }
+
     /// Most receive queues that the device could be opened with.
     pub fn max_rx_queues(&self) -> u16 {
         match &self.device {
@@ -203,22 +208,28 @@ impl Port {
 
     /// Takes the link up or down while the port runs. Where the device has no such thing, the port alone stops.
     pub fn set_link(&self, up: bool) -> Result<(), PortError> {
+        let was = self.link.wanted.load(Ordering::Relaxed);
         if !up {
             self.link.wanted.store(false, Ordering::Relaxed);
         }
-        match &self.device {
-            Device::Eth(_) if self.moved_away() => {}
-            Device::Eth(device) => drop(device.set_link(up).map_err(|problem| failed(&self.name, &self.dev, problem))?),
-            Device::Veth(veth) => {
-                veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem))?;
-            }
-            Device::Memory(..) => {}
-        }
-        if up {
-            self.link.wanted.store(true, Ordering::Relaxed);
-        }
+        let set = self.set_device_link(up);
+        // A device that refuses leaves the port as it was.
+        self.link.wanted.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
         self.link_up();
-        Ok(())
+        set
+    }
+
+    fn set_device_link(&self, up: bool) -> Result<(), PortError> {
+        match &self.device {
+            Device::Eth(_) if self.moved_away() => Ok(()),
+            Device::Eth(device) => {
+                device.set_link(up).map(drop).map_err(|problem| failed(&self.name, &self.dev, problem))
+            }
+            // What is so already needs no rights to be set.
+            Device::Veth(veth) if veth.interface.is_up().is_ok_and(|is| is == up) => Ok(()),
+            Device::Veth(veth) => veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem)),
+            Device::Memory(..) => Ok(()),
+        }
     }
 
     /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by workers.

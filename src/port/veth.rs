@@ -74,8 +74,9 @@ fn fanout_group() -> u16 {
 #[derive(Debug)]
 pub(super) struct VethRx {
     socket: Arc<PacketSocket>,
-    pool: Arc<Mempool>,
     batch: RxBatch,
+    /// Behind the batch, whose buffers go back to it first.
+    pool: Arc<Mempool>,
     /// Frames in the batch, and the first that has not been given out whole.
     received: usize,
     next: usize,
