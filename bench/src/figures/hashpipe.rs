@@ -61,7 +61,7 @@ fn figure(
     Figure {
         name,
         title: format!("{title}{quick}"),
-        note: note(e, "50 CAIDA chunks of as many packets"),
+        note: note(e, "50 CAIDA chunks of 10 M packets"),
         x: axes.0,
         y: axes.1,
         legend: Legend::UpperRight,
