@@ -205,7 +205,8 @@ impl Switch {
                 fits
             });
         }
-        queue.extend(burst.drain(..));
+        // The outbox was empty, so the whole burst changes hands.
+        std::mem::swap(queue, burst);
     }
 
     /// Fills the PHVs. What may not enter is counted and leaves the burst.

@@ -7,9 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_burst};
 use crate::epoch::Nanos;
 use crate::pisa::{DropReason, PortId};
-use crate::port::{Burst, RxQueue, TxQueue};
+use crate::port::{Burst, RxQueue, Sent, TxQueue};
 use crate::switch::{Outbox, Switch};
-use crate::wire::Frame;
 
 /// Rounds of the loop without a packet after which the core is offered to others between rounds.
 const PATIENCE: u32 = 1 << 10;
@@ -75,25 +74,17 @@ impl Worker {
 fn send(tx: &mut [TxQueue], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
     for (port, frames) in outbox.queues() {
         let stats = switch.stats().port(port);
-        let (offered, bytes) = (frames.len(), bytes(frames));
-        let queue = tx.get_mut(usize::from(port));
-        let (sent, up) = queue.map_or((0, false), |queue| (queue.transmit(frames), queue.is_up()));
-        stats.tx_packets.add(sent as u64);
-        let gone = offered - frames.len();
-        if gone == offered && sent == offered {
-            stats.tx_bytes.add(bytes);
-            continue;
+        let offered = frames.len();
+        let sent = tx.get_mut(usize::from(port)).map_or(Sent::default(), |queue| queue.transmit(frames));
+        stats.tx_packets.add(sent.packets as u64);
+        stats.tx_bytes.add(sent.bytes);
+        if sent.packets < offered {
+            stats.drop(DropReason::TxRefused, (offered - frames.len() - sent.packets) as u64);
+            let up = tx.get(usize::from(port)).is_some_and(TxQueue::is_up);
+            stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
+            free_burst(frames);
         }
-        stats.tx_bytes.add(bytes - self::bytes(frames));
-        stats.drop(DropReason::TxRefused, (gone - sent) as u64);
-        stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
-        free_burst(frames);
     }
-}
-
-#[inline(always)]
-fn bytes(frames: &[Mbuf]) -> u64 {
-    frames.iter().map(|frame| frame.wire_len() as u64).sum()
 }
 
 /// The wall clock by the cycle counter, set right now and then.

@@ -121,7 +121,7 @@ fn null_gives_packets_and_takes_them() {
     for _ in 0..1000 {
         rx.receive(&mut burst);
         assert!(burst.is_full() && burst.iter().all(|m| m.wire_len() == 100));
-        assert_eq!(tx.transmit(&mut burst), 64);
+        assert_eq!(tx.transmit(&mut burst).packets, 64);
     }
     let stats = port.stats();
     assert_eq!((stats.rx_packets, stats.tx_packets), (64_000, 64_000));
@@ -135,7 +135,7 @@ fn ring_gives_back_what_it_took_in_order() {
     let pool = pool();
     let (port, mut rx, mut tx) = open("ring:loop", &pool);
     let mut burst: Burst = (0..40u8).map(|i| frame(&pool, &[i; 60])).collect();
-    assert_eq!(tx.transmit(&mut burst), 40);
+    assert_eq!(tx.transmit(&mut burst).packets, 40);
     let mut back: Burst = (0..3).map(|_| frame(&pool, &[0; 60])).collect();
     rx.receive(&mut back);
     assert_eq!(back.len(), 43, "behind what the burst held");
@@ -153,7 +153,7 @@ fn what_a_full_queue_refuses_stays_in_the_burst() {
     let mut burst = Burst::new();
     loop {
         burst.extend((0..64u32).map(|i| frame(&pool, &(sent as u32 + i).to_be_bytes())));
-        let now = tx.transmit(&mut burst);
+        let now = tx.transmit(&mut burst).packets;
         sent += now;
         if now < 64 {
             assert_eq!(burst.len(), 64 - now);
@@ -184,12 +184,12 @@ fn a_port_down_gives_and_takes_nothing_until_it_is_up_again() {
         port.set_link(false).unwrap();
         assert!(!port.link_up() && !tx.is_up(), "{dev}");
         let mut burst: Burst = [frame(&pool, &[1; 60])].into_iter().collect();
-        assert_eq!(tx.transmit(&mut burst), 0);
+        assert_eq!(tx.transmit(&mut burst).packets, 0);
         rx.receive(&mut burst);
         assert_eq!(burst.len(), 1);
         port.set_link(true).unwrap();
         assert!(port.link_up() && tx.is_up(), "{dev}");
-        assert_eq!(tx.transmit(&mut burst), 1, "{dev}");
+        assert_eq!(tx.transmit(&mut burst).packets, 1, "{dev}");
     }
 }
 
@@ -202,7 +202,7 @@ fn memory_carries_frames_both_ways_and_counts_what_it_cannot() {
     let mut burst = Burst::new();
     rx.receive(&mut burst);
     assert_eq!(burst.iter().map(Frame::wire_len).collect::<Vec<_>>(), [60, 70]);
-    assert_eq!(tx.transmit(&mut burst), 2);
+    assert_eq!(tx.transmit(&mut burst).packets, 2);
     assert_eq!(*handle.collect().unwrap(), [5; 60]);
     assert_eq!(*handle.collect().unwrap(), [6; 70]);
     assert_eq!(handle.collect(), None);
@@ -255,7 +255,7 @@ fn a_checksum_that_a_kernel_left_open_is_completed_before_it_leaves_dpdk() {
         mbuf.set_needs_checksum(true);
         assert!(mbuf.duplicate().unwrap().needs_checksum(), "a flooded copy needs it too");
         let mut burst: Burst = [mbuf].into_iter().collect();
-        assert_eq!(tx.transmit(&mut burst), 1);
+        assert_eq!(tx.transmit(&mut burst).packets, 1);
         if let Some(handle) = port.memory() {
             assert_eq!(*handle.collect().unwrap(), bytes);
         } else {

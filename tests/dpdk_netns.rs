@@ -131,7 +131,7 @@ fn carry(rx: &mut RxQueue, tx: &mut TxQueue, totals: &mut Totals) {
         return;
     }
     totals.received += burst.len() as u64;
-    totals.sent += tx.transmit(&mut burst) as u64;
+    totals.sent += tx.transmit(&mut burst).packets as u64;
     totals.left += burst.len() as u64;
     free_burst(&mut burst);
 }
@@ -246,7 +246,7 @@ fn port_to_port(pool: &Arc<Mempool>) {
     let frames = [plain.clone(), tagged(&[0x81, 0, 0x60, 7]), tagged(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6])];
     for partial in [false, true] {
         let mut burst: Burst = frames.iter().map(|bytes| mbuf(pool, bytes, partial)).collect();
-        assert_eq!(tx.transmit(&mut burst), 3);
+        assert_eq!(tx.transmit(&mut burst).packets, 3);
         receive(&mut rx, &mut burst, 3);
         for (mbuf, bytes) in burst.iter().zip(&frames) {
             assert_eq!((mbuf.bytes(), mbuf.needs_checksum()), (&bytes[..], partial));
@@ -258,7 +258,7 @@ fn port_to_port(pool: &Arc<Mempool>) {
 
     // Two that the interface does not take stand between two that it does.
     let mut burst: Burst = [60, 1600, 1700, 70].map(|n| mbuf(pool, &vec![6; n], false)).into_iter().collect();
-    assert_eq!((tx.transmit(&mut burst), burst.len()), (2, 0));
+    assert_eq!((tx.transmit(&mut burst).packets, burst.len()), (2, 0));
     receive(&mut rx, &mut burst, 2);
     assert_eq!((burst[0].wire_len(), burst[1].wire_len()), (60, 70));
     assert_eq!(ports[0].stats().dropped(PortDrop::TxTooLong), 2);
@@ -269,7 +269,7 @@ fn port_to_port(pool: &Arc<Mempool>) {
     // The interface goes away under the port: nothing is sent, nothing panics.
     sh("ip link delete x0");
     let mut burst: Burst = [mbuf(pool, &plain, false)].into_iter().collect();
-    assert_eq!((tx.transmit(&mut burst), burst.len(), tx.is_up()), (0, 1, false));
+    assert_eq!((tx.transmit(&mut burst).packets, burst.len(), tx.is_up()), (0, 1, false));
     rx.receive(&mut Burst::new());
     assert!(!ports[0].link_up() && ports[0].set_link(true).is_err());
     free_burst(&mut burst);
@@ -284,7 +284,7 @@ fn starved(pool: &Mempool, tx: &mut TxQueue, rx: &mut RxQueue, port: &Port) {
     let mut burst = Burst::new();
     while missed() == before && sent < 200_000 {
         burst.extend((0..64).map(|_| mbuf(pool, &[6; 60], false)));
-        sent += tx.transmit(&mut burst) as u64;
+        sent += tx.transmit(&mut burst).packets as u64;
         let none_left: Vec<_> = burst.drain(..).chain(std::iter::from_fn(|| pool.alloc())).collect();
         rx.receive(&mut burst);
         // The batch holds buffers of its own from earlier on.

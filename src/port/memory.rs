@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
-use super::{PortDrop, stats::QueueCounters};
+use super::{PortDrop, Sent, stats::QueueCounters};
 use crate::{
     dpdk::{Burst, Mempool},
     wire::Frame,
@@ -63,8 +63,8 @@ impl Memory {
         }
     }
 
-    pub fn transmit(&self, burst: &mut Burst, counters: &QueueCounters) -> usize {
-        let mut sent = 0;
+    pub fn transmit(&self, burst: &mut Burst, counters: &QueueCounters) -> Sent {
+        let mut sent = Sent::default();
         for mbuf in burst.iter_mut() {
             if !mbuf.linearize() {
                 break;
@@ -75,9 +75,10 @@ impl Memory {
                 // Nobody will collect: as a cable without a listener.
                 Err(TrySendError::Disconnected(_)) => counters.sent(1, mbuf.wire_len()),
             }
-            sent += 1;
+            sent.packets += 1;
+            sent.bytes += mbuf.wire_len() as u64;
         }
-        burst.drain(..sent);
+        burst.drain(..sent.packets);
         sent
     }
 }

@@ -27,7 +27,7 @@ pub use memory::MemoryHandle;
 #[cfg(feature = "dpdk")]
 pub use open::{Port, PortError, PortOptions, PortProblem};
 #[cfg(feature = "dpdk")]
-pub use queue::{RxQueue, TxQueue};
+pub use queue::{RxQueue, Sent, TxQueue};
 #[cfg(feature = "dpdk")]
 pub use stats::{PortDrop, PortStats};
 

@@ -73,6 +73,13 @@ impl RxQueue {
     }
 }
 
+/// What went out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    pub packets: usize,
+    pub bytes: u64,
+}
+
 /// Where one worker gives packets to that leave by a port.
 #[derive(Debug)]
 pub struct TxQueue {
@@ -82,21 +89,23 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
-    /// Sends from the front of the burst and returns how many packets went out. What stays in it did not fit the queue,
-    /// or the port is down ([`Self::is_up`]): the caller counts and frees it, or tries again. A packet that the device
-    /// refuses for what it is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
+    /// Sends from the front of the burst. What stays in it did not fit the queue, or the port is down
+    /// ([`Self::is_up`]): the caller counts and frees it, or tries again. A packet that the device refuses for what it
+    /// is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
     #[inline]
-    pub fn transmit(&mut self, burst: &mut Burst) -> usize {
+    pub fn transmit(&mut self, burst: &mut Burst) -> Sent {
         if !self.link.wanted() {
-            return 0;
+            return Sent::default();
         }
         match &mut self.driver {
             TxDriver::Eth { queue, longest } => {
-                complete_checksums(burst);
                 if let Some(longest) = longest {
                     drop_longer(burst, *longest, &self.counters);
                 }
-                queue.transmit(burst)
+                let bytes = complete_checksums(burst);
+                let packets = queue.transmit(burst);
+                let left: u64 = burst.iter().map(|mbuf| mbuf.wire_len() as u64).sum();
+                Sent { packets, bytes: bytes - left }
             }
             TxDriver::Veth(veth) => veth.transmit(burst, &self.counters, &self.link),
             TxDriver::Memory(memory) => {
@@ -113,13 +122,21 @@ impl TxQueue {
     }
 }
 
-/// Computes what a kernel left to a NIC, for all who do not take packets from kernels.
+/// Computes what a kernel left to a NIC, for all who do not take packets from kernels. The burst's bytes.
 #[inline]
-fn complete_checksums(burst: &mut Burst) {
-    for mbuf in burst.iter_mut().filter(|mbuf| mbuf.needs_checksum()) {
-        checksum::complete(mbuf.bytes_mut());
-        mbuf.set_needs_checksum(false);
+fn complete_checksums(burst: &mut Burst) -> u64 {
+    let (mut bytes, mut incomplete) = (0, false);
+    for mbuf in burst.iter() {
+        bytes += mbuf.wire_len() as u64;
+        incomplete |= mbuf.needs_checksum();
     }
+    if incomplete {
+        for mbuf in burst.iter_mut().filter(|mbuf| mbuf.needs_checksum()) {
+            checksum::complete(mbuf.bytes_mut());
+            mbuf.set_needs_checksum(false);
+        }
+    }
+    bytes
 }
 
 fn drop_longer(burst: &mut Burst, longest: usize, counters: &QueueCounters) {

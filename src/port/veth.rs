@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{
-    PortDrop, PortOptions, checksum,
+    PortDrop, PortOptions, Sent, checksum,
     gso::{Cut, Pieces, Plan},
     queue::{Link, insert_vlan},
     stats::QueueCounters,
@@ -198,16 +198,16 @@ pub(super) struct VethTx {
 }
 
 impl VethTx {
-    pub fn transmit(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> usize {
-        let (mut done, mut sent, mut sent_bytes) = (0, 0, 0);
+    pub fn transmit(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> Sent {
+        let (mut done, mut sent) = (0, Sent::default());
         if burst.iter().any(|mbuf| mbuf.segments() > 1) {
             drop_chains(burst, counters);
         }
         while done < burst.len() {
             match self.batch.send(&self.socket, &burst[done..], header) {
                 Ok(now) => {
-                    sent += now;
-                    sent_bytes += bytes(&burst[done..done + now]);
+                    sent.packets += now;
+                    sent.bytes += bytes(&burst[done..done + now]) as u64;
                     done += now;
                 }
                 Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
@@ -220,8 +220,8 @@ impl VethTx {
                 },
             }
         }
-        if sent > 0 {
-            counters.sent(sent, sent_bytes);
+        if sent.packets > 0 {
+            counters.sent(sent.packets, sent.bytes as usize);
         }
         burst.drain(..done);
         sent
