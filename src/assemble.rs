@@ -27,7 +27,7 @@ pub enum AssembleError {
     Pairs(#[from] XconnectError),
     #[error(transparent)]
     Program(#[from] ProgramError),
-    #[error("the pipeline does not fit its target: {0}")]
+    #[error(transparent)]
     Budget(#[from] BudgetError),
     #[error("no random numbers for the hash polynomials: {0}")]
     Randomness(io::Error),
@@ -53,17 +53,16 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         Some(seed) => Polynomials::reproducible(seed),
         None => Polynomials::random().map_err(AssembleError::Randomness)?,
     };
+    let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
     let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
     let mut switches = Vec::new();
     let mut collecting = Vec::new();
-    let mut usage = Vec::new();
     for (replica, forward) in forwards.into_iter().enumerate() {
         let mut programs = Vec::new();
         for program in &config.programs {
             programs.push(program.build(&polynomials)?);
         }
-        usage = programs.iter().map(|program| program.usage()).collect();
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
         let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over);
         for _ in 0..SPARES {
@@ -73,11 +72,19 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         switches.push(switch);
         collecting.push(collector);
     }
-    let placement = Placement::new(config.target(), &usage)?;
     let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
     let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly { switches, collector, history, learning, ports, placement })
+}
+
+/// Where the pipeline's arrays lie on the target; takes no memory for them.
+pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
+    let mut usage = Vec::new();
+    for program in &config.programs {
+        usage.push(program.build(polynomials)?.usage());
+    }
+    Ok(Placement::new(config.target(), &usage)?)
 }
 
 fn port_info(port: &crate::config::PortConfig) -> PortInfo {

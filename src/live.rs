@@ -327,12 +327,12 @@ impl Service for Shared {
         let length = self.config.switch.epoch.0.as_nanos() as Nanos;
         let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = match query.after {
-            Some(after) => history.next(program, after),
-            None => history.heavy(program, epochs),
+        let selection = match query.after {
+            Some(after) => history.next(after),
+            None => history.last(epochs),
         };
         drop(history);
-        Ok(view::HeavyFlows::new(&window, unit, length, query.top, query.threshold))
+        Ok(view::HeavyFlows::new(&selection.heavy(program), unit, length, query.top, query.threshold))
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {

@@ -88,11 +88,12 @@ pub struct Switch {
 impl Switch {
     pub fn new(
         ports: Vec<PortInfo>,
-        programs: Vec<Box<dyn Dataplane>>,
+        mut programs: Vec<Box<dyn Dataplane>>,
         forward: Forward,
         order: Order,
         hand_over: HandOver,
     ) -> Self {
+        programs.iter_mut().for_each(|program| program.equip());
         let fabric = ports.iter().any(|port| port.role == Role::Fabric);
         let stats = Arc::new(SwitchStats::new(ports.len()));
         let phvs = Box::new([Phv::default(); BURST]);

@@ -48,6 +48,7 @@ fn run<const SUM: bool>(
     order: Order,
 ) -> HashPipeBank<Tuple4, Tuple6> {
     let mut program = HashPipe::<Tuple4, Tuple6, SUM>::new(config, polynomials);
+    program.equip();
     packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
     program.exchange(&mut bank);
@@ -102,6 +103,7 @@ proptest! {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let polynomials = Polynomials::reproducible(1);
         let mut program = config.build(&polynomials).unwrap();
+        program.equip();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {
             program.ingress(std::slice::from_mut(phv), Order::PacketMajor);

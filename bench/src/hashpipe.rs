@@ -23,11 +23,9 @@ impl HashPipe {
         let number = |n: usize| u32::try_from(n).expect("a table that fits in memory");
         let slots = number((counters / stages).max(1));
         let config = Config { stages: number(stages), slots, slots6: Some(0), ..Config::default() };
-        Self {
-            program: hashpipe::HashPipe::new(&config, &Polynomials::reproducible(seed)),
-            bank: HashPipeBank::zeroed(&config),
-            phvs: Vec::new(),
-        }
+        let mut program = hashpipe::HashPipe::new(&config, &Polynomials::reproducible(seed));
+        program.equip();
+        Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }
 
     /// The sum of all counts. What a packet adds to it is 1 less the count that fell out of the last stage.

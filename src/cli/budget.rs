@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, Programs, output};
+use crate::assemble::place;
 use crate::config::Config;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{PhysicalStage, Placement, Target};
@@ -35,20 +36,16 @@ struct Document {
 
 impl Budget {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let (programs, target) = match &self.config {
-            Some(path) => {
-                let config = Config::load(path)?;
-                let target = config.target();
-                (config.programs, target)
+        let config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => {
+                let target = parse_target(&self.target)?;
+                let mut config = super::in_memory(self.programs.or_default()?);
+                config.switch.target = target.name.into();
+                config
             }
-            None => (self.programs.or_default()?, parse_target(&self.target)?),
         };
-        let polynomials = Polynomials::reproducible(0);
-        let mut usage = Vec::new();
-        for program in &programs {
-            usage.push(program.build(&polynomials)?.usage());
-        }
-        let placement = Placement::new(target, &usage).map_err(|e| Failure::Usage(e.to_string()))?;
+        let placement = place(&config, &Polynomials::reproducible(0))?;
         if json { output::json(&document(placement)) } else { output::print(&text(&placement)) }
     }
 }

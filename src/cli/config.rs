@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::{Failure, output};
+use crate::assemble::place;
 use crate::config::Config;
-use crate::pisa::Placement;
 use crate::pisa::hash::Polynomials;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,8 @@ impl ConfigCommand {
             Action::Schema => output::json(&Config::schema()),
             Action::Check { file } => {
                 let config = Config::load(&file)?;
-                check_pipeline(&config).map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
+                place(&config, &Polynomials::reproducible(0))
+                    .map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
                 if json {
                     return output::json(&config);
                 }
@@ -38,14 +39,4 @@ impl ConfigCommand {
             }
         }
     }
-}
-
-/// Builds the programs and places them on the target, without running anything.
-pub fn check_pipeline(config: &Config) -> Result<Placement, String> {
-    let polynomials = Polynomials::reproducible(0);
-    let mut usage = Vec::new();
-    for program in &config.programs {
-        usage.push(program.build(&polynomials).map_err(|e| e.to_string())?.usage());
-    }
-    Placement::new(config.target(), &usage).map_err(|e| e.to_string())
 }

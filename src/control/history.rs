@@ -1,6 +1,7 @@
 //! Results of past epochs, bounded in memory.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::program::Record;
 use crate::program::hashpipe::{Counts, Heavy};
@@ -39,7 +40,7 @@ impl From<&Record> for Summary {
 /// The last epochs in their order, newest last; or all epochs in one.
 #[derive(Debug)]
 pub struct History {
-    epochs: VecDeque<Epoch>,
+    epochs: VecDeque<Arc<Epoch>>,
     capacity: usize,
     whole: Option<Whole>,
 }
@@ -96,37 +97,45 @@ impl History {
         }
         let programs = records.iter().map(Summary::from).collect();
         let place = self.epochs.partition_point(|epoch| epoch.last <= last);
-        self.epochs.insert(place, Epoch { first, last, programs });
+        self.epochs.insert(place, Arc::new(Epoch { first, last, programs }));
         if self.epochs.len() > self.capacity {
             self.epochs.pop_front();
         }
     }
 
     pub fn newest(&self) -> Option<&Epoch> {
-        self.epochs.back()
+        self.epochs.back().map(|epoch| &**epoch)
     }
 
-    /// The counts of program number `program` in the oldest epoch that ended after epoch number `after`, if there is one.
-    pub fn next(&self, program: usize, after: u64) -> Window {
-        let mut window = Window::default();
+    /// The oldest epoch that ended after epoch number `after`, if there is one.
+    pub fn next(&self, after: u64) -> Selection {
         let newer = || self.epochs.iter().skip_while(|epoch| epoch.last <= after);
         // A replica that was late has an entry of its own for the same epoch.
         let last = newer().next().map(|epoch| epoch.last);
-        newer().take_while(|epoch| Some(epoch.last) == last).for_each(|epoch| window.add(epoch, program));
-        window
+        Selection(newer().take_while(|epoch| Some(epoch.last) == last).cloned().collect())
+    }
+
+    /// The newest `epochs` epochs, and at least one.
+    pub fn last(&self, epochs: usize) -> Selection {
+        let newest = self.newest().map_or(0, |epoch| epoch.last);
+        let within = |epoch: &&Arc<Epoch>| newest - epoch.last < epochs.max(1) as u64;
+        Selection(self.epochs.iter().rev().take_while(within).cloned().collect())
     }
 
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
-        if let Some(whole) = &self.whole {
-            return whole.heavy(program);
-        }
+        self.whole.as_ref().map_or_else(|| self.last(epochs).heavy(program), |whole| whole.heavy(program))
+    }
+}
+
+/// Some epochs, to be added up when the history is no longer locked.
+pub struct Selection(Vec<Arc<Epoch>>);
+
+impl Selection {
+    /// The counts of program number `program`.
+    pub fn heavy(&self, program: usize) -> Window {
         let mut window = Window::default();
-        let newest = self.newest().map_or(0, |epoch| epoch.last);
-        let within = |epoch: &&Epoch| newest - epoch.last < epochs.max(1) as u64;
-        for epoch in self.epochs.iter().rev().take_while(within) {
-            window.add(epoch, program);
-        }
+        self.0.iter().for_each(|epoch| window.add(epoch, program));
         window
     }
 }
@@ -157,10 +166,10 @@ mod tests {
         for (first, last) in [(3, 3), (4, 5), (5, 5), (6, 6)] {
             history.push(first, last, Vec::new());
         }
-        assert_eq!(history.next(0, 0).epochs, Some((3, 3)));
-        assert_eq!(history.next(0, 3).epochs, Some((4, 5)));
-        assert_eq!(history.next(0, 5).epochs, Some((6, 6)));
-        assert_eq!(history.next(0, 6).epochs, None);
+        assert_eq!(history.next(0).heavy(0).epochs, Some((3, 3)));
+        assert_eq!(history.next(3).heavy(0).epochs, Some((4, 5)));
+        assert_eq!(history.next(5).heavy(0).epochs, Some((6, 6)));
+        assert_eq!(history.next(6).heavy(0).epochs, None);
     }
 
     use crate::wire::Flow;

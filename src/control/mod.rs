@@ -7,6 +7,7 @@ mod history;
 mod learning;
 pub mod score;
 pub mod socket;
+pub mod tables;
 pub mod view;
 
 pub use collector::Collector;

@@ -11,6 +11,10 @@ impl<C: Word> Registers<C> {
         Self(vec![C::default(); len as usize].into())
     }
 
+    fn none() -> Self {
+        Self(Box::default())
+    }
+
     pub fn cells(&self) -> &[C] {
         &self.0
     }
@@ -30,12 +34,18 @@ impl<C: Word> Registers<C> {
 pub struct Array<S: Salu> {
     name: &'static str,
     salu: S,
+    cells: u32,
     registers: Registers<S::Cell>,
 }
 
 impl<S: Salu> Array<S> {
     pub fn new(name: &'static str, salu: S, cells: u32) -> Self {
-        Self { name, salu, registers: Registers::zeroed(cells) }
+        Self { registers: Registers::zeroed(cells), ..Self::planned(name, salu, cells) }
+    }
+
+    /// An array that takes memory only with its first [`Self::exchange`]. Until then no packet touches it.
+    pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
+        Self { name, salu, cells, registers: Registers::none() }
     }
 
     pub fn registers(&self) -> &Registers<S::Cell> {
@@ -46,16 +56,16 @@ impl<S: Salu> Array<S> {
         &self.salu
     }
 
-    /// Swaps the memory with `spare`, which must be of the same length (debug-asserted).
+    /// Swaps the memory with `spare`, which must be of the array's length (debug-asserted).
     pub fn exchange(&mut self, spare: &mut Registers<S::Cell>) {
-        debug_assert_eq!(self.registers.0.len(), spare.0.len());
+        debug_assert_eq!(self.cells as usize, spare.0.len());
         std::mem::swap(&mut self.registers, spare);
     }
 
     pub fn usage(&self) -> ArrayUse {
         ArrayUse {
             name: self.name,
-            cells: self.registers.0.len() as u64,
+            cells: self.cells.into(),
             cell_bits: S::Cell::BITS,
             outputs: S::OUTPUTS,
             hash_bits: self.salu.hash_bits(),

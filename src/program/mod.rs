@@ -13,6 +13,11 @@ use crate::pisa::{Order, Phv, ProgramUse};
 pub trait Dataplane: Send {
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: Order);
+    /// Gives the program its first registers. It is built without, so that asking what it [uses](Self::usage) costs none.
+    fn equip(&mut self) {
+        let mut bank = self.spare();
+        self.exchange(bank.as_mut());
+    }
     /// A zeroed bank that fits [`Self::exchange`].
     fn spare(&self) -> Box<dyn Bank>;
     /// Swaps the registers with those of `spare`, which came from a replica of the same configuration; a bank of another

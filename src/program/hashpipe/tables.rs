@@ -42,8 +42,8 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     fn new(config: &Config, slots: u32, prefix: u8, polynomials: &Polynomials) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
             let hash = |stage: u32| SlotHash::new(polynomials.get(stage as usize), n);
-            let first = Stage(Array::new(family(K::NET), For::new(Insert { hash: hash(0) }), slots));
-            let later = |stage| Stage(Array::new(family(K::NET), For::new(Merge { hash: hash(stage) }), slots));
+            let first = Stage(Array::planned(family(K::NET), For::new(Insert { hash: hash(0) }), slots));
+            let later = |stage| Stage(Array::planned(family(K::NET), For::new(Merge { hash: hash(stage) }), slots));
             Then(first, Repeat((1..config.stages).map(later).collect()))
         });
         Self { stages, mask: K::mask(prefix) }
