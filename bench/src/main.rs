@@ -5,6 +5,8 @@ mod figures;
 mod hashpipe;
 mod heavy;
 #[cfg(feature = "dpdk")]
+mod hosts;
+#[cfg(feature = "dpdk")]
 mod throughput;
 
 use anyhow::Result;
@@ -27,6 +29,9 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
+    /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU when idle. Needs root
+    #[cfg(feature = "dpdk")]
+    Hosts(hosts::Hosts),
     /// One run of weir between two ports; prints packets per second
     #[cfg(feature = "dpdk")]
     Forward(throughput::Forward),
@@ -41,5 +46,7 @@ fn main() -> Result<()> {
         Command::Cycles(cycles) => cycles.run(),
         #[cfg(feature = "dpdk")]
         Command::Forward(forward) => forward.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Hosts(hosts) => hosts.run(),
     }
 }
