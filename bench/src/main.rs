@@ -7,6 +7,8 @@ mod heavy;
 #[cfg(feature = "dpdk")]
 mod hosts;
 #[cfg(feature = "dpdk")]
+mod hostile;
+#[cfg(feature = "dpdk")]
 mod throughput;
 
 use anyhow::Result;
@@ -32,6 +34,9 @@ enum Command {
     /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU when idle. Needs root
     #[cfg(feature = "dpdk")]
     Hosts(hosts::Hosts),
+    /// weir under random frames, floods of stations and of flows, beside ordinary traffic
+    #[cfg(feature = "dpdk")]
+    Hostile(hostile::Hostile),
     /// One run of weir between two ports; prints packets per second
     #[cfg(feature = "dpdk")]
     Forward(throughput::Forward),
@@ -48,5 +53,7 @@ fn main() -> Result<()> {
         Command::Forward(forward) => forward.run(),
         #[cfg(feature = "dpdk")]
         Command::Hosts(hosts) => hosts.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Hostile(hostile) => hostile.run(),
     }
 }
