@@ -161,3 +161,13 @@ fn stations_behind_a_flapping_link_are_forgotten() {
     a.reaches(b);
     weir.stop();
 }
+
+#[test]
+fn a_start_that_fails_leaves_no_socket() {
+    let Some(lab) = Lab::new("a_start_that_fails_leaves_no_socket") else { return };
+    let socket = lab.path("failed.sock");
+    let binary = env!("CARGO_BIN_EXE_weir");
+    let output = lab.switch.try_run(&format!("{binary} run --port a=veth:nonesuch --socket {}", socket.display()));
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!socket.exists());
+}
