@@ -18,6 +18,7 @@ use crate::port::{Dev, Port, PortError, PortOptions, RxQueue};
 use crate::program::ProgramConfig;
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
+use crate::tap::Taps;
 use crate::worker::Worker;
 
 /// Descriptors of each queue.
@@ -59,6 +60,7 @@ struct Shared {
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
     learning: Option<Mutex<Learning>>,
+    taps: Taps,
 }
 
 /// A switch that runs.
@@ -79,7 +81,7 @@ impl Live {
     pub fn start(config: Config, eal: Vec<String>, socket: Option<PathBuf>) -> Result<Self, LiveError> {
         let cores = cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { switches, collector, history, learning, ports: infos, .. } =
+        let Assembly { mut switches, collector, history, learning, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
 
@@ -94,13 +96,15 @@ impl Live {
         let ports = open_ports(&config, cores.len(), &pool)?;
 
         let stop = Arc::new(AtomicBool::new(false));
+        let taps = Taps::default();
+        switches.iter_mut().for_each(|switch| switch.attach(&taps));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let workers = start_workers(switches, &ports, &eal, &cores, &stop)?;
         let collected = Arc::new(AtomicBool::new(false));
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
         let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
+        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning, taps });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
         let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
@@ -333,6 +337,10 @@ impl Service for Shared {
         };
         drop(history);
         Ok(view::HeavyFlows::new(&selection.heavy(program), unit, length, query.top, query.threshold))
+    }
+
+    fn taps(&self) -> &Taps {
+        &self.taps
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {

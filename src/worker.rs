@@ -62,7 +62,7 @@ impl Worker {
             }
             busy = true;
             self.switch.process(*port, burst, now, outbox);
-            send(&mut self.tx, &self.switch, outbox);
+            send(&mut self.tx, &mut self.switch, outbox, now);
         }
         busy
     }
@@ -71,7 +71,7 @@ impl Worker {
 /// Hands every queue of the outbox to its port. What does not get out is counted with the port it was for: a full queue, a
 /// port without a link, or a frame that the device refused.
 #[inline(always)]
-fn send(tx: &mut [TxQueue], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
+fn send(tx: &mut [TxQueue], switch: &mut Switch, outbox: &mut Outbox<Mbuf>, now: Nanos) {
     for (port, frames) in outbox.queues() {
         let stats = switch.stats().port(port);
         let offered = frames.len();
@@ -81,7 +81,9 @@ fn send(tx: &mut [TxQueue], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
         if sent.packets < offered {
             stats.drop(DropReason::TxRefused, (offered - frames.len() - sent.packets) as u64);
             let up = tx.get(usize::from(port)).is_some_and(TxQueue::is_up);
-            stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
+            let reason = if up { DropReason::TxFull } else { DropReason::PortDown };
+            stats.drop(reason, frames.len() as u64);
+            switch.tap().dropped(port, frames, reason, now);
             free_burst(frames);
         }
     }

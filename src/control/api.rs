@@ -7,11 +7,12 @@ use std::sync::Arc;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::routing::{get, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::view;
+use super::{taps, view};
+use crate::tap::Taps;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
@@ -19,6 +20,7 @@ pub trait Service: Send + Sync + 'static {
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
+    fn taps(&self) -> &Taps;
 }
 
 /// `GET /v1/heavy`.
@@ -78,6 +80,9 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
+        .route("/v1/trace", post(taps::trace::<S>))
+        .route("/v1/capture", post(taps::capture::<S>))
+        .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(service)
@@ -109,7 +114,8 @@ mod tests {
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    struct Fake;
+    #[derive(Default)]
+    struct Fake(Taps);
 
     impl Service for Fake {
         fn ports(&self) -> view::Ports {
@@ -139,12 +145,16 @@ mod tests {
         fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
             if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
         }
+
+        fn taps(&self) -> &Taps {
+            &self.0
+        }
     }
 
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
         let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(Fake)).unwrap();
+        serve(listener, Arc::new(Fake::default())).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }
@@ -160,11 +170,11 @@ mod tests {
     #[test]
     fn documents_go_round() {
         let (_dir, _, client) = served();
-        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake.ports());
-        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake.stations());
+        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake::default().ports());
+        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake::default().stations());
         let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
         let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-        assert_eq!(heavy, Fake.heavy(&query).unwrap());
+        assert_eq!(heavy, Fake::default().heavy(&query).unwrap());
         assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
