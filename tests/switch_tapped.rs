@@ -196,3 +196,21 @@ fn what_is_closed_is_open_no_more() {
     drop(once);
     assert!(!tap.is_open());
 }
+
+/// What a port did not take: the driver shows it, with the port that it was for.
+#[test]
+fn what_a_port_did_not_take_is_captured() {
+    let mut world = World::new(&config(false, false, false, false));
+    let frames: Vec<_> = (0..3u8).map(|n| HeapFrame::new(&[n; 70])).collect();
+    let now = 5;
+    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
+    let taps = Taps::default();
+    world.switch.attach(&taps);
+    let options = CaptureOptions { drops: true, snaplen: 64, ports: vec![1], ..CaptureOptions::default() };
+    let capture = taps.capture(options).unwrap();
+    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
+    world.switch.tap().dropped(2, &frames, DropReason::TxFull, now);
+    let seen = captured(&capture);
+    assert!(seen.iter().all(|seen| (seen.0, seen.1) == (1, Direction::Dropped(DropReason::TxFull))));
+    assert_eq!(seen.iter().map(|seen| &seen.2[..]).collect::<Vec<_>>(), [[0; 64], [1; 64], [2; 64]]);
+}

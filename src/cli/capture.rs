@@ -100,11 +100,9 @@ impl Capture {
             }
         }?;
         let Totals { packets, missed_packets } = totals;
-        let missed = output::grouped(missed_packets);
-        output::say(&format!(
-            "{} packets captured, {missed} missed because the capture was behind",
-            output::grouped(packets)
-        ));
+        let behind = if missed_packets == 0 { "" } else { ": its reader was behind, the switch forwarded them" };
+        let (packets, missed) = (output::grouped(packets), output::grouped(missed_packets));
+        output::say(&format!("{packets} packets captured, {missed} missed{behind}"));
         if json && self.write.is_some() && !to_stdout { output::json(&totals) } else { Ok(()) }
     }
 

@@ -36,16 +36,16 @@ pub struct Trace {
     #[arg(long, value_name = "FILTER")]
     next: Option<Filter>,
     /// With --read: the packet with this number, from 1
-    #[arg(long, value_name = "N", conflicts_with = "filter", requires = "read", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["filter", "hex", "next"], value_parser = clap::value_parser!(u64).range(1..))]
     packet: Option<u64>,
     /// With --read: the first packet that matches
-    #[arg(long, value_name = "FILTER", requires = "read")]
+    #[arg(long, value_name = "FILTER", conflicts_with_all = ["hex", "next"])]
     filter: Option<Filter>,
     /// With --read: start with empty registers and tables, not with what the packets before it left
-    #[arg(long, requires = "read", conflicts_with = "warm")]
+    #[arg(long, conflicts_with_all = ["warm", "hex", "next"])]
     fresh: bool,
     /// With --read: let the packets before it pass first, which is the default
-    #[arg(long, requires = "read")]
+    #[arg(long, conflicts_with_all = ["hex", "next"])]
     warm: bool,
     /// The port that it comes in by; with a file or --hex the first port unless the capture names one
     #[arg(long, value_name = "NAME")]
@@ -59,7 +59,7 @@ pub struct Trace {
     #[arg(long, value_enum, conflicts_with = "next")]
     forward: Option<ForwardMode>,
     /// Cut the capture into epochs of this length; by default all of it is one
-    #[arg(long, value_name = "LENGTH", requires = "read")]
+    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["hex", "next"])]
     epoch: Option<Length>,
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED", conflicts_with = "next")]
@@ -84,6 +84,9 @@ impl Trace {
 
     /// The next packet of a running switch.
     fn next(&self, filter: &Filter) -> Result<(Packet, String), Failure> {
+        if !self.programs.parse()?.is_empty() {
+            return Err(Failure::Usage("--program with --next: the switch runs what it runs".into()));
+        }
         let wait = self.timeout.0;
         let (filter, port) = (filter.to_string(), self.port.clone());
         let query = TraceQuery { filter, port, timeout_seconds: wait.as_secs_f64() };

@@ -133,6 +133,13 @@ impl Capture {
         let _ = self.empty.0.try_send(record);
     }
 
+    /// Frees the records. Called on the control side when the capture is closed, so that no worker has to: a worker may be the
+    /// last to know of it.
+    pub(super) fn release(&self) {
+        self.end();
+        while self.empty.1.try_recv().is_ok() || self.full.1.try_recv().is_ok() {}
+    }
+
     /// Packets of a port that matched and found the ring full.
     pub fn missed(&self, port: PortId) -> u64 {
         self.missed.get(usize::from(port)).map_or(0, |missed| missed.load(Relaxed))

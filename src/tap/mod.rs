@@ -92,7 +92,10 @@ impl Taps {
             room.then(|| list.captures.push(tap.clone())).ok_or(TapError::Captures)
         });
         opened?;
-        let close = |list: &mut List, tap: &Arc<Capture>| list.captures.retain(|other| !Arc::ptr_eq(other, tap));
+        let close = |list: &mut List, tap: &Arc<Capture>| {
+            list.captures.retain(|other| !Arc::ptr_eq(other, tap));
+            tap.release();
+        };
         Ok(Opened { taps: self.clone(), tap, close })
     }
 

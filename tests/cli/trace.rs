@@ -115,7 +115,9 @@ fn a_learned_station() {
     let files = Files::new();
     let (ask, answer) = (crate::frame(2, 1), crate::frame(1, 2));
     let mut stream = weir::trace::PcapNgStream::new();
-    ["a", "b"].iter().for_each(|name| drop(stream.interface(name, "memory", 2000)));
+    for name in ["a", "b"] {
+        stream.interface(name, "memory", 2000);
+    }
     stream.packet(0, 1, 60, &ask, weir::trace::INBOUND, None);
     stream.packet(1, 1, 60, &ask, weir::trace::OUTBOUND, None);
     stream.packet(1, 2, 60, &answer, weir::trace::INBOUND, None);
@@ -145,7 +147,8 @@ fn what_is_wrong_is_said() {
         ("trace -r t.pcap --program frobnicate", 2, "frobnicate"),
         ("trace --hex 012", 2, "weir: --hex: 3 digits"),
         ("trace --hex 0g", 2, "weir: --hex: 'g' is no hexadecimal digit"),
-        ("trace --hex 01 --packet 3", 2, "--read"),
+        ("trace --hex 01 --packet 3", 2, "cannot be used with"),
+        ("trace --next arp --program hashpipe", 2, "the switch runs what it runs"),
         ("trace", 2, "required"),
         ("trace --next arp --socket absent.sock", 1, "no switch answers at absent.sock"),
         ("capture --socket absent.sock", 1, "no switch answers at absent.sock"),
