@@ -83,7 +83,8 @@ impl World {
                 .chain(drops)
                 .collect::<Vec<_>>()
         };
-        self.switch.stats().ports().flat_map(port).chain([self.switch.stats().unmeasured.get()]).collect()
+        let stats = self.switch.stats();
+        (0..PORTS as PortId).flat_map(|id| port(stats.port(id))).chain([stats.unmeasured.get()]).collect()
     }
 
     fn finish(mut self) -> Vec<(weir::wire::Flow, u64)> {

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod output;
 mod port;
+mod reload;
 mod replay;
 mod run;
 mod show;
@@ -46,8 +47,10 @@ enum Command {
     Replay(replay::Replay),
     /// Ask a running switch
     Show(show::Show),
-    /// Take a port of a running switch up or down
+    /// Add, remove or change a port of a running switch
     Port(port::Port),
+    /// Have a running switch read its configuration file again
+    Reload(reload::Reload),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
     Trace(trace::Trace),
     /// Copy packets out of a running switch, as lines or as pcapng
@@ -99,7 +102,7 @@ impl From<AssembleError> for Failure {
 }
 
 /// The programs of a command, as `--program` gives them.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Programs {
     /// A telemetry program and its parameters; may be given several times
     #[arg(long = "program", value_name = "P[:KEY=VALUE,…]")]
@@ -137,6 +140,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Port(command) => command.run(json),
+        Command::Reload(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),

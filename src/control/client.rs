@@ -51,19 +51,29 @@ impl Client {
     }
 
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
-        self.ask(Method::PUT, query, body)
+        self.ask(Method::PUT, query, self.encode(body)?)
+    }
+
+    pub fn post<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.ask(Method::POST, query, self.encode(body)?)
+    }
+
+    pub fn delete<T: DeserializeOwned>(&self, query: &str) -> Result<T, ClientError> {
+        self.ask(Method::DELETE, query, Vec::new())
+    }
+
+    fn encode(&self, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+        serde_json::to_vec(body).map_err(|e| self.broken(e))
     }
 
     /// Posts a question whose answer may take `wait` to come.
-    pub fn post<T: DeserializeOwned>(
+    pub fn post_within<T: DeserializeOwned>(
         &self,
         query: &str,
         body: &impl Serialize,
         wait: Duration,
     ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
-        self.ask_within(wait.saturating_add(PATIENCE), Method::POST, query, body)
+        self.ask_within(wait.saturating_add(PATIENCE), Method::POST, query, self.encode(body)?)
     }
 
     /// Posts a question whose answer is a stream. Once `stop` is set the switch is asked to end it.
@@ -73,8 +83,7 @@ impl Client {
         body: &impl Serialize,
         stop: Arc<AtomicBool>,
     ) -> Result<Streamed<'_>, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
-        let response = self.within(PATIENCE, self.send(Method::POST, query, body))?;
+        let response = self.within(PATIENCE, self.send(Method::POST, query, self.encode(body)?))?;
         if response.status() == StatusCode::OK {
             let id = response.headers().get(CAPTURE_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
             let (body, rest) = (response.into_body(), Bytes::new());

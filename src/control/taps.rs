@@ -83,22 +83,35 @@ fn refuse(error: impl ToString) -> Refusal {
     (StatusCode::BAD_REQUEST, Json(view::Failure { error: error.to_string() }))
 }
 
-/// The ports as users know them, by number.
-struct Names(Vec<view::Port>);
+/// A port as traces and captures name it.
+#[derive(Clone, Debug)]
+pub struct TapPort {
+    pub id: PortId,
+    pub name: String,
+    pub dev: String,
+    pub mtu_bytes: u32,
+}
+
+/// The ports that there are now.
+struct Names(Vec<TapPort>);
 
 impl Names {
     fn of(service: &impl Service) -> Self {
-        Self(service.ports().ports)
+        Self(service.tap_ports())
     }
 
     fn find(&self, name: &str) -> Result<PortId, Refusal> {
-        let found = self.0.iter().position(|port| port.name == name).map(|i| i as PortId);
+        let found = self.0.iter().find(|port| port.name == name).map(|port| port.id);
         let names = || self.0.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| refuse(format!("there is no port {name}; the ports are {}", names())))
     }
 
+    fn get(&self, id: PortId) -> Option<&TapPort> {
+        self.0.iter().find(|port| port.id == id)
+    }
+
     fn name(&self, id: PortId) -> String {
-        self.0.get(usize::from(id)).map_or_else(|| format!("port {id}"), |port| port.name.clone())
+        self.get(id).map_or_else(|| format!("port {id}"), |port| port.name.clone())
     }
 }
 
@@ -124,6 +137,7 @@ pub async fn trace<S: Service>(
     loop {
         let over = Instant::now() >= end;
         if let Some(trace) = opened.tap.told() {
+            let names = Names::of(&*service);
             return Ok(Json(Some(Packet::new(&trace, &|id| names.name(id)))));
         }
         if over {
@@ -157,13 +171,14 @@ pub async fn capture<S: Service>(
     };
     let end = query.duration_seconds.map(|length| seconds("duration_seconds", length)).transpose()?;
     let opened = service.taps().capture(options).map_err(refuse)?;
-    let mut stream = PcapNgStream::new();
-    for port in &names.0 {
-        stream.interface(&port.name, &port.dev, snaplen);
-    }
     let (pieces, body) = mpsc::channel(PIECES);
     let id = opened.tap.id();
-    let pump = Pump { opened, stream, pieces, left: query.count.unwrap_or(u64::MAX), snaplen, told: Instant::now() };
+    let left = query.count.unwrap_or(u64::MAX);
+    let (stream, told) = (PcapNgStream::new(), Instant::now());
+    let mut pump = Pump { service, opened, stream, interfaces: Vec::new(), pieces, left, snaplen, told };
+    for port in &names.0 {
+        pump.describe(port.id, Some(port));
+    }
     tokio::spawn(pump.run(end.map(|length| Instant::now() + length)));
     let response = Response::builder().header(CAPTURE_HEADER, id).header("content-type", "application/octet-stream");
     response.body(Body::new(Pieces(body))).map_err(refuse)
@@ -177,9 +192,12 @@ pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Pa
 
 /// Carries a capture's packets from its ring to the client. When the client is slow this waits, the ring fills, and what
 /// finds it full is counted.
-struct Pump {
+struct Pump<S> {
+    service: Arc<S>,
     opened: Opened<Capture>,
     stream: PcapNgStream,
+    /// The port of each interface of the stream.
+    interfaces: Vec<PortId>,
     pieces: mpsc::Sender<Bytes>,
     left: u64,
     snaplen: u32,
@@ -189,7 +207,7 @@ struct Pump {
 /// The client has gone.
 struct Gone;
 
-impl Pump {
+impl<S: Service> Pump<S> {
     async fn run(mut self, end: Option<Instant>) {
         // Nobody is left to hear that the client has gone; the capture is closed with `self`.
         let _ = self.pump(end).await;
@@ -235,11 +253,12 @@ impl Pump {
     }
 
     fn write(&mut self, record: &Record) {
-        // A port that was added since.
-        while self.stream.interfaces() <= u32::from(record.port) {
-            let name = format!("port {}", self.stream.interfaces());
-            self.stream.interface(&name, "", self.snaplen);
-        }
+        let known = self.interfaces.iter().position(|&port| port == record.port).map(|at| at as u32);
+        let interface = known.unwrap_or_else(|| {
+            // A port that was added since.
+            let names = Names::of(&*self.service);
+            self.describe(record.port, names.get(record.port))
+        });
         let (flags, comment) = match record.direction {
             Direction::Rx => (INBOUND, None),
             Direction::Tx => (OUTBOUND, None),
@@ -248,16 +267,25 @@ impl Pump {
                 (if out { OUTBOUND } else { INBOUND }, Some(format!("dropped: {}", reason.name())))
             }
         };
-        let (port, at, wire) = (record.port.into(), record.at_ns, record.wire_bytes);
-        self.stream.packet(port, at, wire, &record.bytes, flags, comment.as_deref());
+        let (at, wire) = (record.at_ns, record.wire_bytes);
+        self.stream.packet(interface, at, wire, &record.bytes, flags, comment.as_deref());
+    }
+
+    /// Adds an interface for a port, and gives its number.
+    fn describe(&mut self, id: PortId, port: Option<&TapPort>) -> u32 {
+        self.interfaces.push(id);
+        match port {
+            Some(port) => self.stream.interface(&port.name, &port.dev, self.snaplen),
+            None => self.stream.interface(&format!("port {id}"), "", self.snaplen),
+        }
     }
 
     /// Each interface's losses so far.
     fn tell(&mut self) {
         self.told = Instant::now();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        for interface in 0..self.stream.interfaces() {
-            let missed = self.opened.tap.missed(interface as PortId);
+        for (interface, &port) in (0..).zip(&self.interfaces) {
+            let missed = self.opened.tap.missed(port);
             self.stream.statistics(interface, now.as_nanos() as u64, missed);
         }
     }

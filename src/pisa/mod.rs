@@ -11,7 +11,7 @@ pub mod table;
 mod word;
 
 pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
-pub use phv::{DropReason, Phv, PortId, Verdict};
+pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};

@@ -5,15 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::epoch::Nanos;
-use crate::pisa::{DropReason, PortId};
+use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::wire::Filter;
 
 /// Memory of a capture's ring, and the fewest and most records in it.
 const RING_BYTES: usize = 8 << 20;
 const RING: std::ops::RangeInclusive<usize> = 256..=8192;
-
-/// Ports that losses are counted for one by one.
-const PORTS: usize = 256;
 
 /// Which packets are copied, and how much of each.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +71,7 @@ impl Capture {
             // There is room for all.
             let _ = empty.0.try_send(Box::new(record));
         }
-        let missed = (0..PORTS).map(|_| AtomicU64::new(0)).collect();
+        let missed = (0..MAX_PORTS).map(|_| AtomicU64::new(0)).collect();
         Self { options, empty, full, missed, id, ended: AtomicBool::new(false) }
     }
 

@@ -70,10 +70,6 @@ impl PcapNgStream {
         self.end(start);
     }
 
-    pub fn interfaces(&self) -> u32 {
-        self.interfaces
-    }
-
     /// Bytes that wait to be taken.
     pub fn len(&self) -> usize {
         self.bytes.len()
