@@ -1,12 +1,13 @@
 //! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode};
-use crate::control::{Collector, History, Learning};
+use crate::control::{Collector, History, Learning, Routing};
 use crate::epoch::{self, Nanos};
+use crate::forward::route::RoutedPort;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement};
@@ -17,6 +18,8 @@ use crate::switch::{PortInfo, Switch};
 const SPARES: usize = 2;
 /// The polynomial that places stations; programs count theirs from 0 up.
 const STATION_HASH: usize = Polynomials::LEN - 1;
+/// Those that place neighbours and choose gateways.
+const ROUTER_HASHES: [usize; 2] = [Polynomials::LEN - 2, Polynomials::LEN - 3];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +44,8 @@ pub struct Assembly {
     pub history: Arc<Mutex<History>>,
     /// There when the switch learns stations.
     pub learning: Option<Learning>,
+    /// There when the switch routes.
+    pub routing: Option<Routing>,
     /// The ports as all replicas see them.
     pub ports: Vec<PortInfo>,
     pub placement: Placement,
@@ -54,8 +59,8 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         None => Polynomials::random().map_err(AssembleError::Randomness)?,
     };
     let placement = place(config, &polynomials)?;
-    let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-    let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
+    let ports: Vec<_> = config.ports.iter().enumerate().map(port_info).collect();
+    let Forwarding { learning, routing, forwards } = forwarding(config, &polynomials, &ports, replicas)?;
     let mut switches = Vec::new();
     let mut collecting = Vec::new();
     for (replica, forward) in forwards.into_iter().enumerate() {
@@ -75,7 +80,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
     let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, ports, placement })
+    Ok(Assembly { switches, collector, history, learning, routing, ports, placement })
 }
 
 /// Where the pipeline's arrays lie on the target; takes no memory for them.
@@ -87,25 +92,42 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
     Ok(Placement::new(config.target(), &usage)?)
 }
 
-fn port_info(port: &crate::config::PortConfig) -> PortInfo {
-    PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
+/// Until the device is open the port's MAC is a locally administered one that carries its number.
+fn port_info((id, port): (usize, &crate::config::PortConfig)) -> PortInfo {
+    let mac = AtomicU64::new(0x0200_0000_0000 | id as u64);
+    PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::new(mac) }
 }
 
-/// The replicas' forwarding, and the control half of learning.
+/// The replicas' forwarding, and its control half.
+#[derive(Default)]
+struct Forwarding {
+    learning: Option<Learning>,
+    routing: Option<Routing>,
+    forwards: Vec<Forward>,
+}
+
 fn forwarding(
     config: &Config,
     polynomials: &Polynomials,
+    ports: &[PortInfo],
     replicas: usize,
-) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
+) -> Result<Forwarding, AssembleError> {
     match config.switch.forward {
         ForwardMode::Xconnect => {
             let pairs = config.pairs()?;
             let xconnect = Xconnect::new(&pairs)?;
-            Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
+            let forwards = (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect();
+            Ok(Forwarding { forwards, ..Forwarding::default() })
         }
         ForwardMode::Learn => {
             let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
-            Ok((Some(learning), forwards))
+            Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
+        }
+        ForwardMode::Route => {
+            let ports = ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() });
+            let hashes = ROUTER_HASHES.map(|i| polynomials.get(i));
+            let (routing, forwards) = Routing::new(config, ports.collect(), hashes, replicas)?;
+            Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
 use crate::control::api::{HeavyQuery, Service};
-use crate::control::{Collector, History, Learning, api, socket, view};
+use crate::control::{Collector, History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
@@ -18,6 +18,7 @@ use crate::port::{Dev, Port, PortError, PortOptions, RxQueue};
 use crate::program::ProgramConfig;
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
+use crate::wire::Mac;
 use crate::worker::Worker;
 
 /// Descriptors of each queue.
@@ -59,6 +60,7 @@ struct Shared {
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
     learning: Option<Mutex<Learning>>,
+    routing: Option<Routing>,
 }
 
 /// A switch that runs.
@@ -79,7 +81,7 @@ impl Live {
     pub fn start(config: Config, eal: Vec<String>, socket: Option<PathBuf>) -> Result<Self, LiveError> {
         let cores = cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { switches, collector, history, learning, ports: infos, .. } =
+        let Assembly { switches, collector, history, learning, routing, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
 
@@ -92,6 +94,9 @@ impl Live {
         }
         let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
         let ports = open_ports(&config, cores.len(), &pool)?;
+        for (id, (port, info)) in ports.iter().zip(&infos).enumerate() {
+            info.mac.store(own_mac(port, id).to_u64(), Relaxed);
+        }
 
         let stop = Arc::new(AtomicBool::new(false));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
@@ -100,7 +105,7 @@ impl Live {
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
         let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
+        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning, routing });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
         let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
@@ -131,6 +136,9 @@ impl Live {
         self.shared.ports.iter().for_each(Port::nudge);
         if let Some(learning) = &self.shared.learning {
             learning.lock().unwrap_or_else(PoisonError::into_inner).serve(wall_clock());
+        }
+        if let Some(routing) = &self.shared.routing {
+            routing.serve(wall_clock());
         }
         sleep(ROUND);
     }
@@ -214,6 +222,17 @@ fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Ve
         Port::open(&port.name, &port.dev, &options, pool)
     };
     config.ports.iter().map(open).collect()
+}
+
+/// The MAC with which the switch routes on a port: a NIC's own. The interface of a tap or veth port has a MAC that a kernel
+/// answers to, the host's or the one under the switch, so there it is another.
+fn own_mac(port: &Port, id: usize) -> Mac {
+    let [a, b, c, d, e, f] = port.mac().0;
+    match port.dev() {
+        Dev::Pci { .. } => port.mac(),
+        _ if port.mac() == Mac::default() => Mac([2, 0, 0, 0, (id >> 8) as u8, id as u8]),
+        _ => Mac([(a | 2) & !1, b ^ 0x57, c, d, e, f]),
+    }
 }
 
 /// The receive queues of one worker: the ports' queues are dealt out in turn.
@@ -309,6 +328,9 @@ impl Service for Shared {
         }
         if let Some(learning) = &self.learning {
             ports.measurement.refused_stations = learning.lock().unwrap_or_else(PoisonError::into_inner).refused();
+        }
+        if let Some(routing) = &self.routing {
+            ports.measurement.refused_neighbours = routing.refused();
         }
         ports
     }

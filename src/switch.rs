@@ -3,12 +3,12 @@
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 
 use crate::epoch::{HandOver, Nanos};
-use crate::forward::Forward;
+use crate::forward::{Finished, Forward, route};
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
@@ -16,6 +16,8 @@ use crate::wire::{self, Frame, Net, Shim};
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
+
+const _: () = assert!(BURST <= route::BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -54,6 +56,8 @@ pub struct PortInfo {
     pub mtu: u32,
     /// Whether packets may leave here; the control side writes it.
     pub up: Arc<AtomicBool>,
+    /// The switch's own MAC where it routes, in the low 48 bits; the control side writes it.
+    pub mac: Arc<AtomicU64>,
 }
 
 /// Where a burst's packets go: a queue for each port, with room for one burst.
@@ -134,6 +138,9 @@ impl Switch {
         }
         self.forward.decide(phvs, now);
         self.stats.lost_learn_digests.set(self.forward.lost_digests());
+        if self.forward.router().is_some() {
+            self.rewrite(burst, out);
+        }
         for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
             self.emit(frame, phv, out);
         }
@@ -245,6 +252,29 @@ impl Switch {
                 false
             }
         });
+    }
+
+    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
+    #[inline(never)]
+    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) {
+        for (i, frame) in burst.iter_mut().enumerate() {
+            let Some(router) = self.forward.router() else { return };
+            let phv = &mut self.phvs[i];
+            let Finished { ended, extra } = router.finish(i, frame, phv);
+            let (ingress, suppressed) = (phv.ingress, router.suppressed());
+            let stats = self.stats.port(ingress);
+            self.stats.suppressed_messages.set(suppressed);
+            if let Some(reason) = ended {
+                stats.drop(reason, 1);
+                stats.copies.add(1);
+            }
+            if let Some((frame, port)) = extra {
+                stats.copies.add(1);
+                let mut phv = Phv { verdict: Verdict::Port(port), ..Phv::default() };
+                (phv.ingress, phv.wire_bytes) = (ingress, frame.wire_len() as u32);
+                self.emit(frame, &phv, out);
+            }
+        }
     }
 
     /// Puts one packet into the queues its verdict names.

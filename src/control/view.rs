@@ -108,6 +108,12 @@ pub struct Measurement {
     pub lost_learn_digests: u64,
     /// Times a new station was refused because the table was full.
     pub refused_stations: u64,
+    /// Times a new neighbour was refused because the table was full of ones in use.
+    #[serde(default)]
+    pub refused_neighbours: u64,
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    #[serde(default)]
+    pub suppressed_messages: u64,
 }
 
 impl Measurement {
@@ -116,6 +122,7 @@ impl Measurement {
         self.late_epochs += stats.late_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();
         self.lost_learn_digests += stats.lost_learn_digests.get();
+        self.suppressed_messages += stats.suppressed_messages.get();
     }
 }
 
