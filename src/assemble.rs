@@ -124,7 +124,8 @@ fn forwarding(
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let ports = ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() });
+            let ports =
+                ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() });
             let hashes = ROUTER_HASHES.map(|i| polynomials.get(i));
             let (routing, forwards) = Routing::new(config, ports.collect(), hashes, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })

@@ -90,7 +90,8 @@ impl Run {
         config.ports.extend(ports);
         for (name, net) in &self.addresses {
             let port = config.ports.iter_mut().find(|port| port.name == *name);
-            let port = port.ok_or_else(|| Failure::Usage(format!("--address {name}={net}: there is no port {name}")))?;
+            let port =
+                port.ok_or_else(|| Failure::Usage(format!("--address {name}={net}: there is no port {name}")))?;
             port.addresses.push(*net);
         }
         config.programs.extend(self.programs.parse()?);

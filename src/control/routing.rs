@@ -80,13 +80,15 @@ impl Routing {
         let mut control = self.control();
         let mut plan = control.plan().clone();
         for (n, change) in (1..).zip(changes) {
-            apply(&mut plan, change).map_err(|why| if changes.len() > 1 { format!("change {n}: {why}") } else { why })?;
+            apply(&mut plan, change)
+                .map_err(|why| if changes.len() > 1 { format!("change {n}: {why}") } else { why })?;
         }
-        control.change(|current| {
-            *current = plan;
-            Ok(())
-        })
-        .map_err(|e| e.to_string())
+        control
+            .change(|current| {
+                *current = plan;
+                Ok(())
+            })
+            .map_err(|e| e.to_string())
     }
 }
 

@@ -213,7 +213,8 @@ impl Control {
         for digest in digests {
             let key = key(digest.address);
             let known = next.table.get(key).copied();
-            if known.is_some_and(|known| known.fixed) || !self.routes.current().is_on_link(digest.address, digest.port) {
+            if known.is_some_and(|known| known.fixed) || !self.routes.current().is_on_link(digest.address, digest.port)
+            {
                 continue;
             }
             let index = match known {

@@ -43,7 +43,10 @@ pub(super) enum Decision {
     /// As the verdict says.
     #[default]
     Done,
-    Forward { hop: Hop, neighbour: Neighbour },
+    Forward {
+        hop: Hop,
+        neighbour: Neighbour,
+    },
     /// The next hop's MAC is not known.
     Resolve(Hop),
     /// An error to whom it came from, and the name under which the packet ends.
@@ -181,7 +184,8 @@ impl Tables<'_> {
             return Err(DropReason::Martian);
         }
         // Link-local scope: all nodes, and the groups of solicited nodes.
-        let heard = headers.dst_ip == 0xff02 << 112 | 1 || headers.dst_ip >> 24 == (0xff02 << 112 | 0x1_ff00_0000) >> 24;
+        let heard =
+            headers.dst_ip == 0xff02 << 112 | 1 || headers.dst_ip >> 24 == (0xff02 << 112 | 0x1_ff00_0000) >> 24;
         match heard && headers.proto == proto::ICMPV6 {
             true => Ok(Decision::Discovery),
             false => Err(DropReason::Multicast),

@@ -295,9 +295,7 @@ fn header_is_right<F: Frame>(frame: &F, headers: &Headers) -> bool {
     match headers.net {
         Net::Ipv4 => ipv4::View::new(packet)
             .is_ok_and(|view| view.checksum_is_valid() && l3 + view.total_len() <= frame.wire_len()),
-        Net::Ipv6 => {
-            ipv6::View::new(packet).is_ok_and(|view| l3 + ipv6::LEN + view.payload_len() <= frame.wire_len())
-        }
+        Net::Ipv6 => ipv6::View::new(packet).is_ok_and(|view| l3 + ipv6::LEN + view.payload_len() <= frame.wire_len()),
         Net::Other => false,
     }
 }

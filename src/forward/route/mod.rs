@@ -19,8 +19,6 @@ mod finish;
 mod net;
 mod plan;
 mod reply;
-#[cfg(test)]
-mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

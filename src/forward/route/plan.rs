@@ -101,7 +101,11 @@ impl Plan {
             }
         }
         if let Some((neighbour, _)) = self.neighbours.iter().find(|(a, (p, _))| next.check_on_link(**a, *p).is_err()) {
-            return wrong("address", net, format!("an address on whose network there is no neighbour such as {neighbour}"));
+            return wrong(
+                "address",
+                net,
+                format!("an address on whose network there is no neighbour such as {neighbour}"),
+            );
         }
         *self = next;
         Ok(())
@@ -246,10 +250,14 @@ mod tests {
     #[test]
     fn addresses_that_contradict_are_refused() {
         let refused = |text: &str| refused(plan().add_address(1, text.parse().unwrap()));
-        assert_eq!(refused("10.0.0.9/16"), "address = 10.0.0.9/16: a network that does not overlap that of 10.0.1.1/24");
+        assert_eq!(
+            refused("10.0.0.9/16"),
+            "address = 10.0.0.9/16: a network that does not overlap that of 10.0.1.1/24"
+        );
         assert!(refused("10.0.3.0/24").contains("not the network's own"));
         assert!(refused("10.0.3.255/24").contains("broadcast"));
-        for wrong in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.1/8", "fe80::1/64", "ff02::1/64", "::/64", "169.254.1.1/16"] {
+        for wrong in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.1/8", "fe80::1/64", "ff02::1/64", "::/64", "169.254.1.1/16"]
+        {
             assert!(refused(wrong).contains("a unicast address"), "{wrong}");
         }
     }

@@ -135,12 +135,7 @@ pub(super) fn discovery<F: Frame>(
 }
 
 /// The question for an address's MAC: to `known`, to see whether it is still there, or to all.
-pub(super) fn question<F: Frame>(
-    frame: &mut F,
-    own: (Mac, IpAddr),
-    target: IpAddr,
-    known: Option<Mac>,
-) -> bool {
+pub(super) fn question<F: Frame>(frame: &mut F, own: (Mac, IpAddr), target: IpAddr, known: Option<Mac>) -> bool {
     match (own.1, target) {
         (IpAddr::V4(from), IpAddr::V4(target)) => {
             let packet = arp::Repr {
@@ -221,7 +216,11 @@ fn icmpv6<F: Frame>(frame: &mut F, head: Head6, len: usize, write: impl FnOnce(&
     let (start, packet) = frame.bytes_mut().split_at_mut(ethernet::LEN);
     let Some((ip, message)) = packet.split_at_mut_checked(ipv6::LEN) else { return false };
     let traffic_class = CONTROL_TOS;
-    let header = ipv6::Repr { traffic_class, hop_limit: head.hop_limit, ..ipv6::Repr::new(head.from, head.to, proto::ICMPV6, len) };
+    let header = ipv6::Repr {
+        traffic_class,
+        hop_limit: head.hop_limit,
+        ..ipv6::Repr::new(head.from, head.to, proto::ICMPV6, len)
+    };
     let ethernet = ethernet::Repr { dst: head.dst, src: head.src, ethertype: ethertype::IPV6 };
     if message.len() != len || !write(message) || header.emit(ip).is_err() || ethernet.emit(start).is_err() {
         return false;
