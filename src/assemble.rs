@@ -1,18 +1,18 @@
 //! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::config::{Config, ConfigError, ForwardMode};
+use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
 use crate::control::{Collector, History, Learning, Routing};
-use crate::epoch::{self, Nanos};
+use crate::epoch::{self, Collecting, Nanos};
 use crate::forward::route::RoutedPort;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement};
+use crate::pisa::{BudgetError, Placement, PortId};
 use crate::program::ProgramError;
-use crate::switch::{PortInfo, Switch};
+use crate::switch::{Measure, PortInfo, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
@@ -54,33 +54,55 @@ pub struct Assembly {
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
     config.validate()?;
-    let polynomials = match config.switch.reproducible {
-        Some(seed) => Polynomials::reproducible(seed),
-        None => Polynomials::random().map_err(AssembleError::Randomness)?,
-    };
+    let polynomials = polynomials(config)?;
     let placement = place(config, &polynomials)?;
-    let ports: Vec<_> = config.ports.iter().enumerate().map(port_info).collect();
-    let Forwarding { learning, routing, forwards } = forwarding(config, &polynomials, &ports, replicas)?;
-    let mut switches = Vec::new();
-    let mut collecting = Vec::new();
-    for (replica, forward) in forwards.into_iter().enumerate() {
-        let mut programs = Vec::new();
-        for program in &config.programs {
-            programs.push(program.build(&polynomials)?);
-        }
-        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over);
-        for _ in 0..SPARES {
-            // The channel has room for all spares.
-            let _ = collector.spares.try_send(switch.spare());
-        }
-        switches.push(switch);
-        collecting.push(collector);
-    }
-    let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
-    let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
+    let ports: Vec<_> = config.ports.iter().map(port_info).collect();
+    ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
+    let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
+    let Forwarding { learning, routing, forwards } =
+        forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
+    let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
+    let replica = |(forward, measure)| Switch::new(ports.clone(), measure, forward, config.switch.order.into());
+    let switches = forwards.into_iter().zip(measures).map(replica).collect();
+    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly { switches, collector, history, learning, routing, ports, placement })
+}
+
+/// How many epochs the history keeps.
+pub fn kept_epochs(config: &SwitchConfig, epoch: Option<Nanos>) -> usize {
+    let epochs = epoch.map_or(1, |epoch| config.history.0.as_nanos() / u128::from(epoch.max(1)));
+    usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
+}
+
+/// The hash polynomials of all replicas: secret, or from the configuration's seed.
+pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
+    match config.switch.reproducible {
+        Some(seed) => Ok(Polynomials::reproducible(seed)),
+        None => Polynomials::random().map_err(AssembleError::Randomness),
+    }
+}
+
+/// The replicas' programs, and the collector's ends of their hand-over.
+pub fn measures(
+    config: &Config,
+    epoch: Option<Nanos>,
+    polynomials: &Polynomials,
+    replicas: usize,
+) -> Result<(Vec<Measure>, Vec<Collecting>), AssembleError> {
+    let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+    for replica in 0..replicas {
+        let programs = config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
+        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
+        let measure = Measure::new(programs, hand_over);
+        for _ in 0..SPARES {
+            // The channel has room for all spares.
+            let _ = collector.spares.try_send(measure.spare());
+        }
+        measures.push(measure);
+        collecting.push(collector);
+    }
+    Ok((measures, collecting))
 }
 
 /// Where the pipeline's arrays lie on the target; takes no memory for them.
@@ -92,30 +114,40 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
     Ok(Placement::new(config.target(), &usage)?)
 }
 
-/// Until the device is open the port's MAC is a locally administered one that carries its number.
-fn port_info((id, port): (usize, &crate::config::PortConfig)) -> PortInfo {
-    let mac = AtomicU64::new(0x0200_0000_0000 | id as u64);
-    PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::new(mac) }
+/// A locally administered MAC, for ports whose device is not open.
+const NO_MAC: u64 = 0x0200_0000_0000;
+
+/// A port as the switch sees it, its link up.
+pub fn port_info(port: &PortConfig) -> PortInfo {
+    let (up, mac) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(NO_MAC)));
+    PortInfo { role: port.role, mtu: port.mtu, up, mac }
+}
+
+/// The ports as the router sees them.
+pub fn routed(ports: &[PortInfo]) -> Vec<RoutedPort> {
+    ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() }).collect()
 }
 
 /// The replicas' forwarding, and its control half.
 #[derive(Default)]
-struct Forwarding {
-    learning: Option<Learning>,
-    routing: Option<Routing>,
-    forwards: Vec<Forward>,
+pub struct Forwarding {
+    pub learning: Option<Learning>,
+    pub routing: Option<Routing>,
+    pub forwards: Vec<Forward>,
 }
 
-fn forwarding(
+/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number.
+pub fn forwarding(
     config: &Config,
-    polynomials: &Polynomials,
+    pairs: &[(PortId, PortId)],
+    named: &[(PortId, String)],
     ports: &[PortInfo],
+    polynomials: &Polynomials,
     replicas: usize,
 ) -> Result<Forwarding, AssembleError> {
     match config.switch.forward {
         ForwardMode::Xconnect => {
-            let pairs = config.pairs()?;
-            let xconnect = Xconnect::new(&pairs)?;
+            let xconnect = Xconnect::new(pairs)?;
             let forwards = (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect();
             Ok(Forwarding { forwards, ..Forwarding::default() })
         }
@@ -124,10 +156,8 @@ fn forwarding(
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let ports =
-                ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() });
             let hashes = ROUTER_HASHES.map(|i| polynomials.get(i));
-            let (routing, forwards) = Routing::new(config, ports.collect(), hashes, replicas)?;
+            let (routing, forwards) = Routing::new(config, named, routed(ports), hashes, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
     }

@@ -11,14 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::epoch;
 use crate::forward::route::Net;
-use crate::pisa::{Order, PortId, Target};
+use crate::pisa::{MAX_PORTS, Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod idle;
 mod routes;
 mod words;
 
+pub use idle::Idle;
 pub use routes::{NeighbourConfig, RouteConfig};
 
 /// All that `weir run` needs to know.
@@ -79,6 +81,8 @@ pub struct SwitchConfig {
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
+    pub idle: Idle,
 }
 
 impl Default for SwitchConfig {
@@ -99,6 +103,7 @@ impl Default for SwitchConfig {
             neighbour_table: 4096,
             reproducible: None,
             huge_pages: None,
+            idle: Idle::default(),
         }
     }
 }
@@ -277,6 +282,9 @@ impl Config {
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
         check_range("switch.route_table", switch.route_table, 16, 1 << 20)?;
         check_range("switch.neighbour_table", switch.neighbour_table, 1, 1 << 20)?;
+        if let Some(longest) = switch.idle.0 {
+            check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
+        }
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
@@ -289,12 +297,12 @@ impl Config {
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }
-        self.plan()?;
+        self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {
-        if self.ports.len() > 256 {
+        if self.ports.len() > MAX_PORTS {
             return wrong("port", self.ports.len(), "at most 256 ports");
         }
         let mut seen = HashMap::new();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, ForwardMode, wrong};
 use crate::forward::route::{self, Net, Plan, PlanError, Target};
+use crate::pisa::PortId;
 use crate::wire::Mac;
 
 /// One route: exactly one of `via`, `port` and `drop`.
@@ -56,15 +57,16 @@ impl RouteConfig {
 }
 
 impl Config {
-    /// What the router is told.
-    pub fn plan(&self) -> Result<Plan, ConfigError> {
+    /// What the router is told. `port_id` gives the number of a port of this name.
+    pub fn plan(&self, port_id: impl Fn(&str) -> Option<PortId>) -> Result<Plan, ConfigError> {
         let mut plan = Plan::default();
         if self.switch.forward != ForwardMode::Route {
             return self.nothing_to_route().map(|()| plan);
         }
-        for (id, port) in (0..).zip(&self.ports) {
+        for (i, port) in self.ports.iter().enumerate() {
+            let Some(id) = port_id(&port.name) else { continue };
             for (n, net) in port.addresses.iter().enumerate() {
-                plan.add_address(id, *net).map_err(|e| at(format!("port[{id}].addresses[{n}]"), e))?;
+                plan.add_address(id, *net).map_err(|e| at(format!("port[{i}].addresses[{n}]"), e))?;
             }
         }
         for (i, entry) in self.routes.iter().enumerate() {
@@ -72,12 +74,12 @@ impl Config {
             if plan.routes().contains_key(&entry.prefix) {
                 return wrong(format!("route[{i}].prefix"), entry.prefix, "each prefix once");
             }
-            let target = entry.target(|name| self.port(name)).map_err(below)?;
+            let target = entry.target(&port_id).map_err(below)?;
             plan.set_route(entry.prefix, target).map_err(below)?;
         }
         for (i, entry) in self.neighbours.iter().enumerate() {
             let key = |key: &str| format!("neighbour[{i}].{key}");
-            let Some(port) = self.port(&entry.port) else {
+            let Some(port) = port_id(&entry.port) else {
                 return wrong(key("port"), &entry.port, "a port's name");
             };
             if plan.neighbours().contains_key(&entry.address) {

@@ -1,7 +1,6 @@
 //! Keeps the router's tables: serves the workers' digests, and shows and changes routes, neighbours and addresses.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,22 +19,37 @@ use crate::pisa::table::TableUse;
 #[derive(Clone)]
 pub struct Routing {
     control: Arc<Mutex<Control>>,
-    /// The ports' names by number.
-    names: Arc<[String]>,
+    /// The ports' numbers and names.
+    names: Arc<[(PortId, String)]>,
 }
 
 impl Routing {
-    /// The control half, and the dataplane half of each replica.
+    /// The control half, and the dataplane half of each replica. `ports` are all ports by number.
     pub fn new(
         config: &Config,
+        names: &[(PortId, String)],
         ports: Vec<RoutedPort>,
         polynomials: [Polynomial; 2],
         replicas: usize,
     ) -> Result<(Self, Vec<Forward>), ConfigError> {
-        let mut control = Control::new(config.tables(), config.plan()?, ports, polynomials);
+        let id = |name: &str| names.iter().find(|(_, other)| other == name).map(|(id, _)| *id);
+        let mut control = Control::new(config.tables(), config.plan(id)?, ports, polynomials);
         let forwards = (0..replicas).map(|_| Forward::Route(control.dataplane())).collect();
-        let names = config.ports.iter().map(|port| port.name.clone()).collect();
-        Ok((Self { control: Arc::new(Mutex::new(control)), names }, forwards))
+        Ok((Self { control: Arc::new(Mutex::new(control)), names: names.into() }, forwards))
+    }
+
+    /// The same tables for other ports: what belongs to those that are `removed` goes.
+    pub fn renewed(
+        &self,
+        names: &[(PortId, String)],
+        ports: Vec<RoutedPort>,
+        removed: &[PortId],
+        replicas: usize,
+    ) -> (Self, Vec<Forward>) {
+        let mut control = self.control();
+        control.renew(ports, removed);
+        let forwards = (0..replicas).map(|_| Forward::Route(control.dataplane())).collect();
+        (Self { control: self.control.clone(), names: names.into() }, forwards)
     }
 
     /// Serves the digests that are there and forgets neighbours that are silent.
@@ -63,12 +77,15 @@ impl Routing {
     }
 
     fn name(&self, port: PortId) -> &str {
-        self.names.get(usize::from(port)).map_or("", String::as_str)
+        self.names.iter().find(|(id, _)| *id == port).map_or("", |(_, name)| name)
     }
 
     fn port(&self, name: &str) -> Result<PortId, String> {
-        let found = self.names.iter().position(|other| other == name).map(|id| id as PortId);
-        found.ok_or_else(|| format!("port = {name}: a port's name ({})", self.names.join(", ")))
+        let found = self.names.iter().find(|(_, other)| other == name).map(|(id, _)| *id);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.names.iter().map(|(_, name)| name.as_str()).collect();
+            format!("port = {name}: a port's name ({})", names.join(", "))
+        })
     }
 
     /// All changes or none; what is wrong is said with the change's number.
@@ -170,7 +187,7 @@ impl Table for Neighbours {
             }
             row
         };
-        self.0.control().neighbours(wall_clock()).into_iter().map(row).collect()
+        self.0.control().neighbours().into_iter().map(row).collect()
     }
 
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
@@ -223,8 +240,4 @@ impl Table for Addresses {
             .map_err(|e| e.to_string())
         })
     }
-}
-
-fn wall_clock() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as Nanos)
 }

@@ -106,17 +106,25 @@ impl Packet {
 
     /// The longest prefix, found by trying them from the longest on; and after it all that can still go wrong.
     fn expected(&self) -> Expected {
-        let [a, b, c] = self.to;
         match self.broken {
             Broken::OtherMac => return Gone(DropReason::OtherMac),
             Broken::Tagged => return Gone(DropReason::Tagged),
             Broken::Multicast => return Gone(DropReason::Multicast),
             Broken::FromMulticast => return Gone(DropReason::Martian),
             Broken::BroadcastMac => return Gone(DropReason::Multicast),
-            // Of IPv6 that is the version.
-            Broken::Checksum | Broken::Cut => return Gone(DropReason::BadHeader),
-            Broken::No => {}
+            // The version.
+            Broken::Checksum if self.v6 => return Gone(DropReason::BadHeader),
+            Broken::No | Broken::Checksum | Broken::Cut => {}
         }
+        match self.routed() {
+            Gone(reason) => Gone(reason),
+            _ if self.broken != Broken::No => Gone(DropReason::BadHeader),
+            other => other,
+        }
+    }
+
+    fn routed(&self) -> Expected {
+        let [a, b, c] = self.to;
         let behind =
             |gateways: &[(u8, u8)]| On(gateways.iter().map(|&(n, h)| (n as PortId - 1, station(n, h))).collect());
         let ecmp = || behind(&[(2, 10), (2, 11), (3, 10)]);

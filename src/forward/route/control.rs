@@ -33,6 +33,7 @@ pub struct Control {
     sender: Sender<Digest>,
     digests: Receiver<Digest>,
     refused: u64,
+    /// The second in which it was served last.
     aged: u32,
 }
 
@@ -43,6 +44,8 @@ struct Entries {
     of: BTreeMap<Net, (u32, [u64; 2])>,
     free: Vec<u32>,
     workers: Vec<Arc<[Hits]>>,
+    /// What workers counted whose dataplanes are gone.
+    retired: Vec<[u64; 2]>,
 }
 
 /// One route, for reports.
@@ -106,6 +109,16 @@ impl Control {
         )
     }
 
+    /// Goes on with other ports, `ports` being all of them by number: what belongs to those that are `removed` goes. Workers
+    /// that have a dataplane of before go on with the ports that it knew.
+    pub fn renew(&mut self, ports: Vec<RoutedPort>, removed: &[PortId]) {
+        self.entries.retire();
+        self.ports = ports.into();
+        let mut plan = self.plan.clone();
+        plan.forget_ports(removed);
+        self.commit(plan);
+    }
+
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -156,10 +169,10 @@ impl Control {
     }
 
     /// All neighbours, by address.
-    pub fn neighbours(&self, now: u64) -> Vec<NeighbourEntry> {
+    pub fn neighbours(&self) -> Vec<NeighbourEntry> {
         let current = self.neighbours.current();
         let entry = |(key, neighbour): (u128, &Neighbour)| {
-            let idle = seconds(now).saturating_sub(self.signs[neighbour.index as usize].heard.load(Relaxed));
+            let idle = self.aged.saturating_sub(self.signs[neighbour.index as usize].heard.load(Relaxed));
             NeighbourEntry {
                 address: address(key),
                 port: neighbour.port,
@@ -315,12 +328,25 @@ impl Entries {
         }
     }
 
+    /// Adds up the counters that no dataplane writes any more, and drops them.
+    fn retire(&mut self) {
+        let gone: Vec<_> = self.workers.extract_if(.., |worker| Arc::strong_count(worker) == 1).collect();
+        for hits in gone.iter().flat_map(|worker| worker.iter().enumerate()) {
+            let (index, hits) = hits;
+            self.retired.resize(self.retired.len().max(index + 1), [0; 2]);
+            let [packets, bytes] = &mut self.retired[index];
+            *packets = packets.wrapping_add(hits.packets.get());
+            *bytes = bytes.wrapping_add(hits.bytes.get());
+        }
+    }
+
     fn of(&self, prefix: Net) -> Entry {
         Entry(self.of.get(&prefix).map_or(u32::MAX, |(index, _)| *index))
     }
 
     fn sum(&self, index: u32) -> [u64; 2] {
-        self.workers.iter().filter_map(|worker| worker.get(index as usize)).fold([0; 2], |[packets, bytes], hits| {
+        let retired = self.retired.get(index as usize).copied().unwrap_or_default();
+        self.workers.iter().filter_map(|worker| worker.get(index as usize)).fold(retired, |[packets, bytes], hits| {
             [packets.wrapping_add(hits.packets.get()), bytes.wrapping_add(hits.bytes.get())]
         })
     }

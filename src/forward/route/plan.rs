@@ -154,6 +154,22 @@ impl Plan {
         }
     }
 
+    /// Takes out what belongs to ports, and the gateways and neighbours that are on their links.
+    pub fn forget_ports(&mut self, ports: &[PortId]) {
+        self.addresses.retain(|(port, _)| !ports.contains(port));
+        let mut routes = std::mem::take(&mut self.routes);
+        routes.retain(|_, target| match target {
+            Target::Drop => true,
+            Target::OnLink(port) => !ports.contains(port),
+            Target::Via(hops) => {
+                hops.retain(|hop| self.port_of(*hop).is_some());
+                !hops.is_empty()
+            }
+        });
+        self.routes = routes;
+        self.neighbours.retain(|_, (port, _)| !ports.contains(port));
+    }
+
     /// The port on whose own network an address can be a host's.
     pub fn port_of(&self, address: IpAddr) -> Option<PortId> {
         let own = |(_, net): &&(PortId, Net)| net.is_host(address) && net.address() != address;
