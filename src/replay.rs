@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
-use crate::control::{Collector, History, Learning, view};
+use crate::control::{Collector, History, Learning, Routing, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Outbox, Switch};
@@ -19,6 +19,7 @@ pub struct Replayer {
     collector: Collector,
     history: Arc<Mutex<History>>,
     learning: Option<Learning>,
+    routing: Option<Routing>,
     burst: Burst<HeapFrame>,
     ingress: PortId,
     now: Nanos,
@@ -42,7 +43,8 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, collector, history, learning, placement, .. } = assemble(&config, epoch, 1)?;
+        let Assembly { mut switches, collector, history, learning, routing, placement, .. } =
+            assemble(&config, epoch, 1)?;
         *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
         Ok(Self {
             outbox: Outbox::new(config.ports.len()),
@@ -51,6 +53,7 @@ impl Replayer {
             collector,
             history,
             learning,
+            routing,
             burst: Burst::new(),
             ingress: 0,
             now: 0,
@@ -116,6 +119,9 @@ impl Replayer {
         self.collector.collect_ready();
         if let Some(learning) = &mut self.learning {
             learning.serve(self.now);
+        }
+        if let Some(routing) = &self.routing {
+            routing.serve(self.now);
         }
     }
 

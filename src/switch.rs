@@ -3,12 +3,12 @@
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 
 use crate::epoch::{HandOver, Nanos};
-use crate::forward::Forward;
+use crate::forward::{Finished, Forward, route};
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
@@ -19,6 +19,8 @@ mod tapped;
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
+
+const _: () = assert!(BURST <= route::BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -68,12 +70,15 @@ pub struct PortInfo {
     pub mtu: u32,
     /// Whether packets may leave here; the control side writes it.
     pub up: Arc<AtomicBool>,
+    /// The switch's own MAC where it routes, in the low 48 bits; the control side writes it.
+    pub mac: Arc<AtomicU64>,
 }
 
 impl PortInfo {
     /// What stands in the slot of a port that was removed: nothing can leave by it.
     pub fn vacant() -> Self {
-        Self { role: Role::Host, mtu: 0, up: Arc::new(AtomicBool::new(false)) }
+        let (up, mac) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        Self { role: Role::Host, mtu: 0, up, mac }
     }
 }
 
@@ -156,8 +161,9 @@ pub struct Switch {
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
     tap: Tap,
-    /// Learn digests that were lost before `forward` came.
+    /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
+    suppressed_before: u64,
 }
 
 impl Switch {
@@ -165,7 +171,18 @@ impl Switch {
         let fabric = has_fabric(&ports);
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0, tap: Taps::default().tap() }
+        Self {
+            ports,
+            measure,
+            forward,
+            order,
+            stats,
+            phvs,
+            fabric,
+            lost_before: 0,
+            suppressed_before: 0,
+            tap: Taps::default().tap(),
+        }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
@@ -187,6 +204,7 @@ impl Switch {
         }
         if let Some(forward) = &mut parts.forward {
             self.lost_before = self.stats.lost_learn_digests.get();
+            self.suppressed_before = self.stats.suppressed_messages.get();
             std::mem::swap(&mut self.forward, forward);
         }
         if let Some(order) = &mut parts.order {
@@ -246,6 +264,9 @@ impl Switch {
         }
         watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
+        if self.forward.router().is_some() {
+            self.rewrite(burst, out);
+        }
         for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
             self.emit(frame, phv, out);
         }
@@ -348,6 +369,29 @@ impl Switch {
                 false
             }
         });
+    }
+
+    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
+    #[inline(never)]
+    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) {
+        for (i, frame) in burst.iter_mut().enumerate() {
+            let Some(router) = self.forward.router() else { return };
+            let phv = &mut self.phvs[i];
+            let Finished { ended, extra } = router.finish(i, frame, phv);
+            let (ingress, suppressed) = (phv.ingress, router.suppressed());
+            let stats = self.stats.port(ingress);
+            self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
+            if let Some(reason) = ended {
+                stats.drop(reason, 1);
+                stats.copies.add(1);
+            }
+            if let Some((frame, port)) = extra {
+                stats.copies.add(1);
+                let mut phv = Phv { verdict: Verdict::Port(port), ..Phv::default() };
+                (phv.ingress, phv.wire_bytes) = (ingress, frame.wire_len() as u32);
+                self.emit(frame, &phv, out);
+            }
+        }
     }
 
     /// Puts one packet into the queues its verdict names.

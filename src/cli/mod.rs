@@ -181,6 +181,7 @@ fn in_memory(programs: Vec<ProgramConfig>) -> Config {
         name: name.into(),
         dev: crate::port::Dev::Memory,
         role: Default::default(),
+        addresses: Vec::new(),
         mtu: 9216,
     };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }

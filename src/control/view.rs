@@ -147,6 +147,12 @@ pub struct Measurement {
     pub lost_learn_digests: u64,
     /// Times a new station was refused because the table was full.
     pub refused_stations: u64,
+    /// Times a new neighbour was refused because the table was full of ones in use.
+    #[serde(default)]
+    pub refused_neighbours: u64,
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    #[serde(default)]
+    pub suppressed_messages: u64,
     /// Epochs whose results were dropped early, because a reload changed the programs or the length of an epoch.
     pub forgotten_epochs: u64,
 }
@@ -157,6 +163,7 @@ impl Measurement {
         self.late_epochs += stats.late_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();
         self.lost_learn_digests += stats.lost_learn_digests.get();
+        self.suppressed_messages += stats.suppressed_messages.get();
     }
 }
 

@@ -1,9 +1,11 @@
 //! The match-action tables that decide each packet's output port.
 
 pub mod learn;
+pub mod route;
 mod xconnect;
 
 pub use learn::Learn;
+pub use route::{Finished, Route};
 pub use xconnect::{Xconnect, XconnectError};
 
 use crate::pisa::{Phv, PortId, Probe, Verdict};
@@ -13,6 +15,7 @@ use crate::pisa::{Phv, PortId, Probe, Verdict};
 pub enum Forward {
     Xconnect(Xconnect),
     Learn(Learn),
+    Route(Route),
 }
 
 impl Forward {
@@ -21,7 +24,7 @@ impl Forward {
     pub fn fixed(&self, ingress: PortId) -> Option<Verdict> {
         match self {
             Self::Xconnect(xconnect) => Some(xconnect.verdict(ingress)),
-            Self::Learn(_) => None,
+            Self::Learn(_) | Self::Route(_) => None,
         }
     }
 
@@ -30,6 +33,16 @@ impl Forward {
         match self {
             Self::Xconnect(_) => 0,
             Self::Learn(learn) => learn.lost_digests(),
+            Self::Route(route) => route.lost_digests(),
+        }
+    }
+
+    /// There when packets change on their way: each must go through its `finish` behind `decide`.
+    #[inline]
+    pub fn router(&mut self) -> Option<&mut Route> {
+        match self {
+            Self::Xconnect(_) | Self::Learn(_) => None,
+            Self::Route(route) => Some(route),
         }
     }
 
@@ -39,6 +52,7 @@ impl Forward {
         match self {
             Self::Xconnect(xconnect) => xconnect.decide(phvs),
             Self::Learn(learn) => learn.decide(phvs, now),
+            Self::Route(route) => route.decide(phvs, now),
         }
     }
 
@@ -47,6 +61,7 @@ impl Forward {
         match self {
             Self::Xconnect(xconnect) => xconnect.trace(phv, probe),
             Self::Learn(learn) => learn.trace(phv, now, probe),
+            Self::Route(route) => route.trace(phv, now, probe),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Shared {
             pair_with(&state, &name, &peer)?;
             next.pairs.push([name.clone(), peer]);
         }
-        next.config.ports.push(PortConfig { name: name.clone(), dev, role, mtu: mtu_bytes });
+        next.config.ports.push(PortConfig { name: name.clone(), dev, role, mtu: mtu_bytes, addresses: Vec::new() });
         next.config.switch.pairs.clone_from(&next.pairs);
         self.change(&mut state, next)?;
         let (id, slot) =
@@ -102,6 +102,9 @@ impl Service for Shared {
         }
         if let Some(learning) = self.learning().as_ref() {
             ports.measurement.refused_stations = learning.refused();
+        }
+        if let Some(routing) = self.routing() {
+            ports.measurement.refused_neighbours = routing.refused();
         }
         ports.measurement.forgotten_epochs = self.history().forgotten();
         ports

@@ -16,6 +16,7 @@ pub mod filter;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod ndp;
 pub mod shim;
 pub mod tcp;
 pub mod udp;

@@ -12,5 +12,6 @@ mod heavy;
 mod hostile;
 mod live;
 mod taps;
+mod routes;
 mod traffic;
 mod vlan;
