@@ -72,7 +72,7 @@ fn capture_of_a_ping() {
 #[test]
 fn lines_of_what_is_dropped() {
     let Some(lab) = Lab::new("lines_of_what_is_dropped") else { return };
-    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--forward xconnect");
     let (a, b) = pair(&hosts);
     a.reaches(b);
     lab.switch.run("ip link set p2 down");
