@@ -72,10 +72,10 @@ fn capture_of_a_ping() {
 #[test]
 fn lines_of_what_is_dropped() {
     let Some(lab) = Lab::new("lines_of_what_is_dropped") else { return };
-    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--forward xconnect");
     let (a, b) = pair(&hosts);
     a.reaches(b);
-    weir.ask("port port2 down");
+    lab.switch.run("ip link set p2 down");
     let mut command = weir.command("capture --direction drop --filter icmp --count 1 --json");
     let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     while capture.try_wait().expect("ours").is_none() {
