@@ -160,6 +160,13 @@ pub struct PortConfig {
     pub addresses: Vec<Net>,
 }
 
+impl PortConfig {
+    /// A host port with everything else as it is by default.
+    pub fn new(name: impl Into<String>, dev: Dev) -> Self {
+        Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() }
+    }
+}
+
 pub fn default_mtu() -> u32 {
     1500
 }

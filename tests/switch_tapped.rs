@@ -30,10 +30,9 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 
 fn config(learn: bool, fabric: bool, program: bool, stage_major: bool) -> Config {
     let port = |n: usize| PortConfig {
-        name: format!("p{n}"),
-        dev: Dev::Memory,
         role: if fabric && n == 2 { Role::Fabric } else { Role::Host },
         mtu: if n == 1 { 1000 } else { 1500 },
+        ..PortConfig::new(format!("p{n}"), Dev::Memory)
     };
     let mut config = Config { ports: (0..PORTS).map(port).collect(), ..Config::default() };
     config.switch.forward = if learn { ForwardMode::Learn } else { ForwardMode::Xconnect };

@@ -178,11 +178,8 @@ fn start_logging(verbose: u8) {
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
     let port = |name: &str| crate::config::PortConfig {
-        name: name.into(),
-        dev: crate::port::Dev::Memory,
-        role: Default::default(),
-        addresses: Vec::new(),
         mtu: 9216,
+        ..crate::config::PortConfig::new(name, crate::port::Dev::Memory)
     };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

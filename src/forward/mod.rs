@@ -15,7 +15,7 @@ use crate::pisa::{Phv, PortId, Probe, Verdict};
 pub enum Forward {
     Xconnect(Xconnect),
     Learn(Learn),
-    Route(Route),
+    Route(Box<Route>),
 }
 
 impl Forward {

@@ -37,7 +37,7 @@ impl Shared {
             pair_with(&state, &name, &peer)?;
             next.pairs.push([name.clone(), peer]);
         }
-        next.config.ports.push(PortConfig { name: name.clone(), dev, role, mtu: mtu_bytes, addresses: Vec::new() });
+        next.config.ports.push(PortConfig { role, mtu: mtu_bytes, ..PortConfig::new(&name, dev) });
         next.config.switch.pairs.clone_from(&next.pairs);
         self.change(&mut state, next)?;
         let (id, slot) =
