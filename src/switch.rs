@@ -3,6 +3,7 @@
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
 mod parts;
+mod tapped;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,6 +14,7 @@ use crate::epoch::Nanos;
 use crate::forward::Forward;
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::stats::SwitchStats;
+use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::{self, Frame, Net, Shim};
 
 pub use parts::{Measure, Parts};
@@ -112,6 +114,7 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    tap: Tap,
     /// Learn digests that were lost before `forward` came.
     lost_before: u64,
 }
@@ -121,7 +124,17 @@ impl Switch {
         let fabric = has_fabric(&ports);
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0 }
+        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0, tap: Taps::default().tap() }
+    }
+
+    /// Lets the taps that are opened there look at this replica's packets.
+    pub fn attach(&mut self, taps: &Taps) {
+        self.tap = taps.tap();
+    }
+
+    /// Where a driver shows what a port did not take.
+    pub fn tap(&mut self) -> &mut Tap {
+        &mut self.tap
     }
 
     /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
@@ -156,21 +169,41 @@ impl Switch {
             burst.clear();
             return;
         }
+        if self.tap.is_open() {
+            return self.tapped(ingress, burst, now, out);
+        }
+        self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+    }
+
+    /// The dataplane. Queues of `out` may hold packets of the same burst from before.
+    #[inline(always)]
+    fn forward_burst<F: Frame, W: Watch>(
+        &mut self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut Outbox<F>,
+        watch: &mut W,
+    ) {
         self.count_received(ingress, burst);
         // With one way for all packets of a port there is no need to look at each.
         let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
+            watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
-            program.ingress(phvs, self.order);
+            watch.program(program.as_mut(), phvs, self.order);
         }
         if let Some(verdict) = fixed {
+            if !burst.is_empty() {
+                watch.fixed(&mut self.forward, ingress);
+            }
             return self.move_whole(ingress, burst, verdict, out);
         }
-        self.forward.decide(phvs, now);
+        watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
         for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
             self.emit(frame, phv, out);
@@ -231,8 +264,12 @@ impl Switch {
                 fits
             });
         }
-        // The outbox was empty, so the whole burst changes hands.
-        std::mem::swap(queue, burst);
+        if queue.is_empty() {
+            std::mem::swap(queue, burst);
+        } else {
+            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
+            stats.drop(DropReason::TxFull, left as u64);
+        }
     }
 
     /// Fills the PHVs. What may not enter is counted and leaves the burst.

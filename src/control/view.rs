@@ -1,5 +1,7 @@
 //! The documents that the API, `--json` and the totals share: stable keys, units in the names.
 
+pub mod packet;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

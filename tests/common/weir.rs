@@ -58,10 +58,14 @@ impl Weir {
     }
 
     /// Another command of weir's, to this switch.
-    pub fn try_ask(&self, line: &str) -> Output {
+    pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(BINARY);
-        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).arg("--json");
-        command.stdin(Stdio::null()).output().expect("runs")
+        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).stdin(Stdio::null());
+        command
+    }
+
+    pub fn try_ask(&self, line: &str) -> Output {
+        self.command(line).arg("--json").output().expect("runs")
     }
 
     pub fn ask(&self, line: &str) -> Value {

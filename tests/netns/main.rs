@@ -11,5 +11,6 @@ mod faults;
 mod heavy;
 mod hostile;
 mod live;
+mod taps;
 mod traffic;
 mod vlan;
