@@ -2,20 +2,22 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
+mod parts;
+mod tapped;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 
-use crate::epoch::{HandOver, Nanos};
+use crate::epoch::Nanos;
 use crate::forward::{Finished, Forward, route};
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
-use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::{self, Frame, Net, Shim};
 
-mod tapped;
+pub use parts::{Measure, Parts};
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
@@ -80,53 +82,10 @@ impl PortInfo {
         let (up, mac) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         Self { role: Role::Host, mtu: 0, up, mac }
     }
-}
 
-/// Telemetry programs with their registers, and where these go at the end of an epoch.
-pub struct Measure {
-    programs: Vec<Box<dyn Dataplane>>,
-    hand_over: HandOver,
-}
-
-impl Measure {
-    /// Takes memory for the programs' first registers.
-    pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
-        programs.iter_mut().for_each(|program| program.equip());
-        Self { programs, hand_over }
+    fn is_vacant(&self) -> bool {
+        self.mtu == 0
     }
-
-    /// A zeroed set of registers, one bank for each program.
-    pub fn spare(&self) -> Vec<Box<dyn Bank>> {
-        self.programs.iter().map(|program| program.spare()).collect()
-    }
-
-    /// Hands over what has been measured so far; nothing may be measured afterwards. There is no next epoch that the
-    /// registers could run on into, so a spare is made when none has come back.
-    pub fn finish(&mut self, stats: &SwitchStats) {
-        if let Some(epoch) = self.hand_over.started() {
-            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
-            self.hand_over_to(banks, epoch, stats);
-        }
-    }
-
-    fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64, stats: &SwitchStats) {
-        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
-            program.exchange(bank.as_mut());
-        }
-        if !self.hand_over.send(banks, epoch) {
-            stats.lost_epochs.add(1);
-        }
-    }
-}
-
-/// The parts of a switch that can change while it runs. Those that are there change places with the ones in use.
-#[derive(Default)]
-pub struct Parts {
-    /// All ports by their numbers.
-    pub ports: Option<Vec<PortInfo>>,
-    pub forward: Option<Forward>,
-    pub order: Option<Order>,
-    pub measure: Option<Measure>,
 }
 
 /// Where a burst's packets go: a queue for each port, with room for one burst.
@@ -414,7 +373,7 @@ impl Switch {
         let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
-            return stats.drop(DropReason::NoRoute, 1);
+            return stats.drop(self.why_nowhere(phv.ingress), 1);
         };
         for id in (0..last).filter(open) {
             stats.copies.add(1);
@@ -429,6 +388,13 @@ impl Switch {
         if let Err(reason) = self.send(frame, phv, last, out) {
             stats.drop(reason, 1);
         }
+    }
+
+    /// Why a packet that is for all other ports goes to none.
+    #[cold]
+    fn why_nowhere(&self, ingress: PortId) -> DropReason {
+        let other = |(id, port): (PortId, &PortInfo)| id != ingress && !port.is_vacant();
+        if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
     }
 
     #[inline(always)]
