@@ -34,7 +34,7 @@ impl Routing {
     ) -> Result<(Self, Vec<Forward>), ConfigError> {
         let id = |name: &str| names.iter().find(|(_, other)| other == name).map(|(id, _)| *id);
         let mut control = Control::new(config.tables(), config.plan(id)?, ports, polynomials);
-        let forwards = (0..replicas).map(|_| Forward::Route(control.dataplane())).collect();
+        let forwards = (0..replicas).map(|_| Forward::Route(Box::new(control.dataplane()))).collect();
         Ok((Self { control: Arc::new(Mutex::new(control)), names: names.into() }, forwards))
     }
 
@@ -48,7 +48,7 @@ impl Routing {
     ) -> (Self, Vec<Forward>) {
         let mut control = self.control();
         control.renew(ports, removed);
-        let forwards = (0..replicas).map(|_| Forward::Route(control.dataplane())).collect();
+        let forwards = (0..replicas).map(|_| Forward::Route(Box::new(control.dataplane()))).collect();
         (Self { control: self.control.clone(), names: names.into() }, forwards)
     }
 

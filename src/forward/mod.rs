@@ -15,7 +15,8 @@ use crate::pisa::{Phv, PortId, Verdict};
 pub enum Forward {
     Xconnect(Xconnect),
     Learn(Learn),
-    Route(Route),
+    /// Boxed, because its hash unit is large.
+    Route(Box<Route>),
 }
 
 impl Forward {
@@ -42,7 +43,7 @@ impl Forward {
     pub fn router(&mut self) -> Option<&mut Route> {
         match self {
             Self::Xconnect(_) | Self::Learn(_) => None,
-            Self::Route(route) => Some(route),
+            Self::Route(route) => Some(route.as_mut()),
         }
     }
 

@@ -100,10 +100,10 @@ fn a_neighbour_in_use_is_asked_again_and_forgotten_when_it_is_gone() {
     assert_eq!(sent.len(), 3);
     bench.one(1, &answer);
     bench.wait(20);
-    assert_eq!(bench.burst(0, &[packet.clone()]).len(), 1, "it has answered");
+    assert_eq!(bench.burst(0, std::slice::from_ref(&packet)).len(), 1, "it has answered");
     for _ in 0..25 {
         bench.wait(1);
-        bench.burst(0, &[packet.clone()]);
+        bench.burst(0, std::slice::from_ref(&packet));
     }
     assert_eq!(heard(&bench), [] as [serde_json::Value; 0], "it has not answered for ten seconds");
     let told = (0..5).find_map(|_| {
@@ -123,7 +123,7 @@ fn a_flood_pushes_out_nobody_in_use() {
         let liar = |n: u8| (station(9, round ^ n), [10, 0, 1, 60 + (round.wrapping_mul(13) ^ n) % 190]);
         let flood: Vec<_> = (0..30).map(|n| arp(1, [0xff; 6], liar(n), ([0; 6], [10, 0, 1, 1]))).collect();
         bench.burst(0, &flood);
-        let sent = bench.burst(0, &[packet.clone()]);
+        let sent = bench.burst(0, std::slice::from_ref(&packet));
         assert!(
             sent.iter().any(|(port, out)| *port == 1 && out[..6] == host.0 && out[12] == 8 && out[13] == 0),
             "{round}"

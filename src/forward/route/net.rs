@@ -24,7 +24,7 @@ impl Net {
         self.address
     }
 
-    pub fn len(self) -> u8 {
+    pub fn prefix_len(self) -> u8 {
         self.len
     }
 
