@@ -15,6 +15,7 @@ use crate::pisa::{Phv, PortId, Probe, Verdict};
 pub enum Forward {
     Xconnect(Xconnect),
     Learn(Learn),
+    /// Boxed, because its hash unit is large.
     Route(Box<Route>),
 }
 
@@ -42,7 +43,7 @@ impl Forward {
     pub fn router(&mut self) -> Option<&mut Route> {
         match self {
             Self::Xconnect(_) | Self::Learn(_) => None,
-            Self::Route(route) => Some(route),
+            Self::Route(route) => Some(route.as_mut()),
         }
     }
 

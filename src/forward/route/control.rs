@@ -389,8 +389,8 @@ impl Routes {
     fn insert(&mut self, prefix: Net, action: Action) {
         // The plan's size has been checked.
         let _ = match prefix.address() {
-            IpAddr::V4(a) => self.v4.insert(a.into(), prefix.len().into(), action).map(drop),
-            IpAddr::V6(a) => self.v6.insert(a.into(), prefix.len().into(), action).map(drop),
+            IpAddr::V4(a) => self.v4.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
+            IpAddr::V6(a) => self.v6.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
         };
     }
 

@@ -24,8 +24,7 @@ impl Net {
         self.address
     }
 
-    #[allow(clippy::len_without_is_empty, reason = "the length of a prefix, not of a collection")]
-    pub fn len(self) -> u8 {
+    pub fn prefix_len(self) -> u8 {
         self.len
     }
 

@@ -116,7 +116,7 @@ impl Plan {
         if prefix != prefix.network() {
             return wrong("prefix", prefix, format!("{}, without host bits", prefix.network()));
         }
-        if prefix.len() > 0 && (!is_routable(prefix.address()) || is_link_local(prefix.address())) {
+        if prefix.prefix_len() > 0 && (!is_routable(prefix.address()) || is_link_local(prefix.address())) {
             return wrong("prefix", prefix, "a unicast network that routers forward to");
         }
         if let Some((_, own)) = self.addresses.iter().find(|(_, own)| own.network() == prefix) {
