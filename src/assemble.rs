@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode};
+use crate::control::tables::Table;
 use crate::control::{Collector, History, Learning};
 use crate::epoch::{self, Nanos};
 use crate::forward::{Forward, Xconnect, XconnectError};
@@ -44,6 +45,8 @@ pub struct Assembly {
     /// The ports as all replicas see them.
     pub ports: Vec<PortInfo>,
     pub placement: Placement,
+    /// The tables that can be read and changed while the switch runs, but for those of forwarding.
+    pub tables: Vec<Box<dyn Table>>,
 }
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
@@ -72,10 +75,11 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         switches.push(switch);
         collecting.push(collector);
     }
+    let tables = Vec::new();
     let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
     let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, ports, placement })
+    Ok(Assembly { switches, collector, history, learning, ports, placement, tables })
 }
 
 /// Where the pipeline's arrays lie on the target; takes no memory for them.

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::epoch;
+use crate::forward::text::PortNames;
 use crate::pisa::{Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
@@ -285,6 +286,11 @@ impl Config {
     /// The number of the port of this name.
     pub fn port(&self, name: &str) -> Option<PortId> {
         self.ports.iter().position(|port| port.name == name).map(|i| i as PortId)
+    }
+
+    /// The ports' names, by number.
+    pub fn port_names(&self) -> PortNames {
+        PortNames(self.ports.iter().map(|port| port.name.clone()).collect())
     }
 
     /// The pairs that `xconnect` joins.

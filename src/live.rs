@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::tables::{Macs, Tables};
 use crate::control::{Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
@@ -58,7 +59,8 @@ struct Shared {
     enabled: Vec<AtomicBool>,
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
-    learning: Option<Mutex<Learning>>,
+    learning: Option<Arc<Mutex<Learning>>>,
+    tables: Tables,
 }
 
 /// A switch that runs.
@@ -79,7 +81,7 @@ impl Live {
     pub fn start(config: Config, eal: Vec<String>, socket: Option<PathBuf>) -> Result<Self, LiveError> {
         let cores = cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { switches, collector, history, learning, ports: infos, .. } =
+        let Assembly { switches, collector, history, learning, ports: infos, tables, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
 
@@ -99,8 +101,12 @@ impl Live {
         let collected = Arc::new(AtomicBool::new(false));
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
-        let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
+        let learning = learning.map(|learning| Arc::new(Mutex::new(learning)));
+        let mut tables = Tables::new(tables);
+        if let Some(learning) = &learning {
+            tables.push(Box::new(Macs::new(learning.clone(), config.port_names())));
+        }
+        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning, tables });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
         let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
@@ -298,6 +304,10 @@ impl Shared {
 }
 
 impl Service for Shared {
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     fn ports(&self) -> view::Ports {
         let mut ports = view::Ports::collect(&self.config, &self.workers);
         for (i, view) in ports.ports.iter_mut().enumerate() {

@@ -9,6 +9,7 @@ mod port;
 mod replay;
 mod run;
 mod show;
+mod table;
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ enum Command {
     Show(show::Show),
     /// Take a port of a running switch up or down
     Port(port::Port),
+    /// Read and change the tables of a running switch
+    Table(table::Table),
     /// Show what the pipeline takes of its hardware target, stage by stage
     Budget(budget::Budget),
     /// Check a configuration file, or print its JSON Schema
@@ -130,6 +133,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Port(command) => command.run(json),
+        Command::Table(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),

@@ -52,6 +52,11 @@ impl Client {
         self.ask(Method::PUT, query, body)
     }
 
+    pub fn post<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
+        self.ask(Method::POST, query, body)
+    }
+
     fn ask<T: DeserializeOwned>(&self, method: Method, query: &str, body: Vec<u8>) -> Result<T, ClientError> {
         let exchange = async { tokio::time::timeout(PATIENCE, self.exchange(method, query, body)).await };
         let (status, answer) =

@@ -34,6 +34,11 @@ impl Learning {
         }
     }
 
+    /// The stations, to be looked at or set.
+    pub fn control(&mut self) -> &mut learn::Control {
+        &mut self.control
+    }
+
     /// New stations that were refused because the table was full.
     pub fn refused(&self) -> u64 {
         self.control.refused()
@@ -46,6 +51,7 @@ impl Learning {
             vlan: entry.vid,
             port: ports.get(usize::from(entry.port)).copied().unwrap_or_default().into(),
             age_seconds: entry.idle_seconds.into(),
+            fixed: entry.fixed,
         };
         self.control.entries(now).into_iter().map(station).collect()
     }

@@ -1,6 +1,7 @@
 //! The match-action tables that decide each packet's output port.
 
 pub mod learn;
+pub mod text;
 mod xconnect;
 
 pub use learn::Learn;

@@ -66,10 +66,22 @@ pub enum DropReason {
     TxFull,
     /// The output device refused it for what it is; the device's own counters say more.
     TxRefused,
+    /// A rule of the access control list, or its default, denies it.
+    AclDeny,
+    /// Above the rate at which its ingress port may receive.
+    RxLimit,
+    /// Above the rate at which its output port may send.
+    TxLimit,
+    /// A copy for a mirror port that could not take it: down, full, too narrow, or no buffer for the copy.
+    Mirror,
+    /// The ingress or the output port does not belong to the frame's VLAN.
+    WrongVlan,
+    /// No room in front of the frame for a VLAN tag.
+    NoHeadroom,
 }
 
 impl DropReason {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Runt,
         Self::NoRoute,
         Self::SamePort,
@@ -80,6 +92,12 @@ impl DropReason {
         Self::NoBuffer,
         Self::TxFull,
         Self::TxRefused,
+        Self::AclDeny,
+        Self::RxLimit,
+        Self::TxLimit,
+        Self::Mirror,
+        Self::WrongVlan,
+        Self::NoHeadroom,
     ];
 
     /// The name in reports, JSON and metrics.
@@ -95,6 +113,12 @@ impl DropReason {
             Self::NoBuffer => "no_buffer",
             Self::TxFull => "tx_full",
             Self::TxRefused => "tx_refused",
+            Self::AclDeny => "acl_deny",
+            Self::RxLimit => "rx_limit",
+            Self::TxLimit => "tx_limit",
+            Self::Mirror => "mirror",
+            Self::WrongVlan => "wrong_vlan",
+            Self::NoHeadroom => "no_headroom",
         }
     }
 }

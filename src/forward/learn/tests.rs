@@ -74,6 +74,7 @@ impl Naive {
             mac,
             port,
             idle_seconds: (second - heard) as u32,
+            fixed: false,
         };
         let mut entries: Vec<Entry> = self.known.iter().map(entry).collect();
         entries.sort();
