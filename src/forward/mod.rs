@@ -1,5 +1,6 @@
 //! The match-action tables that decide each packet's output port.
 
+pub mod acl;
 pub mod learn;
 pub mod text;
 mod xconnect;
