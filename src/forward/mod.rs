@@ -2,7 +2,10 @@
 
 pub mod acl;
 pub mod learn;
+pub mod policy;
+pub mod rate;
 pub mod text;
+pub mod vlan;
 mod xconnect;
 
 pub use learn::Learn;
