@@ -5,14 +5,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode};
-use crate::control::tables::Table;
+use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable};
 use crate::control::{Collector, History, Learning};
 use crate::epoch::{self, Nanos};
+use crate::forward::acl::RuleCounts;
+use crate::forward::policy::{Policy, Publisher};
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement};
 use crate::program::ProgramError;
-use crate::switch::{PortInfo, Switch};
+use crate::switch::{PortInfo, Role, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
@@ -59,6 +61,8 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
     let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
+    let (policies, tables) = policy(config, replicas);
+    let mut policies = policies.into_iter();
     let mut switches = Vec::new();
     let mut collecting = Vec::new();
     for (replica, forward) in forwards.into_iter().enumerate() {
@@ -67,7 +71,8 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
             programs.push(program.build(&polynomials)?);
         }
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over);
+        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over)
+            .with_policy(policies.next().unwrap_or_default());
         for _ in 0..SPARES {
             // The channel has room for all spares.
             let _ = collector.spares.try_send(switch.spare());
@@ -75,7 +80,6 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         switches.push(switch);
         collecting.push(collector);
     }
-    let tables = Vec::new();
     let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
     let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
     let collector = Collector::new(collecting, history.clone());
@@ -93,6 +97,21 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
 
 fn port_info(port: &crate::config::PortConfig) -> PortInfo {
     PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
+}
+
+/// What is set on ports, for each replica, and the tables by which it is changed.
+fn policy(config: &Config, replicas: usize) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
+    let (publisher, names) = (Publisher::default(), config.port_names());
+    let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
+    let policies = counts.iter().map(|counts| Policy::new(&publisher, counts.clone())).collect();
+    let fabric = config.ports.iter().map(|port| port.role == Role::Fabric).collect();
+    let tables: Vec<Box<dyn Table>> = vec![
+        Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(None), &config.acl, counts)),
+        Box::new(LimitTable::new(publisher.clone(), names.clone(), config.limits())),
+        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &config.mirrors)),
+        Box::new(VlanTable::new(publisher, names, fabric, config.vlans())),
+    ];
+    (policies, tables)
 }
 
 /// The replicas' forwarding, and the control half of learning.

@@ -9,13 +9,18 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::control::tables::MirrorConfig;
 use crate::epoch;
+use crate::forward::acl::RuleConfig;
+use crate::forward::rate::Limit;
 use crate::forward::text::PortNames;
+use crate::forward::vlan::VlanList;
 use crate::pisa::{Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod policy;
 mod words;
 
 /// All that `weir run` needs to know.
@@ -27,6 +32,11 @@ pub struct Config {
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
+    /// The access control list: rules in their order, of which the first that matches a packet decides.
+    pub acl: Vec<RuleConfig>,
+    /// Copies of ports' packets for other ports.
+    #[serde(rename = "mirror")]
+    pub mirrors: Vec<MirrorConfig>,
     /// The telemetry programs, in the order in which a packet meets them.
     #[serde(rename = "program")]
     pub programs: Vec<ProgramConfig>,
@@ -60,6 +70,11 @@ pub struct SwitchConfig {
     pub mac_table: u32,
     /// Silence after which `learn` forgets a station.
     pub mac_age: Length,
+    /// What becomes of packets that no rule of the access control list decides: permit or deny.
+    pub acl_default: AclDefault,
+    /// TCAM rows that the access control list may take.
+    #[schemars(range(min = 1, max = 4096))]
+    pub acl_rows: u32,
     /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
@@ -80,6 +95,8 @@ impl Default for SwitchConfig {
             buffers: None,
             mac_table: 8192,
             mac_age: Length(Duration::from_secs(300)),
+            acl_default: AclDefault::Permit,
+            acl_rows: 512,
             reproducible: None,
             huge_pages: None,
         }
@@ -95,6 +112,15 @@ pub enum ForwardMode {
     Learn,
     /// Port pairs.
     Xconnect,
+}
+
+/// What becomes of packets that no rule decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AclDefault {
+    #[default]
+    Permit,
+    Deny,
 }
 
 /// How a burst goes through the stages.
@@ -131,6 +157,40 @@ pub struct PortConfig {
     #[schemars(range(min = 68, max = 9216))]
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// Access port: the VLAN of untagged frames, in and out.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Trunk: the VLANs that go tagged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<VlanList>,
+    /// QinQ: the service VLAN that all frames are payload of.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qinq: Option<u16>,
+    /// What may be received at most: 1Gbps, 500kpps or 1Gbps,burst=64KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rx_limit: Option<Limit>,
+    /// What may be sent at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx_limit: Option<Limit>,
+}
+
+impl PortConfig {
+    /// A host port with everything else as it is by default.
+    pub fn new(name: &str, dev: Dev) -> Self {
+        Self {
+            name: name.into(),
+            dev,
+            role: Role::Host,
+            mtu: default_mtu(),
+            vlan: None,
+            trunk: None,
+            qinq: None,
+            rx_limit: None,
+            tx_limit: None,
+        }
+    }
 }
 
 pub fn default_mtu() -> u32 {
@@ -253,6 +313,7 @@ impl Config {
         check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
         check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
+        check_range("switch.acl_rows", switch.acl_rows, 1, 4096)?;
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
@@ -262,6 +323,7 @@ impl Config {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
         self.check_ports()?;
+        self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }

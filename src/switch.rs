@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 
+mod policed;
+
 use crate::epoch::{HandOver, Nanos};
 use crate::forward::Forward;
+use crate::forward::policy::Policy;
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
@@ -19,6 +22,9 @@ pub const BURST: usize = 64;
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
+
+/// Copies for mirrors at most of a burst.
+const COPIES: usize = 4 * BURST;
 
 /// Why each packet of a burst may not enter.
 type Rejected = [Option<DropReason>; BURST];
@@ -59,11 +65,13 @@ pub struct PortInfo {
 /// Where a burst's packets go: a queue for each port, with room for one burst.
 pub struct Outbox<F> {
     queues: Vec<Burst<F>>,
+    /// Copies for mirror ports, which come behind all originals. It never grows.
+    copies: Vec<(PortId, F)>,
 }
 
 impl<F> Outbox<F> {
     pub fn new(ports: usize) -> Self {
-        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect() }
+        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
 
     /// The queues, to be emptied before the next burst is processed.
@@ -83,6 +91,9 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    policy: Policy,
+    /// Frames may be changed on their way out: shims or VLAN tags.
+    rewrites: bool,
 }
 
 impl Switch {
@@ -97,7 +108,13 @@ impl Switch {
         let fabric = ports.iter().any(|port| port.role == Role::Fabric);
         let stats = Arc::new(SwitchStats::new(ports.len()));
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric }
+        let policy = Policy::default();
+        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric, policy, rewrites: fabric }
+    }
+
+    /// With what an operator sets on its ports.
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
     }
 
     pub fn stats(&self) -> &Arc<SwitchStats> {
@@ -119,12 +136,16 @@ impl Switch {
             return;
         }
         self.count_received(ingress, burst);
+        let policed = self.renew_policy();
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
+        let fixed = if self.fabric || policed { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.programs.is_empty()) {
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
+        if policed {
+            self.police(ingress, burst, now, out);
+        }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.programs {
             program.ingress(phvs, self.order);
@@ -136,6 +157,9 @@ impl Switch {
         self.stats.lost_learn_digests.set(self.forward.lost_digests());
         for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
             self.emit(frame, phv, out);
+        }
+        if policed {
+            self.police_queues(now, out);
         }
     }
 
@@ -261,10 +285,11 @@ impl Switch {
         }
     }
 
-    /// A copy to every port that is up, but the one it came from. The frame itself goes to the last.
+    /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
     fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
         let stats = self.stats.port(phv.ingress);
-        let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
+        let up = |id: PortId| self.ports[usize::from(id)].up.load(Relaxed);
+        let open = |id: &PortId| *id != phv.ingress && up(*id) && self.in_vlan(phv, *id);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
             return stats.drop(DropReason::NoRoute, 1);
@@ -293,7 +318,8 @@ impl Switch {
         if phv.wire_bytes > port.mtu + L2_OVERHEAD {
             return Err(DropReason::TooLong);
         }
-        if self.fabric {
+        if self.rewrites {
+            self.rewrite_vlan(&mut frame, phv, id)?;
             self.rewrite_shim(&mut frame, phv, port)?;
         }
         let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;

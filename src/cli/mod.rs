@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::assemble::AssembleError;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, PortConfig};
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -168,11 +168,6 @@ fn start_logging(verbose: u8) {
 
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
-    let port = |name: &str| crate::config::PortConfig {
-        name: name.into(),
-        dev: crate::port::Dev::Memory,
-        role: Default::default(),
-        mtu: 9216,
-    };
+    let port = |name| PortConfig { mtu: 9216, ..PortConfig::new(name, crate::port::Dev::Memory) };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

@@ -158,10 +158,17 @@ fn list_text(tables: &view::Tables) -> String {
     output::table(headings, tables.tables.iter().map(row))
 }
 
-/// A column for each field that some row has, in the order in which they come up.
+/// A column for each field that some row has; the last row is for packets that match no entry.
 fn rows_text(rows: &view::TableRows) -> String {
-    if rows.rows.is_empty() {
+    if rows.rows.is_empty() && rows.default.is_none() {
         return format!("{} has no entries", rows.table.name);
+    }
+    let mut rows = rows.clone();
+    if let Some(mut default) = rows.default.take() {
+        if let Some(key) = rows.table.key.first() {
+            default[key] = "(any other)".into();
+        }
+        rows.rows.push(default);
     }
     let mut columns: Vec<&str> = Vec::new();
     for key in rows.rows.iter().filter_map(Value::as_object).flat_map(Map::keys) {
@@ -224,7 +231,7 @@ mod tests {
         let table = view::Table { key: vec!["name".into()], ..view::Table::default() };
         let rows =
             vec![json!({"hit_packets": 1000, "name": "x", "action": "deny"}), json!({"name": "y", "hit_packets": 2})];
-        let text = rows_text(&view::TableRows { table, rows });
+        let text = rows_text(&view::TableRows { table, rows, default: None });
         assert_eq!(text, "name  action  hit_packets\nx     deny          1 000\ny     -                 2");
     }
 }

@@ -2,16 +2,24 @@
 //!
 //! A table's control half implements [`Table`]; the API and the command line speak to all of them alike, in JSON rows.
 
+mod acl;
 mod entry;
+mod limits;
 mod macs;
+mod mirrors;
+mod vlans;
 
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use entry::read;
+pub use acl::{AclSetup, AclTable, check_rules};
+pub use entry::{edited, read};
+pub use limits::{LimitEntry, LimitTable};
 pub use macs::Macs;
+pub use mirrors::{MirrorConfig, MirrorTable};
+pub use vlans::{VlanEntry, VlanTable};
 
 use crate::control::view;
 use crate::pisa::table::TableUse;
@@ -77,6 +85,11 @@ pub trait Table: Send {
         &[]
     }
 
+    /// What becomes of packets that match no entry, and their counters.
+    fn default_row(&self) -> Option<Value> {
+        None
+    }
+
     /// What it takes of the target's memory, when it is a match table of its own.
     fn usage(&self) -> Option<TableUse> {
         None
@@ -103,7 +116,9 @@ impl Tables {
     }
 
     pub fn show(&self, name: &str) -> Result<view::TableRows, String> {
-        self.with(name, |table| Ok(view::TableRows { table: about(table), rows: table.rows() }))
+        self.with(name, |table| {
+            Ok(view::TableRows { table: about(table), rows: table.rows(), default: table.default_row() })
+        })
     }
 
     /// Applies all changes or none.

@@ -19,6 +19,7 @@ pub use words::RuleConfig;
 
 use fields::Fields;
 
+use crate::pisa::table::{Shape, TableUse};
 use crate::pisa::{Phv, PortId};
 
 /// Rules at most.
@@ -29,6 +30,26 @@ pub const MAX_COUNTING: usize = 16;
 pub const SLOTS: usize = 2 * MAX_RULES;
 /// The counter of packets that no rule decides.
 pub const DEFAULT_SLOT: usize = SLOTS;
+
+/// What the list takes of a switch: a table of IPv4 and what is no IP, and one of IPv6, of so many TCAM rows each. The
+/// counters stand with the actions.
+pub fn usage(rows: u32) -> TableUse {
+    let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary_rows();
+    TABLES.into_iter().fold(TableUse::default(), |sum, (_, key_bits)| {
+        let one = one(key_bits);
+        TableUse { sram_bits: sum.sram_bits + one.sram_bits, tcam_bits: sum.tcam_bits + one.tcam_bits, hashes: 0 }
+    })
+}
+
+/// Port 9, MAC addresses 96, EtherType 16, VLAN 12, protocol 8, transport ports 32 and whether there are any 1, TCP flags 8 and
+/// whether there are any 1, DSCP 6, fragment 2 bits.
+const COMMON_KEY_BITS: u32 = 9 + 96 + 16 + 12 + 8 + 33 + 9 + 6 + 2;
+
+/// The tables that hardware needs, with the width of their keys: an IPv6 address would not fit beside IPv4's rows.
+pub const TABLES: [(&str, u32); 2] = [("ipv4", COMMON_KEY_BITS + 2 * 32), ("ipv6", COMMON_KEY_BITS + 2 * 128)];
+
+/// Action 2, mirror and its port 1 + 9 bits, two counters of 64.
+pub const ACTION_BITS: u32 = 2 + 10 + 2 * 64;
 
 /// What the list says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
