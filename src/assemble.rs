@@ -8,11 +8,11 @@ use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable};
 use crate::control::{Collector, History, Learning};
 use crate::epoch::{self, Nanos};
-use crate::forward::acl::RuleCounts;
+use crate::forward::acl::{self, RuleCounts};
 use crate::forward::policy::{Policy, Publisher};
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement};
+use crate::pisa::{BudgetError, Placement, PortId, TableNeed};
 use crate::program::ProgramError;
 use crate::switch::{PortInfo, Role, Switch};
 
@@ -61,7 +61,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
     let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
-    let (policies, tables) = policy(config, replicas);
+    let (policies, tables) = policy(config, replicas, no_room_for_acl(config, &polynomials)?);
     let mut policies = policies.into_iter();
     let mut switches = Vec::new();
     let mut collecting = Vec::new();
@@ -88,11 +88,51 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
 
 /// Where the pipeline's arrays lie on the target; takes no memory for them.
 pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
+    Ok(placed(config, polynomials, config.has_acl())??)
+}
+
+/// The match tables of a configuration. An access control list without rules takes no place.
+fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
+    let mut tables = Vec::new();
+    if with_acl {
+        tables.extend(acl::TABLES.map(|(table, key_bits)| TableNeed {
+            table,
+            entries: config.switch.acl_rows.into(),
+            key_bits,
+            action_bits: acl::ACTION_BITS,
+            ternary: true,
+            before_programs: true,
+        }));
+    }
+    if config.switch.forward == ForwardMode::Learn {
+        // Source and destination are looked up, and a table is looked into once a packet.
+        tables.extend(["macs.source", "macs.destination"].map(|table| TableNeed {
+            table,
+            entries: config.switch.mac_table.into(),
+            key_bits: 60,
+            action_bits: PortId::BITS,
+            ternary: false,
+            before_programs: false,
+        }));
+    }
+    tables
+}
+
+/// Why an access control list could not be added to a configuration that has none.
+fn no_room_for_acl(config: &Config, polynomials: &Polynomials) -> Result<Option<String>, AssembleError> {
+    Ok(placed(config, polynomials, true)?.err().map(|error| error.to_string()))
+}
+
+fn placed(
+    config: &Config,
+    polynomials: &Polynomials,
+    with_acl: bool,
+) -> Result<Result<Placement, BudgetError>, ProgramError> {
     let mut usage = Vec::new();
     for program in &config.programs {
         usage.push(program.build(polynomials)?.usage());
     }
-    Ok(Placement::new(config.target(), &usage)?)
+    Ok(Placement::with_tables(config.target(), &usage, &tables(config, with_acl)))
 }
 
 fn port_info(port: &crate::config::PortConfig) -> PortInfo {
@@ -100,13 +140,13 @@ fn port_info(port: &crate::config::PortConfig) -> PortInfo {
 }
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
-fn policy(config: &Config, replicas: usize) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
+fn policy(config: &Config, replicas: usize, no_room: Option<String>) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
     let (publisher, names) = (Publisher::default(), config.port_names());
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
     let policies = counts.iter().map(|counts| Policy::new(&publisher, counts.clone())).collect();
     let fabric = config.ports.iter().map(|port| port.role == Role::Fabric).collect();
     let tables: Vec<Box<dyn Table>> = vec![
-        Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(None), &config.acl, counts)),
+        Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(no_room), &config.acl, counts)),
         Box::new(LimitTable::new(publisher.clone(), names.clone(), config.limits())),
         Box::new(MirrorTable::new(publisher.clone(), names.clone(), &config.mirrors)),
         Box::new(VlanTable::new(publisher, names, fabric, config.vlans())),

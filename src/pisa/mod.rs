@@ -10,7 +10,9 @@ mod salu;
 pub mod table;
 mod word;
 
-pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
+pub use budget::{
+    ArrayUse, BudgetError, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse, StageUse, TableNeed, Target,
+};
 pub use count::Count;
 pub use phv::{DropReason, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};

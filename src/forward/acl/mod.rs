@@ -46,7 +46,7 @@ pub fn usage(rows: u32) -> TableUse {
 const COMMON_KEY_BITS: u32 = 9 + 96 + 16 + 12 + 8 + 33 + 9 + 6 + 2;
 
 /// The tables that hardware needs, with the width of their keys: an IPv6 address would not fit beside IPv4's rows.
-pub const TABLES: [(&str, u32); 2] = [("ipv4", COMMON_KEY_BITS + 2 * 32), ("ipv6", COMMON_KEY_BITS + 2 * 128)];
+pub const TABLES: [(&str, u32); 2] = [("acl.ipv4", COMMON_KEY_BITS + 2 * 32), ("acl.ipv6", COMMON_KEY_BITS + 2 * 128)];
 
 /// Action 2, mirror and its port 1 + 9 bits, two counters of 64.
 pub const ACTION_BITS: u32 = 2 + 10 + 2 * 64;
