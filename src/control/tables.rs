@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use acl::{AclSetup, AclTable, check_rules};
-pub use entry::{edited, read};
+pub use entry::{edited, read, without_counters};
 pub use limits::{LimitEntry, LimitTable};
 pub use macs::Macs;
 pub use mirrors::{MirrorConfig, MirrorTable};

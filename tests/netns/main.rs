@@ -10,5 +10,6 @@ mod common;
 mod faults;
 mod heavy;
 mod hostile;
+mod policy;
 mod traffic;
 mod vlan;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, Op, Table, read, refused};
+use super::{Change, Op, Table, read, refused, without_counters};
 use crate::forward::acl::{
     Acl, Action, Counted, DEFAULT_SLOT, MAX_COUNTING, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, usage,
 };
@@ -144,15 +144,11 @@ impl AclTable {
 
 /// The rule, and its place when it is named. Counters of a row that was shown are passed over.
 fn split(entry: &Value) -> Result<(RuleConfig, Option<usize>), String> {
-    let mut entry = entry.clone();
+    let mut entry = without_counters(entry);
     let mut at = None;
-    if let Some(fields) = entry.as_object_mut() {
-        fields.remove("hit_packets");
-        fields.remove("hit_bytes");
-        if let Some(place) = fields.remove("at") {
-            let number = place.as_u64().and_then(|at| usize::try_from(at).ok());
-            at = Some(number.ok_or_else(|| format!("at = {place}: a place from 1 on"))?);
-        }
+    if let Some(place) = entry.as_object_mut().and_then(|fields| fields.remove("at")) {
+        let number = place.as_u64().and_then(|at| usize::try_from(at).ok());
+        at = Some(number.ok_or_else(|| format!("at = {place}: a place from 1 on"))?);
     }
     Ok((read(&entry)?, at))
 }

@@ -11,7 +11,8 @@ pub fn read<T: DeserializeOwned>(entry: &Value) -> Result<T, String> {
     T::deserialize(entry).map_err(|e| e.to_string())
 }
 
-/// The entries after all changes, or what is wrong with one. `same`: two entries have one key.
+/// The entries after all changes, or what is wrong with one. `same`: two entries have one key. Counters of a row that was shown
+/// (`…_packets`, `…_bytes`) are passed over, so that it can be given back.
 pub fn edited<E: DeserializeOwned + Clone>(
     entries: &[E],
     changes: &[Change],
@@ -21,7 +22,7 @@ pub fn edited<E: DeserializeOwned + Clone>(
     let mut next = entries.to_vec();
     for (i, change) in changes.iter().enumerate() {
         let fail = |why: String| refused(i, change, why);
-        let entry: E = read(&change.entry).map_err(fail)?;
+        let entry: E = read(&without_counters(&change.entry)).map_err(fail)?;
         let known = next.iter().position(|other| same(other, &entry));
         if change.op != Op::Remove {
             check(&entry).map_err(|wrong| fail(wrong.to_string()))?;
@@ -35,4 +36,12 @@ pub fn edited<E: DeserializeOwned + Clone>(
         }
     }
     Ok(next)
+}
+
+pub fn without_counters(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    if let Some(fields) = entry.as_object_mut() {
+        fields.retain(|key, _| !key.ends_with("_packets") && !key.ends_with("_bytes"));
+    }
+    entry
 }

@@ -17,10 +17,6 @@ pub struct LimitEntry {
     pub port: Word,
     pub direction: Word,
     pub limit: Option<Limit>,
-    #[serde(default, rename = "passed_packets")]
-    pub _passed: Option<u64>,
-    #[serde(default, rename = "dropped_packets")]
-    pub _dropped: Option<u64>,
 }
 
 /// Table `limits`.
@@ -34,7 +30,7 @@ pub struct LimitTable {
 impl LimitEntry {
     pub fn new(port: &str, direction: &str, limit: Limit) -> Self {
         let (port, direction) = (Word(port.into()), Word(direction.into()));
-        Self { port, direction, limit: Some(limit), _passed: None, _dropped: None }
+        Self { port, direction, limit: Some(limit) }
     }
 
     fn same(&self, other: &Self) -> bool {

@@ -23,9 +23,6 @@ pub struct MirrorConfig {
     /// rx: what comes in there; tx: what goes out; both.
     #[serde(default = "both")]
     pub direction: Word,
-    #[serde(default, rename = "copied_packets", skip_serializing)]
-    #[schemars(skip)]
-    pub _copied: Option<u64>,
 }
 
 fn both() -> Word {
