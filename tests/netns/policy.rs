@@ -183,8 +183,8 @@ fn a_static_station_stays() {
     let (weir, hosts) = lab.start(Link::Veth, 3, "--forward learn");
     let [a, b, _] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
-    let mac = b.space.run(&format!("cat /sys/class/net/{b}/address"));
-    let mac = mac.trim();
+    let link = b.space.run(&format!("ip -o link show dev {b}"));
+    let mac = link.split_ascii_whitespace().skip_while(|word| *word != "link/ether").nth(1).expect("an address");
     assert_eq!(row(&weir, "macs", "mac", mac)["port"], "port2");
     weir.ask(&format!("table set macs mac={mac} port=port3"));
     assert!(!a.ping(b, "-c 2 -W 1"), "its frames go elsewhere");
