@@ -4,17 +4,18 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use crate::config::{Config, ConfigError, ForwardMode};
+use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
 use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable};
 use crate::control::{Collector, History, Learning};
-use crate::epoch::{self, Nanos};
+use crate::epoch::{self, Collecting, Nanos};
 use crate::forward::acl::{self, RuleCounts};
 use crate::forward::policy::{Policy, Publisher};
+use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement, PortId, TableNeed};
 use crate::program::ProgramError;
-use crate::switch::{PortInfo, Role, Switch};
+use crate::switch::{Measure, PortInfo, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
@@ -49,41 +50,63 @@ pub struct Assembly {
     pub placement: Placement,
     /// The tables that can be read and changed while the switch runs, but for those of forwarding.
     pub tables: Vec<Box<dyn Table>>,
+    /// The ports' names as those tables know them.
+    pub names: PortNames,
 }
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
     config.validate()?;
-    let polynomials = match config.switch.reproducible {
-        Some(seed) => Polynomials::reproducible(seed),
-        None => Polynomials::random().map_err(AssembleError::Randomness)?,
-    };
+    let polynomials = polynomials(config)?;
     let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-    let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
-    let (policies, tables) = policy(config, replicas, no_room_for_acl(config, &polynomials)?);
-    let mut policies = policies.into_iter();
-    let mut switches = Vec::new();
-    let mut collecting = Vec::new();
-    for (replica, forward) in forwards.into_iter().enumerate() {
-        let mut programs = Vec::new();
-        for program in &config.programs {
-            programs.push(program.build(&polynomials)?);
-        }
+    let (learning, forwards) = forwarding(&config.switch, &config.pairs()?, &polynomials, replicas)?;
+    let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
+    let names = config.port_names();
+    let (policies, tables) = policy(config, &names, replicas, no_room_for_acl(config, &polynomials)?);
+    let replica = |((forward, measure), policy)| {
+        Switch::new(ports.clone(), measure, forward, config.switch.order.into()).with_policy(policy)
+    };
+    let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
+    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
+    let collector = Collector::new(collecting, history.clone());
+    Ok(Assembly { switches, collector, history, learning, ports, placement, tables, names })
+}
+
+/// How many epochs the history keeps.
+pub fn kept_epochs(config: &SwitchConfig, epoch: Option<Nanos>) -> usize {
+    let epochs = epoch.map_or(1, |epoch| config.history.0.as_nanos() / u128::from(epoch.max(1)));
+    usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
+}
+
+/// The hash polynomials of all replicas: secret, or from the configuration's seed.
+pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
+    match config.switch.reproducible {
+        Some(seed) => Ok(Polynomials::reproducible(seed)),
+        None => Polynomials::random().map_err(AssembleError::Randomness),
+    }
+}
+
+/// The replicas' programs, and the collector's ends of their hand-over.
+pub fn measures(
+    config: &Config,
+    epoch: Option<Nanos>,
+    polynomials: &Polynomials,
+    replicas: usize,
+) -> Result<(Vec<Measure>, Vec<Collecting>), AssembleError> {
+    let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+    for replica in 0..replicas {
+        let programs = config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over)
-            .with_policy(policies.next().unwrap_or_default());
+        let measure = Measure::new(programs, hand_over);
         for _ in 0..SPARES {
             // The channel has room for all spares.
-            let _ = collector.spares.try_send(switch.spare());
+            let _ = collector.spares.try_send(measure.spare());
         }
-        switches.push(switch);
+        measures.push(measure);
         collecting.push(collector);
     }
-    let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
-    let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
-    let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, ports, placement, tables })
+    Ok((measures, collecting))
 }
 
 /// Where the pipeline's arrays lie on the target; takes no memory for them.
@@ -135,39 +158,44 @@ fn placed(
     Ok(Placement::with_tables(config.target(), &usage, &tables(config, with_acl)))
 }
 
-fn port_info(port: &crate::config::PortConfig) -> PortInfo {
+/// A port as the switch sees it, its link up.
+pub fn port_info(port: &PortConfig) -> PortInfo {
     PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
 }
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
-fn policy(config: &Config, replicas: usize, no_room: Option<String>) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
-    let (publisher, names) = (Publisher::default(), config.port_names());
+fn policy(
+    config: &Config,
+    names: &PortNames,
+    replicas: usize,
+    no_room: Option<String>,
+) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
+    let publisher = Publisher::default();
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
     let policies = counts.iter().map(|counts| Policy::new(&publisher, counts.clone())).collect();
-    let fabric = config.ports.iter().map(|port| port.role == Role::Fabric).collect();
     let tables: Vec<Box<dyn Table>> = vec![
         Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(no_room), &config.acl, counts)),
         Box::new(LimitTable::new(publisher.clone(), names.clone(), config.limits())),
         Box::new(MirrorTable::new(publisher.clone(), names.clone(), &config.mirrors)),
-        Box::new(VlanTable::new(publisher, names, fabric, config.vlans())),
+        Box::new(VlanTable::new(publisher, names.clone(), config.vlans())),
     ];
     (policies, tables)
 }
 
-/// The replicas' forwarding, and the control half of learning.
-fn forwarding(
-    config: &Config,
+/// The replicas' forwarding, and the control half of learning. `pairs` are those of `xconnect`.
+pub fn forwarding(
+    config: &SwitchConfig,
+    pairs: &[(PortId, PortId)],
     polynomials: &Polynomials,
     replicas: usize,
 ) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
-    match config.switch.forward {
+    match config.forward {
         ForwardMode::Xconnect => {
-            let pairs = config.pairs()?;
-            let xconnect = Xconnect::new(&pairs)?;
+            let xconnect = Xconnect::new(pairs)?;
             Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
+            let (learning, forwards) = Learning::new(config, polynomials.get(STATION_HASH), replicas);
             Ok((Some(learning), forwards))
         }
     }

@@ -15,13 +15,16 @@ use crate::forward::acl::RuleConfig;
 use crate::forward::rate::Limit;
 use crate::forward::text::PortNames;
 use crate::forward::vlan::VlanList;
-use crate::pisa::{Order, PortId, Target};
+use crate::pisa::{MAX_PORTS, Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod idle;
 mod policy;
 mod words;
+
+pub use idle::Idle;
 
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +82,8 @@ pub struct SwitchConfig {
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
+    pub idle: Idle,
 }
 
 impl Default for SwitchConfig {
@@ -99,6 +104,7 @@ impl Default for SwitchConfig {
             acl_rows: 512,
             reproducible: None,
             huge_pages: None,
+            idle: Idle::default(),
         }
     }
 }
@@ -314,6 +320,9 @@ impl Config {
         check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
         check_range("switch.acl_rows", switch.acl_rows, 1, 4096)?;
+        if let Some(longest) = switch.idle.0 {
+            check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
+        }
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
@@ -331,7 +340,7 @@ impl Config {
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {
-        if self.ports.len() > 256 {
+        if self.ports.len() > MAX_PORTS {
             return wrong("port", self.ports.len(), "at most 256 ports");
         }
         let mut seen = HashMap::new();
@@ -352,7 +361,7 @@ impl Config {
 
     /// The ports' names, by number.
     pub fn port_names(&self) -> PortNames {
-        PortNames(self.ports.iter().map(|port| port.name.clone()).collect())
+        PortNames::new(self.ports.iter().map(|port| (port.name.clone(), port.role == Role::Fabric)))
     }
 
     /// The pairs that `xconnect` joins.

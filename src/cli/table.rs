@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use super::show::Where;
 use super::{Failure, output};
 use crate::control::api::Changes;
-use crate::control::client::Client;
 use crate::control::tables::{Change, Op};
 use crate::control::view;
 
@@ -64,14 +63,21 @@ impl Table {
                 if json { output::json(&tables) } else { output::print(&list_text(&tables)) }
             }
             What::Show { table } => {
-                let rows: view::TableRows = client()?.get(&path(table)?)?;
+                let path = path(table)?;
+                let rows: view::TableRows = client()?.get(&path)?;
                 if json { output::json(&rows) } else { output::print(&rows_text(&rows)) }
             }
-            What::Add(entry) => change(&client()?, &entry.table, vec![one(Op::Add, entry)?], json),
-            What::Set(entry) => change(&client()?, &entry.table, vec![one(Op::Set, entry)?], json),
-            What::Remove(entry) => change(&client()?, &entry.table, vec![one(Op::Remove, entry)?], json),
-            What::Apply { table, file } => change(&client()?, table, changes(file)?, json),
+            What::Add(entry) => self.change(&entry.table, vec![one(Op::Add, entry)?], json),
+            What::Set(entry) => self.change(&entry.table, vec![one(Op::Set, entry)?], json),
+            What::Remove(entry) => self.change(&entry.table, vec![one(Op::Remove, entry)?], json),
+            What::Apply { table, file } => self.change(table, changes(file)?, json),
         }
+    }
+
+    fn change(&self, table: &str, changes: Vec<Change>, json: bool) -> Result<(), Failure> {
+        let path = path(table)?;
+        let changed: view::TableChanged = self.at.client()?.post(&path, &Changes { changes })?;
+        if json { output::json(&changed) } else { Ok(()) }
     }
 }
 
@@ -90,11 +96,6 @@ fn one(op: Op, entry: &Entry) -> Result<Change, Failure> {
         }
     }
     Ok(Change { op, entry: fields.into() })
-}
-
-fn change(client: &Client, table: &str, changes: Vec<Change>, json: bool) -> Result<(), Failure> {
-    let changed: view::TableChanged = client.post(&path(table)?, &Changes { changes })?;
-    if json { output::json(&changed) } else { Ok(()) }
 }
 
 /// The changes of a file: TOML when it is called so, else JSON lines.

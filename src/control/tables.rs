@@ -132,6 +132,16 @@ impl Tables {
         })
     }
 
+    /// A table that has an entry about this port. A learned station is none: it is forgotten with its port.
+    pub fn naming(&self, port: &str) -> Option<&'static str> {
+        let about = |row: &Value| {
+            let fields = ["port", "mirror", "from", "to"].into_iter().filter_map(|key| row[key].as_str());
+            row["static"] != false && fields.flat_map(|names| names.split(',')).any(|name| name.trim() == port)
+        };
+        let tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
+        tables.filter(|table| table.rows().iter().any(about)).map(|table| table.name()).next()
+    }
+
     fn with<T>(&self, name: &str, act: impl FnOnce(&mut dyn Table) -> Result<T, String>) -> Result<T, String> {
         for table in &self.0 {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,18 +65,51 @@ pub fn wrong(key: &'static str, value: impl fmt::Display, right: impl Into<Strin
     Wrong { key, value: value.to_string(), right: right.into() }
 }
 
-/// The names of the ports, by number.
+/// The names of the ports, by number, as all tables see them: ports come and go.
 #[derive(Clone, Debug, Default)]
-pub struct PortNames(pub Vec<String>);
+pub struct PortNames(Arc<RwLock<Vec<(String, bool)>>>);
 
 impl PortNames {
-    pub fn id(&self, key: &'static str, name: &str) -> Result<PortId, Wrong> {
-        let id = self.0.iter().position(|port| port == name);
-        id.map(|id| id as PortId).ok_or_else(|| wrong(key, name, format!("a port's name ({})", self.0.join(", "))))
+    /// Names, and whether it is a fabric port.
+    pub fn new(ports: impl IntoIterator<Item = (String, bool)>) -> Self {
+        Self(Arc::new(RwLock::new(ports.into_iter().collect())))
     }
 
-    pub fn name(&self, id: PortId) -> &str {
-        self.0.get(usize::from(id)).map_or("", String::as_str)
+    /// The ports there are now; a number without a port has no name.
+    pub fn set(&self, ports: Vec<(String, bool)>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<(String, bool)>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn id(&self, key: &'static str, name: &str) -> Result<PortId, Wrong> {
+        let id = self.read().iter().position(|(port, _)| port == name && !name.is_empty());
+        id.map(|id| id as PortId).ok_or_else(|| wrong(key, name, format!("a port's name ({})", self.list())))
+    }
+
+    pub fn name(&self, id: PortId) -> String {
+        self.read().get(usize::from(id)).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
+    pub fn is_fabric(&self, id: PortId) -> bool {
+        self.read().get(usize::from(id)).is_some_and(|(_, fabric)| *fabric)
+    }
+
+    /// One more than the highest number.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For messages.
+    pub fn list(&self) -> String {
+        let names = self.read();
+        names.iter().map(|(name, _)| name.as_str()).filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -128,7 +162,7 @@ mod tests {
         assert_eq!(vlan("vlan", "4094"), Ok(4094));
         let error = vlan("vlan", "4095").unwrap_err().to_string();
         assert_eq!(error, "vlan = 4095: a whole number from 1 to 4094");
-        let names = PortNames(vec!["a".into(), "b".into()]);
+        let names = PortNames::new([("a".into(), false), ("b".into(), false)]);
         assert_eq!(names.id("port", "b"), Ok(1));
         assert_eq!(names.id("port", "c").unwrap_err().to_string(), "port = c: a port's name (a, b)");
     }

@@ -14,7 +14,7 @@ pub use budget::{
     ArrayUse, BudgetError, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse, StageUse, TableNeed, Target,
 };
 pub use count::Count;
-pub use phv::{DropReason, Phv, PortId, Verdict};
+pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};

@@ -6,6 +6,7 @@ mod demo;
 mod json;
 mod pipes;
 mod replay;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -59,7 +59,7 @@ impl LimitTable {
 
     /// A limit that has not changed keeps its bucket and its counts.
     fn put(&mut self, entries: Vec<LimitEntry>) {
-        let (ports, mut limits) = (self.ports.0.len(), Limits::default());
+        let (ports, mut limits) = (self.ports.len(), Limits::default());
         limits.rx.resize(ports, None);
         limits.tx.resize(ports, None);
         for entry in &entries {
@@ -106,7 +106,7 @@ impl Table for LimitTable {
     }
 
     fn capacity(&self) -> Option<usize> {
-        Some(2 * self.ports.0.len())
+        Some(2 * self.ports.len())
     }
 
     fn key(&self) -> &'static [&'static str] {

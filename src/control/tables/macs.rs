@@ -15,7 +15,7 @@ use crate::pisa::table::TableUse;
 
 /// Table `macs`. What is added or set here neither moves nor ages; both kinds can be removed.
 pub struct Macs {
-    learning: Arc<Mutex<Learning>>,
+    learning: Arc<Mutex<Option<Learning>>>,
     ports: PortNames,
 }
 
@@ -34,12 +34,17 @@ struct Entry {
 }
 
 impl Macs {
-    pub fn new(learning: Arc<Mutex<Learning>>, ports: PortNames) -> Self {
+    pub fn new(learning: Arc<Mutex<Option<Learning>>>, ports: PortNames) -> Self {
         Self { learning, ports }
     }
 
-    fn learning(&self) -> MutexGuard<'_, Learning> {
+    fn learning(&self) -> MutexGuard<'_, Option<Learning>> {
         self.learning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` when the switch does not learn.
+    fn control<T>(&self, act: impl FnOnce(&mut crate::forward::learn::Control) -> T) -> Option<T> {
+        self.learning().as_mut().map(|learning| act(learning.control()))
     }
 
     fn edit(&self, change: &Change) -> Result<Edit, String> {
@@ -57,7 +62,7 @@ impl Macs {
         if op == Op::Remove {
             return Ok(Edit::Forget(station));
         }
-        let missing = || wrong("port", "(missing)", format!("a port's name ({})", self.ports.0.join(", ")));
+        let missing = || wrong("port", "(missing)", format!("a port's name ({})", self.ports.list()));
         let port = self.ports.id("port", &entry.port.as_ref().ok_or_else(missing)?.0)?;
         Ok(Edit::Fix { station, port, replace: op == Op::Set })
     }
@@ -69,7 +74,7 @@ impl Table for Macs {
     }
 
     fn rows(&self) -> Vec<Value> {
-        let entries = self.learning().control().entries(wall_clock());
+        let entries = self.control(|control| control.entries(wall_clock())).unwrap_or_default();
         let row = |entry: crate::forward::learn::Entry| {
             json!({
                 "mac": entry.mac.to_string(),
@@ -87,16 +92,16 @@ impl Table for Macs {
         for (i, change) in changes.iter().enumerate() {
             edits.push(self.edit(change).map_err(|why| refused(i, change, why))?);
         }
-        let edited = self.learning().control().edit(&edits);
+        let edited = self.control(|control| control.edit(&edits)).ok_or("the switch does not learn stations")?;
         edited.map_err(|(i, why)| refused(i, &changes[i], why))
     }
 
     fn len(&self) -> usize {
-        self.learning().control().len()
+        self.control(|control| control.len()).unwrap_or_default()
     }
 
     fn capacity(&self) -> Option<usize> {
-        Some(self.learning().control().capacity())
+        self.control(|control| control.capacity())
     }
 
     fn key(&self) -> &'static [&'static str] {
@@ -104,7 +109,7 @@ impl Table for Macs {
     }
 
     fn usage(&self) -> Option<TableUse> {
-        Some(self.learning().control().usage())
+        self.control(|control| control.usage())
     }
 }
 
@@ -121,7 +126,7 @@ mod tests {
     fn table(capacity: u32) -> Macs {
         let config = SwitchConfig { mac_table: capacity, ..SwitchConfig::default() };
         let (learning, _) = Learning::new(&config, Polynomial::STANDARD[0], 1);
-        Macs::new(Arc::new(Mutex::new(learning)), PortNames(vec!["a".into(), "b".into()]))
+        Macs::new(Arc::new(Mutex::new(Some(learning))), PortNames::new([("a".into(), false), ("b".into(), false)]))
     }
 
     fn change(op: Op, entry: Value) -> Change {

@@ -67,8 +67,8 @@ impl MirrorTable {
         };
         let entries: Vec<_> = entries.into_iter().map(|entry| (entry.clone(), count(&entry))).collect();
         let mut mirrors = Mirrors::default();
-        mirrors.rx.resize(self.ports.0.len(), None);
-        mirrors.tx.resize(self.ports.0.len(), None);
+        mirrors.rx.resize(self.ports.len(), None);
+        mirrors.tx.resize(self.ports.len(), None);
         for (entry, copies) in &entries {
             let to = entry.to.as_ref().map(|to| self.ports.id("to", &to.0));
             let (Ok(from), Some(Ok(to))) = (self.ports.id("from", &entry.from.0), to) else { continue };
@@ -109,7 +109,7 @@ impl Table for MirrorTable {
     }
 
     fn capacity(&self) -> Option<usize> {
-        Some(self.ports.0.len())
+        Some(self.ports.len())
     }
 
     fn key(&self) -> &'static [&'static str] {

@@ -27,8 +27,6 @@ pub struct VlanEntry {
 pub struct VlanTable {
     publisher: Publisher,
     ports: PortNames,
-    /// By port: a fabric port takes part in every VLAN.
-    fabric: Vec<bool>,
     entries: Vec<VlanEntry>,
 }
 
@@ -40,15 +38,15 @@ impl VlanEntry {
 
 impl VlanTable {
     /// With entries that have been checked.
-    pub fn new(publisher: Publisher, ports: PortNames, fabric: Vec<bool>, entries: Vec<VlanEntry>) -> Self {
-        let mut table = Self { publisher, ports, fabric, entries: Vec::new() };
+    pub fn new(publisher: Publisher, ports: PortNames, entries: Vec<VlanEntry>) -> Self {
+        let mut table = Self { publisher, ports, entries: Vec::new() };
         table.put(entries);
         table
     }
 
     fn check(&self, entry: &VlanEntry) -> Result<(), Wrong> {
         let port = self.ports.id("port", &entry.port.0)?;
-        if self.fabric.get(usize::from(port)).is_some_and(|fabric| *fabric) {
+        if self.ports.is_fabric(port) {
             return Err(wrong("port", &entry.port.0, "a host port: a fabric port carries every VLAN"));
         }
         match entry.vlans()? {
@@ -58,7 +56,7 @@ impl VlanTable {
     }
 
     fn put(&mut self, entries: Vec<VlanEntry>) {
-        let mut vlans = vec![PortVlans::Every; self.ports.0.len()];
+        let mut vlans = vec![PortVlans::Every; self.ports.len()];
         for entry in &entries {
             if let (Ok(port), Ok(of)) = (self.ports.id("port", &entry.port.0), entry.vlans()) {
                 vlans[usize::from(port)] = of;
@@ -86,7 +84,7 @@ impl Table for VlanTable {
     }
 
     fn capacity(&self) -> Option<usize> {
-        Some(self.ports.0.len())
+        Some(self.ports.len())
     }
 
     fn key(&self) -> &'static [&'static str] {

@@ -7,7 +7,7 @@ use crate::forward::text::{PortNames, Word};
 use crate::wire::{Fragment, Headers, Mac, Net, proto};
 
 fn ports() -> PortNames {
-    PortNames(["a", "b", "c"].map(String::from).to_vec())
+    PortNames::new(["a", "b", "c"].map(|name| (name.into(), false)))
 }
 
 /// The oracle: whether a rule matches, said as the documentation says it.
