@@ -9,14 +9,20 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::control::tables::MirrorConfig;
 use crate::epoch;
+use crate::forward::acl::RuleConfig;
+use crate::forward::rate::Limit;
 use crate::forward::route::Net;
+use crate::forward::text::PortNames;
+use crate::forward::vlan::VlanList;
 use crate::pisa::{MAX_PORTS, Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
 mod idle;
+mod policy;
 mod routes;
 mod words;
 
@@ -32,6 +38,11 @@ pub struct Config {
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
+    /// The access control list: rules in their order, of which the first that matches a packet decides.
+    pub acl: Vec<RuleConfig>,
+    /// Copies of ports' packets for other ports.
+    #[serde(rename = "mirror")]
+    pub mirrors: Vec<MirrorConfig>,
     /// The telemetry programs, in the order in which a packet meets them.
     #[serde(rename = "program")]
     pub programs: Vec<ProgramConfig>,
@@ -77,6 +88,11 @@ pub struct SwitchConfig {
     /// Neighbours that `route` remembers.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub neighbour_table: u32,
+    /// What becomes of packets that no rule of the access control list decides: permit or deny.
+    pub acl_default: AclDefault,
+    /// TCAM rows that the access control list may take.
+    #[schemars(range(min = 1, max = 4096))]
+    pub acl_rows: u32,
     /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
@@ -101,6 +117,8 @@ impl Default for SwitchConfig {
             mac_age: Length(Duration::from_secs(300)),
             route_table: 16_384,
             neighbour_table: 4096,
+            acl_default: AclDefault::Permit,
+            acl_rows: 512,
             reproducible: None,
             huge_pages: None,
             idle: Idle::default(),
@@ -119,6 +137,15 @@ pub enum ForwardMode {
     Xconnect,
     /// IPv4 and IPv6 routing.
     Route,
+}
+
+/// What becomes of packets that no rule decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AclDefault {
+    #[default]
+    Permit,
+    Deny,
 }
 
 /// How a burst goes through the stages.
@@ -158,12 +185,40 @@ pub struct PortConfig {
     /// With `forward = "route"`: the switch's own addresses on this port and their networks, as 10.0.1.1/24 or fd00:1::1/64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Net>,
+    /// Access port: the VLAN of untagged frames, in and out.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Trunk: the VLANs that go tagged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<VlanList>,
+    /// QinQ: the service VLAN that all frames are payload of.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qinq: Option<u16>,
+    /// What may be received at most: 1Gbps, 500kpps or 1Gbps,burst=64KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rx_limit: Option<Limit>,
+    /// What may be sent at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx_limit: Option<Limit>,
 }
 
 impl PortConfig {
     /// A host port with everything else as it is by default.
     pub fn new(name: impl Into<String>, dev: Dev) -> Self {
-        Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() }
+        Self {
+            name: name.into(),
+            dev,
+            role: Role::Host,
+            mtu: default_mtu(),
+            addresses: Vec::new(),
+            vlan: None,
+            trunk: None,
+            qinq: None,
+            rx_limit: None,
+            tx_limit: None,
+        }
     }
 }
 
@@ -289,6 +344,7 @@ impl Config {
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
         check_range("switch.route_table", switch.route_table, 16, 1 << 20)?;
         check_range("switch.neighbour_table", switch.neighbour_table, 1, 1 << 20)?;
+        check_range("switch.acl_rows", switch.acl_rows, 1, 4096)?;
         if let Some(longest) = switch.idle.0 {
             check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
         }
@@ -301,6 +357,7 @@ impl Config {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
         self.check_ports()?;
+        self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }
@@ -326,6 +383,11 @@ impl Config {
     /// The number of the port of this name.
     pub fn port(&self, name: &str) -> Option<PortId> {
         self.ports.iter().position(|port| port.name == name).map(|i| i as PortId)
+    }
+
+    /// The ports' names, by number.
+    pub fn port_names(&self) -> PortNames {
+        PortNames::new(self.ports.iter().map(|port| (port.name.clone(), port.role == Role::Fabric)))
     }
 
     /// The pairs that `xconnect` joins.

@@ -18,10 +18,11 @@ use crossbeam_channel::{Sender, bounded};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
-use crate::control::tables::Table;
+use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::{History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
 use crate::epoch::Nanos;
+use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
 use crate::stats::SwitchStats;
@@ -69,8 +70,8 @@ pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 /// What the API and the control loop share. Who takes several of the locks takes them in this order.
 struct Shared {
     state: Mutex<State>,
-    learning: Mutex<Option<Learning>>,
-    routing: Mutex<Option<Routing>>,
+    learning: Arc<Mutex<Option<Learning>>>,
+    routing: Arc<Mutex<Option<Routing>>>,
     history: Arc<Mutex<History>>,
     workers: Vec<Arc<SwitchStats>>,
     patience: Arc<Patience>,
@@ -78,6 +79,9 @@ struct Shared {
     pool: Arc<Mempool>,
     reread: Option<Reread>,
     taps: Taps,
+    tables: Tables,
+    /// The ports' names as the tables know them.
+    names: PortNames,
 }
 
 /// The control socket's file, removed when dropped.
@@ -112,7 +116,7 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { mut switches, collector, history, learning, routing, ports: infos, .. } =
+        let Assembly { mut switches, collector, history, learning, routing, ports: infos, tables, names, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
@@ -137,10 +141,15 @@ impl Live {
         let (renewals, renewed) = bounded(1);
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
         let Next { config, pairs } = Next::new(config)?;
+        let learning = Arc::new(Mutex::new(learning));
+        let mut tables = Tables::new(tables);
+        tables.push(Box::new(Macs::new(learning.clone(), names.clone())));
+        let routing = Arc::new(Mutex::new(routing));
+        Routed::all(&routing).into_iter().for_each(|table| tables.push(table));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
-            learning: Mutex::new(learning),
-            routing: Mutex::new(routing),
+            learning,
+            routing,
             history,
             workers: stats,
             patience,
@@ -148,6 +157,8 @@ impl Live {
             pool,
             reread,
             taps,
+            tables,
+            names,
         });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
@@ -205,9 +216,9 @@ impl Live {
         state.slots.iter().find(|(_, slot)| slot.config.name == port)?.1.port.memory()
     }
 
-    /// The tables that can be read and changed; to be asked for anew after the switch has changed.
-    pub fn tables(&self) -> Vec<Box<dyn Table>> {
-        self.shared.tables()
+    /// The tables that can be read and changed.
+    pub fn tables(&self) -> &Tables {
+        &self.shared.tables
     }
 
     pub fn ports(&self) -> view::Ports {
@@ -246,11 +257,6 @@ impl Shared {
 
     fn routing(&self) -> Option<Routing> {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The tables of what forwards now.
-    fn tables(&self) -> Vec<Box<dyn Table>> {
-        self.routing().map(|routing| routing.tables()).unwrap_or_default()
     }
 
     fn history(&self) -> MutexGuard<'_, History> {

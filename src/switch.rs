@@ -3,6 +3,7 @@
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
 mod parts;
+mod policed;
 mod tapped;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use arrayvec::ArrayVec;
 
 use crate::epoch::Nanos;
+use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::stats::SwitchStats;
@@ -26,6 +28,9 @@ const _: () = assert!(BURST <= route::BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
+
+/// Copies for mirrors at most of a burst.
+const COPIES: usize = 4 * BURST;
 
 /// Why each packet of a burst may not enter.
 type Rejected = [Option<DropReason>; BURST];
@@ -91,11 +96,13 @@ impl PortInfo {
 /// Where a burst's packets go: a queue for each port, with room for one burst.
 pub struct Outbox<F> {
     queues: Vec<Burst<F>>,
+    /// Copies for mirror ports, which come behind all originals. It never grows.
+    copies: Vec<(PortId, F)>,
 }
 
 impl<F> Outbox<F> {
     pub fn new(ports: usize) -> Self {
-        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect() }
+        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
 
     /// Ports that it has queues for.
@@ -119,6 +126,11 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    policy: Policy,
+    /// Something is set on ports.
+    policed: bool,
+    /// Frames may be changed on their way out: shims or VLAN tags.
+    rewrites: bool,
     tap: Tap,
     /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
@@ -138,10 +150,18 @@ impl Switch {
             stats,
             phvs,
             fabric,
+            policy: Policy::default(),
+            policed: false,
+            rewrites: fabric,
+            tap: Taps::default().tap(),
             lost_before: 0,
             suppressed_before: 0,
-            tap: Taps::default().tap(),
         }
+    }
+
+    /// With what an operator sets on its ports.
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
@@ -187,10 +207,14 @@ impl Switch {
             burst.clear();
             return;
         }
+        self.renew_policy();
         if self.tap.is_open() {
             return self.tapped(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+        if self.policed {
+            self.police_queues(now, out);
+        }
     }
 
     /// The dataplane. Queues of `out` may hold packets of the same burst from before.
@@ -204,13 +228,17 @@ impl Switch {
         watch: &mut W,
     ) {
         self.count_received(ingress, burst);
+        let policed = self.policed;
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
+        let fixed = if self.fabric || policed { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
+        if policed {
+            self.police(ingress, burst, now, out);
+        }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
             watch.program(program.as_mut(), phvs, self.order);
@@ -367,10 +395,11 @@ impl Switch {
         }
     }
 
-    /// A copy to every port that is up, but the one it came from. The frame itself goes to the last.
+    /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
     fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
         let stats = self.stats.port(phv.ingress);
-        let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
+        let up = |id: PortId| self.ports[usize::from(id)].up.load(Relaxed);
+        let open = |id: &PortId| *id != phv.ingress && up(*id) && self.in_vlan(phv, *id);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
             return stats.drop(self.why_nowhere(phv.ingress), 1);
@@ -406,7 +435,8 @@ impl Switch {
         if phv.wire_bytes > port.mtu + L2_OVERHEAD {
             return Err(DropReason::TooLong);
         }
-        if self.fabric {
+        if self.rewrites {
+            self.rewrite_vlan(&mut frame, phv, id)?;
             self.rewrite_shim(&mut frame, phv, port)?;
         }
         let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;

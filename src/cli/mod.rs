@@ -12,6 +12,7 @@ mod replay;
 mod run;
 mod show;
 mod summary;
+mod table;
 mod trace;
 
 use std::fmt::Display;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::assemble::AssembleError;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, PortConfig};
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -49,6 +50,8 @@ enum Command {
     Show(show::Show),
     /// Add, remove or change a port of a running switch
     Port(port::Port),
+    /// Read and change the tables of a running switch
+    Table(table::Table),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
@@ -140,6 +143,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Port(command) => command.run(json),
+        Command::Table(command) => command.run(json),
         Command::Reload(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Capture(command) => command.run(json),
@@ -177,9 +181,6 @@ fn start_logging(verbose: u8) {
 
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
-    let port = |name: &str| crate::config::PortConfig {
-        mtu: 9216,
-        ..crate::config::PortConfig::new(name, crate::port::Dev::Memory)
-    };
+    let port = |name| PortConfig { mtu: 9216, ..PortConfig::new(name, crate::port::Dev::Memory) };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

@@ -5,12 +5,13 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
+use super::tables::{Change, Tables};
 use super::{taps, view};
 use crate::config::default_mtu;
 use crate::port::Dev;
@@ -23,6 +24,7 @@ pub trait Service: Send + Sync + 'static {
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
+    fn tables(&self) -> &Tables;
     /// Opens a device and adds it. Gives the new port.
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
     /// Gives what the port had counted.
@@ -56,6 +58,13 @@ impl Default for HeavyQuery {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub up: bool,
+}
+
+/// `POST /v1/tables/NAME`: all of them, in order, or none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    pub changes: Vec<Change>,
 }
 
 /// `POST /v1/ports`.
@@ -95,6 +104,19 @@ async fn set_link<S: Service>(
     answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
 }
 
+async fn show_table<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::TableRows> {
+    answer(service.tables().show(&name))
+}
+
+async fn change_table<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    changes: Result<Json<Changes>, JsonRejection>,
+) -> Answer<view::TableChanged> {
+    let change = |Json(Changes { changes }): Json<Changes>| service.tables().change(&name, &changes);
+    answer(changes.map_err(|wrong| wrong.body_text()).and_then(change))
+}
+
 async fn add_port<S: Service>(
     State(service): State<Arc<S>>,
     port: Result<Json<NewPort>, JsonRejection>,
@@ -126,6 +148,8 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/v1/trace", post(taps::trace::<S>))
         .route("/v1/capture", post(taps::capture::<S>))
         .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
+        .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
+        .route("/v1/tables/{name}", get(show_table::<S>).post(change_table::<S>).layer(DefaultBodyLimit::max(64 << 20)))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(service)
@@ -154,11 +178,38 @@ mod tests {
     use super::*;
     use crate::control::client::{Client, ClientError};
     use crate::control::socket;
+    use crate::control::tables::{self, Op, Table};
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    #[derive(Default)]
-    struct Fake(Taps);
+    struct Fake(Tables, Taps);
+
+    fn fake() -> Fake {
+        Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Taps::default())
+    }
+
+    /// A table of numbers below 10.
+    struct Numbers(Vec<u64>);
+
+    impl Table for Numbers {
+        fn name(&self) -> &'static str {
+            "numbers"
+        }
+
+        fn rows(&self) -> Vec<serde_json::Value> {
+            self.0.iter().map(|n| serde_json::json!({ "n": n })).collect()
+        }
+
+        fn change(&mut self, changes: &[Change]) -> Result<(), String> {
+            let mut next = self.0.clone();
+            for (i, change) in changes.iter().enumerate() {
+                let n = change.entry["n"].as_u64().filter(|n| *n < 10);
+                next.push(n.ok_or_else(|| tables::refused(i, change, "n is below 10"))?);
+            }
+            self.0 = next;
+            Ok(())
+        }
+    }
 
     impl Service for Fake {
         fn ports(&self) -> view::Ports {
@@ -171,7 +222,13 @@ mod tests {
         }
 
         fn stations(&self) -> view::Stations {
-            let station = view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3 };
+            let station = view::Station {
+                mac: "02:00:00:00:00:01".into(),
+                vlan: 0,
+                port: "a".into(),
+                age_seconds: 3,
+                fixed: false,
+            };
             view::Stations { stations: vec![station] }
         }
 
@@ -187,6 +244,10 @@ mod tests {
 
         fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
             if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
+        }
+
+        fn tables(&self) -> &Tables {
+            &self.0
         }
 
         fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
@@ -205,7 +266,7 @@ mod tests {
         }
 
         fn taps(&self) -> &Taps {
-            &self.0
+            &self.1
         }
 
         fn tap_ports(&self) -> Vec<taps::TapPort> {
@@ -216,7 +277,7 @@ mod tests {
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
         let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(Fake::default())).unwrap();
+        serve(listener, Arc::new(fake())).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }
@@ -232,11 +293,11 @@ mod tests {
     #[test]
     fn documents_go_round() {
         let (_dir, _, client) = served();
-        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake::default().ports());
-        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake::default().stations());
+        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
+        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), fake().stations());
         let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
         let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-        assert_eq!(heavy, Fake::default().heavy(&query).unwrap());
+        assert_eq!(heavy, fake().heavy(&query).unwrap());
         assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
@@ -263,6 +324,25 @@ mod tests {
             matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })),
             "another document"
         );
+    }
+
+    #[test]
+    fn tables_are_listed_shown_and_changed_as_a_whole() {
+        let (_dir, _, client) = served();
+        let change = |n| Change { op: Op::Add, entry: serde_json::json!({ "n": n }) };
+        let post = |changes| client.post::<view::TableChanged>("/v1/tables/numbers", &Changes { changes });
+        assert_eq!(client.get::<view::Tables>("/v1/tables").unwrap().tables[0].name, "numbers");
+        assert_eq!(
+            refused(post(vec![change(3), change(30)])),
+            "change 2, add {\"n\":30}: n is below 10; nothing was changed"
+        );
+        assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
+        assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
+        let unknown = client.get::<view::TableRows>("/v1/tables/letters");
+        assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
+        let misread =
+            client.post::<view::TableChanged>("/v1/tables/numbers", &serde_json::json!({"changes": [{"op": "ad"}]}));
+        assert!(refused(misread).contains("unknown variant `ad`, expected one of `add`, `set`, `remove`"));
     }
 
     #[test]

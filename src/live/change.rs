@@ -15,7 +15,7 @@ use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::port::PortError;
-use crate::switch::{Measure, Outbox, PortInfo};
+use crate::switch::{Measure, Outbox, PortInfo, Role};
 use crate::worker::{Change, Died, Queues, Remote};
 
 /// How long the collector may take to go on with other programs.
@@ -44,6 +44,8 @@ pub enum ChangeError {
     NoSlot { name: String },
     #[error("--pair {name}: {why}")]
     Pair { name: String, why: String },
+    #[error("port {name} stands in the table {table}; take it out there first: weir table show {table}")]
+    InTable { name: String, table: &'static str },
     #[error("the switch was started without a file (--config), so there is none to read again")]
     NoFile,
     #[error("{0}")]
@@ -132,6 +134,11 @@ impl Shared {
         let polynomials = assemble::polynomials(config)?;
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
+        for name in removed.iter().map(|id| state.slots.name(*id)) {
+            if let Some(table) = self.tables.naming(name) {
+                return Err(ChangeError::InTable { name: name.to_owned(), table });
+            }
+        }
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
@@ -232,6 +239,16 @@ impl Shared {
         opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
     }
 
+    /// Tables know the ports by the names that they have now.
+    fn name_ports(&self, state: &State) {
+        let mut names = Vec::new();
+        for (id, slot) in state.slots.iter() {
+            names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
+            names[usize::from(id)] = (slot.config.name.clone(), slot.info.role == Role::Fabric);
+        }
+        self.names.set(names);
+    }
+
     /// What the workers need not be told.
     fn adopt(&self, state: &mut State, next: Next, diff: &Diff) {
         let switch = &next.config.switch;
@@ -250,6 +267,7 @@ impl Shared {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
         (state.config, state.pairs) = (next.config, next.pairs);
+        self.name_ports(state);
     }
 }
 

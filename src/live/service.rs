@@ -8,6 +8,7 @@ use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
@@ -93,6 +94,10 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
 }
 
 impl Service for Shared {
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     fn ports(&self) -> view::Ports {
         let state = self.state();
         let configs = state.slots.iter().map(|(id, slot)| (id, &slot.config));

@@ -6,6 +6,7 @@ mod demo;
 mod json;
 mod pipes;
 mod replay;
+mod table;
 mod trace;
 
 use std::path::{Path, PathBuf};

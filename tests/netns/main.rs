@@ -13,5 +13,6 @@ mod hostile;
 mod live;
 mod taps;
 mod routes;
+mod policy;
 mod traffic;
 mod vlan;
