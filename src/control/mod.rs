@@ -9,6 +9,7 @@ mod routing;
 pub mod score;
 pub mod socket;
 pub mod tables;
+pub mod taps;
 pub mod view;
 
 pub use collector::Collector;

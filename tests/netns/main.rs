@@ -10,6 +10,8 @@ mod common;
 mod faults;
 mod heavy;
 mod hostile;
+mod live;
 mod routes;
+mod taps;
 mod traffic;
 mod vlan;

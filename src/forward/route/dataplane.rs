@@ -8,12 +8,12 @@ use crossbeam_channel::Sender;
 use super::asked::{Asked, Bucket};
 use super::reply::Error;
 use super::{
-    Action, BURST, Digest, Entry, Gateways, Hits, Hop, Neighbour, Neighbours, RoutedPort, Routes, Signs, key4,
+    Action, BURST, Digest, Entry, Gateways, Hits, Hop, Neighbour, Neighbours, RoutedPort, Routes, Signs, address, key4,
     link_local, seconds, touch,
 };
 use crate::pisa::hash::Crc;
 use crate::pisa::table::Reader;
-use crate::pisa::{DropReason, Phv, PortId, Verdict};
+use crate::pisa::{DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
 use crate::wire::{FlowKey, Fragment, Headers, Mac, Net, Tuple4, Tuple6, ethertype, proto};
 
 /// One worker's dataplane of a router.
@@ -35,6 +35,8 @@ pub struct Route {
     /// Of the burst in hand.
     pub(super) now: u64,
     pub(super) decisions: Box<[Decision; BURST]>,
+    /// How many of them are there: a burst may be decided piece by piece, before any of it is finished.
+    pub(super) decided: usize,
 }
 
 /// What is to be done with a packet, from its headers and the tables.
@@ -81,6 +83,7 @@ impl Route {
             suppressed: 0,
             now: 0,
             decisions: Box::new([Decision::Done; BURST]),
+            decided: 0,
         }
     }
 
@@ -95,7 +98,9 @@ impl Route {
             hits: &self.hits,
             ecmp: &self.ecmp,
         };
-        for (phv, decision) in phvs.iter_mut().zip(self.decisions.iter_mut()) {
+        let free = self.decisions.get_mut(self.decided..).unwrap_or_default();
+        self.decided += phvs.len();
+        for (phv, decision) in phvs.iter_mut().zip(free) {
             let (next, verdict) = match tables.matched(phv) {
                 Ok(next @ Decision::Forward { hop, neighbour }) => {
                     touch(&self.signs[neighbour.index as usize].used, second);
@@ -108,6 +113,30 @@ impl Route {
             };
             (*decision, phv.verdict) = (next, verdict);
         }
+    }
+
+    /// As [`Self::decide`] for one packet, telling of its destination's look-up.
+    pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
+        let at = self.decided;
+        self.decide(std::slice::from_mut(phv), now);
+        let destination = match phv.headers.net {
+            Net::Ipv4 => IpAddr::V4((phv.headers.dst_ip as u32).into()),
+            Net::Ipv6 => IpAddr::V6(phv.headers.dst_ip.into()),
+            Net::Other => return,
+        };
+        let (entry, port, action) = match self.decisions.get(at).copied().unwrap_or_default() {
+            Decision::Forward { hop, neighbour } => {
+                (Some("a route"), Some(hop.port), format!("to {} at {}", address(hop.address), neighbour.mac))
+            }
+            Decision::Resolve(hop) => {
+                (Some("a route"), Some(hop.port), format!("ask who has {}", address(hop.address)))
+            }
+            Decision::Local => (Some("an own address"), None, "answer".into()),
+            Decision::Answer(_, reason) => (None, None, format!("an ICMP error, {}", reason.name())),
+            Decision::Done | Decision::Arp | Decision::Discovery => (None, None, "none".into()),
+        };
+        let (key, entry) = (format!("destination {destination}"), entry.map(String::from));
+        probe.lookup(LookupTrace { table: "routes", key, entry, port, action });
     }
 
     /// Digests that found the queue full. Nothing is lost for good: the neighbour is asked again.

@@ -23,6 +23,7 @@ impl Route {
     /// Does to packet `i` of the burst what `decide` found, and writes the verdict of what is now in the frame.
     #[inline]
     pub fn finish<F: Frame>(&mut self, i: usize, frame: &mut F, phv: &mut Phv) -> Finished<F> {
+        self.decided = 0;
         let decision = self.decisions.get(i).copied().unwrap_or_default();
         let ended = match decision {
             Decision::Done => None,
