@@ -120,7 +120,8 @@ impl From<OrderConfig> for Order {
 pub struct PortConfig {
     /// What the port is called in reports and commands.
     pub name: String,
-    /// tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null or memory.
+    /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH, pcap:IN,OUT, ring:NAME, null or
+    /// memory.
     #[schemars(with = "String")]
     pub dev: Dev,
     /// host, or fabric: another weir is there, and packets carry the telemetry shim.
@@ -130,6 +131,34 @@ pub struct PortConfig {
     #[schemars(range(min = 68, max = 9216))]
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// Receive queues; by default one for each worker, where the device has several.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: Option<u16>,
+    /// Of `switch.cores`, those that poll the port's queues, in turn. Empty: the queues are dealt out over all.
+    #[serde(default)]
+    pub cores: Vec<usize>,
+    /// Whether frames for other stations are taken in.
+    #[serde(default = "default_promiscuous")]
+    pub promiscuous: bool,
+}
+
+impl PortConfig {
+    pub fn new(name: impl Into<String>, dev: Dev) -> Self {
+        Self {
+            name: name.into(),
+            dev,
+            role: Role::Host,
+            mtu: default_mtu(),
+            queues: None,
+            cores: Vec::new(),
+            promiscuous: true,
+        }
+    }
+}
+
+fn default_promiscuous() -> bool {
+    true
 }
 
 pub fn default_mtu() -> u32 {
@@ -275,9 +304,28 @@ impl Config {
         for (i, port) in self.ports.iter().enumerate() {
             check_name(&format!("port[{i}].name"), &port.name)?;
             check_range(format!("port[{i}].mtu"), port.mtu, 68, 9216)?;
+            self.check_queues(i, port)?;
             if seen.insert(&port.name, i).is_some() {
                 return wrong(format!("port[{i}].name"), &port.name, "each name once");
             }
+        }
+        Ok(())
+    }
+
+    fn check_queues(&self, i: usize, port: &PortConfig) -> Result<(), ConfigError> {
+        if let Some(queues) = port.queues {
+            check_range(format!("port[{i}].queues"), queues.into(), 1, 64)?;
+        }
+        let cores = &self.switch.cores;
+        if let Some(core) = port.cores.iter().find(|core| !cores.contains(core)) {
+            return wrong(format!("port[{i}].cores"), core, format!("cores of switch.cores = {cores:?}"));
+        }
+        if matches!(port.dev, Dev::Pcap { .. }) && cores.len() > 1 {
+            return wrong(
+                format!("port[{i}].dev"),
+                &port.dev,
+                format!("a pcap port serves one worker, and switch.cores = {cores:?} are {}", cores.len()),
+            );
         }
         Ok(())
     }

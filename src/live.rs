@@ -8,7 +8,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
-use crate::config::Config;
+use crate::config::{Config, PortConfig};
 use crate::control::api::{HeavyQuery, Service};
 use crate::control::{Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
@@ -56,6 +56,8 @@ struct Shared {
     infos: Vec<PortInfo>,
     /// Whether the user wants the port up.
     enabled: Vec<AtomicBool>,
+    /// Held while links are looked at or set, so that no look from before a change outlasts it.
+    links: Mutex<()>,
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
     learning: Option<Mutex<Learning>>,
@@ -95,12 +97,21 @@ impl Live {
 
         let stop = Arc::new(AtomicBool::new(false));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
-        let workers = start_workers(switches, &ports, &eal, &cores, &stop)?;
+        let workers = start_workers(&config, switches, &ports, &eal, &cores, &stop)?;
         let collected = Arc::new(AtomicBool::new(false));
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
         let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
+        let shared = Arc::new(Shared {
+            config,
+            ports,
+            infos,
+            enabled,
+            links: Mutex::new(()),
+            workers: stats,
+            history,
+            learning,
+        });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
         let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
@@ -162,7 +173,9 @@ impl Live {
         let _ = std::fs::remove_file(&self.socket);
         ended.and(collected)?;
         let heavy = heavy_of.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
-        Ok((heavy_of.ports(), heavy))
+        let ports = heavy_of.ports();
+        heavy_of.ports.iter().for_each(Port::close);
+        Ok((ports, heavy))
     }
 }
 
@@ -182,8 +195,9 @@ fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
 fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let queues = config.ports.len() * (1 + workers);
-    let needed = queues * usize::from(DESCRIPTORS) + workers * 1024;
+    let held =
+        |port: &PortConfig| port.dev.queue_plan(port.queues, workers as u16).buffers(&port.dev, DESCRIPTORS) as usize;
+    let needed = config.ports.iter().map(held).sum::<usize>() + workers * 1024;
     let mbufs = config.switch.buffers.unwrap_or((needed as u32).next_power_of_two().max(8192) - 1);
     PoolOptions::for_mtu(mbufs, mtu.try_into().unwrap_or(u16::MAX))
 }
@@ -193,44 +207,52 @@ fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) -> EalOptio
         Dev::Pci { address } => Some(address.clone()),
         _ => None,
     });
-    // Besides the buffers: the ports' queues, and room for fragmentation.
-    let memory_mib = u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + 8 * config.ports.len() as u32;
+    // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps buffers of its own.
+    let each = |port: &PortConfig| if matches!(port.dev, Dev::Xdp { .. }) { 32 } else { 8 };
+    let memory_mib =
+        u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + config.ports.iter().map(each).sum::<u32>();
     let huge_pages = if config.switch.huge_pages == Some(false) { HugePages::Never } else { HugePages::Auto };
-    EalOptions { memory_mib, huge_pages, pci: pci.collect(), extra, ..EalOptions::default() }
+    let shared_memory = config.ports.iter().any(|port| matches!(port.dev, Dev::VirtioUser { .. }));
+    EalOptions { memory_mib, huge_pages, shared_memory, pci: pci.collect(), extra, ..EalOptions::default() }
 }
 
 fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Vec<Port>, PortError> {
-    let workers = workers as u16;
-    let open = |port: &crate::config::PortConfig| {
+    let open = |port: &PortConfig| {
+        let plan = port.dev.queue_plan(port.queues, workers as u16);
         let options = PortOptions {
-            // What is sent on a ring's queue comes back on the same one, and a tap's queues come in pairs.
-            rx_queues: if matches!(port.dev, Dev::Tap { .. } | Dev::Ring { .. }) { workers } else { 1 },
-            tx_queues: workers,
+            rx_queues: plan.rx,
+            fewer_rx: plan.fewer_rx,
+            tx_queues: plan.tx,
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             mtu: port.mtu as u16,
-            ..PortOptions::default()
+            promiscuous: port.promiscuous,
         };
         Port::open(&port.name, &port.dev, &options, pool)
     };
     config.ports.iter().map(open).collect()
 }
 
-/// The receive queues of one worker: the ports' queues are dealt out in turn.
-fn dealt(ports: &[Port], worker: usize, workers: usize) -> Vec<(PortId, RxQueue)> {
+/// The receive queues of one worker. A port's queues are dealt out over the cores that it names, or in turn over all.
+fn dealt(config: &Config, ports: &[Port], worker: usize, cores: &[usize]) -> Vec<(PortId, RxQueue)> {
     let mut mine = Vec::new();
-    for (id, port) in ports.iter().enumerate() {
-        // Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
-        // direction was written, so that one worker keeps it.
-        let first = if port.rx_queues() > 1 { 0 } else { id };
-        let queues = (0..workers).filter(|queue| (first + queue) % workers == worker);
-        mine.extend(queues.filter_map(|queue| Some((id as PortId, port.rx_queue(queue as u16)?))));
+    for (id, (port, settings)) in ports.iter().zip(&config.ports).enumerate() {
+        let polled_by = |queue: u16| match settings.cores.as_slice() {
+            // Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its
+            // other direction was written, so that one worker keeps it.
+            [] if port.rx_queues() > 1 => usize::from(queue) % cores.len() == worker,
+            [] => (id + usize::from(queue)) % cores.len() == worker,
+            named => named[usize::from(queue) % named.len()] == cores[worker],
+        };
+        let queues = (0..port.rx_queues()).filter(|&queue| polled_by(queue));
+        mine.extend(queues.filter_map(|queue| Some((id as PortId, port.rx_queue(queue)?))));
     }
     mine
 }
 
 /// Deals the ports out over the workers, and waits until all of them poll.
 fn start_workers(
+    config: &Config,
     switches: Vec<crate::switch::Switch>,
     ports: &[Port],
     eal: &Eal,
@@ -240,7 +262,7 @@ fn start_workers(
     let ready = Arc::new(AtomicUsize::new(0));
     let mut workers = Vec::new();
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {
-        let rx = dealt(ports, index, cores.len());
+        let rx = dealt(config, ports, index, cores);
         let tx = ports.iter().filter_map(|port| port.tx_queue(index as u16)).collect();
         let worker = Worker { switch, rx, tx };
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());
@@ -282,6 +304,11 @@ fn start_collector(mut collector: Collector, ended: Arc<AtomicBool>) -> io::Resu
 impl Shared {
     /// Lets the workers know which ports packets may leave by.
     fn look_at_links(&self) {
+        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        self.publish_links();
+    }
+
+    fn publish_links(&self) {
         for ((port, info), enabled) in self.ports.iter().zip(&self.infos).zip(&self.enabled) {
             info.up.store(enabled.load(Relaxed) && port.link_up(), Relaxed);
         }
@@ -339,6 +366,7 @@ impl Service for Shared {
         let names = || self.config.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
         let id = self.config.port(name).ok_or_else(|| format!("there is no port {name}; the ports are {}", names()))?;
         let id = usize::from(id);
+        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let was = self.enabled[id].swap(up, Relaxed);
         if !up {
             self.infos[id].up.store(false, Relaxed);
@@ -347,7 +375,7 @@ impl Service for Shared {
         if set.is_err() {
             self.enabled[id].store(was, Relaxed);
         }
-        self.look_at_links();
+        self.publish_links();
         set
     }
 }

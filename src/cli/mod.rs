@@ -164,11 +164,9 @@ fn start_logging(verbose: u8) {
 
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
-    let port = |name: &str| crate::config::PortConfig {
-        name: name.into(),
-        dev: crate::port::Dev::Memory,
-        role: Default::default(),
-        mtu: 9216,
+    let port = |name: &str| {
+        let port = crate::config::PortConfig::new(name, crate::port::Dev::Memory);
+        crate::config::PortConfig { mtu: 9216, ..port }
     };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

@@ -13,7 +13,8 @@ pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A port and its device: tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null, memory
+    /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
+    /// pcap:IN,OUT, ring:NAME, null, memory
     #[arg(long = "port", value_name = "NAME=DEV")]
     ports: Vec<PortConfig>,
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod gso;
 mod memory;
 #[cfg(feature = "dpdk")]
 mod open;
+mod plan;
 #[cfg(feature = "dpdk")]
 mod queue;
 #[cfg(feature = "dpdk")]
@@ -19,17 +20,22 @@ mod stats;
 #[cfg(feature = "dpdk")]
 mod tap;
 #[cfg(feature = "dpdk")]
+mod vdev;
+#[cfg(feature = "dpdk")]
 mod veth;
+#[cfg(feature = "dpdk")]
+mod xdp;
 
 pub use dev::{Dev, DevError};
 #[cfg(feature = "dpdk")]
 pub use memory::MemoryHandle;
 #[cfg(feature = "dpdk")]
-pub use open::{Port, PortError, PortOptions, PortProblem};
+pub use open::{Port, PortError, PortProblem};
+pub use plan::QueuePlan;
 #[cfg(feature = "dpdk")]
 pub use queue::{RxQueue, Sent, TxQueue};
 #[cfg(feature = "dpdk")]
 pub use stats::{PortDrop, PortStats};
 
 #[cfg(feature = "dpdk")]
-pub use crate::dpdk::{Burst, free_burst};
+pub use crate::dpdk::{Burst, EthConfig as PortOptions, free_burst};

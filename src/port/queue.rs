@@ -12,7 +12,7 @@ use super::{
     veth::{VethRx, VethTx},
 };
 use crate::{
-    dpdk::{Burst, EthRx, EthTx},
+    dpdk::{Burst, EthRx, EthTx, Mbuf},
     wire::Frame,
 };
 
@@ -30,9 +30,18 @@ impl Link {
     }
 }
 
+/// What is to be done to each frame that a device hands over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mend {
+    /// Put back a VLAN tag that it took out.
+    pub vlan: bool,
+    /// Find checksums that a kernel left to a NIC.
+    pub checksum: bool,
+}
+
 #[derive(Debug)]
 pub(super) enum RxDriver {
-    Eth { queue: EthRx, strips_vlan: bool },
+    Eth { queue: EthRx, mend: Mend },
     Veth(VethRx),
     Memory(Memory),
 }
@@ -60,11 +69,14 @@ impl RxQueue {
             return;
         }
         match &mut self.driver {
-            RxDriver::Eth { queue, strips_vlan } => {
+            RxDriver::Eth { queue, mend } => {
                 let before = burst.len();
                 queue.receive(burst);
-                if *strips_vlan {
+                if mend.vlan {
                     restore_vlan(burst, before, &self.counters);
+                }
+                if mend.checksum {
+                    mark_partial(&mut burst[before..]);
                 }
             }
             RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
@@ -100,7 +112,7 @@ impl TxQueue {
         match &mut self.driver {
             TxDriver::Eth { queue, longest } => {
                 if let Some(longest) = longest {
-                    drop_longer(burst, *longest, &self.counters);
+                    drop_unfit(burst, *longest, &self.counters);
                 }
                 let bytes = complete_checksums(burst);
                 let packets = queue.transmit(burst);
@@ -139,14 +151,23 @@ fn complete_checksums(burst: &mut Burst) -> u64 {
     bytes
 }
 
-fn drop_longer(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
+/// Leaves frames of at most `longest` bytes, each in one buffer.
+fn drop_unfit(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
     burst.retain(|mbuf| {
-        let fits = mbuf.wire_len() <= longest;
+        let fits = mbuf.wire_len() <= longest && mbuf.linearize();
         if !fits {
             counters.drop(PortDrop::TxTooLong, 1);
         }
         fits
     });
+}
+
+fn mark_partial(frames: &mut [Mbuf]) {
+    for mbuf in frames {
+        if checksum::is_partial(mbuf.bytes()) {
+            mbuf.set_needs_checksum(true);
+        }
+    }
 }
 
 /// Puts tags that a NIC took out back into the packets from `first` on.

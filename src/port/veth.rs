@@ -58,6 +58,11 @@ impl Veth {
         Some(VethTx { socket, batch: TxBatch::default() })
     }
 
+    pub fn set_promiscuous(&self, on: bool) -> Result<(), SocketError> {
+        // One socket asks for all.
+        self.rx.first().map_or(Ok(()), |socket| socket.set_promiscuous(&self.interface, on))
+    }
+
     /// Frames that found a full socket.
     pub fn missed(&self) -> u64 {
         self.rx.iter().map(|socket| socket.missed()).sum()
