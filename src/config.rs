@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::epoch;
 use crate::pisa::{Order, PortId, Target};
-use crate::port::Dev;
+use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
@@ -141,6 +141,9 @@ pub struct PortConfig {
     /// Whether frames for other stations are taken in.
     #[serde(default = "default_promiscuous")]
     pub promiscuous: bool,
+    /// Faults that packets meet here, as rx:drop=1%,dst=10.0.0.2;tx:delay=5ms.
+    #[serde(default)]
+    pub fault: Option<FaultSpec>,
 }
 
 impl PortConfig {
@@ -153,6 +156,7 @@ impl PortConfig {
             queues: None,
             cores: Vec::new(),
             promiscuous: true,
+            fault: None,
         }
     }
 }

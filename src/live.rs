@@ -14,7 +14,7 @@ use crate::control::{Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
-use crate::port::{Dev, Port, PortError, PortOptions, RxQueue};
+use crate::port::{Dev, FAULTS_HELD, Port, PortError, PortOptions, RxQueue};
 use crate::program::ProgramConfig;
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
@@ -195,8 +195,12 @@ fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
 fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let held =
-        |port: &PortConfig| port.dev.queue_plan(port.queues, workers as u16).buffers(&port.dev, DESCRIPTORS) as usize;
+    let held = |port: &PortConfig| {
+        let plan = port.dev.queue_plan(port.queues, workers as u16);
+        // What faults may hold back, each queue for itself.
+        let faults = if port.fault.is_some() { usize::from(plan.rx + plan.tx) * FAULTS_HELD } else { 0 };
+        plan.buffers(&port.dev, DESCRIPTORS) as usize + faults
+    };
     let needed = config.ports.iter().map(held).sum::<usize>() + workers * 1024;
     let mbufs = config.switch.buffers.unwrap_or((needed as u32).next_power_of_two().max(8192) - 1);
     PoolOptions::for_mtu(mbufs, mtu.try_into().unwrap_or(u16::MAX))
@@ -228,7 +232,11 @@ fn open_ports(config: &Config, workers: usize, pool: &Arc<Mempool>) -> Result<Ve
             mtu: port.mtu as u16,
             promiscuous: port.promiscuous,
         };
-        Port::open(&port.name, &port.dev, &options, pool)
+        let opened = Port::open(&port.name, &port.dev, &options, pool)?;
+        if port.fault.is_some() {
+            opened.set_fault(port.fault.as_ref());
+        }
+        Ok(opened)
     };
     config.ports.iter().map(open).collect()
 }
@@ -332,7 +340,12 @@ impl Service for Shared {
             view.enabled = self.enabled[i].load(Relaxed);
             view.link_up = self.infos[i].up.load(Relaxed);
             view.mac = port.mac().to_string();
-            view.device = port.stats().drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+            let stats = port.stats();
+            view.fault = port.fault().map(String::from);
+            if view.fault.is_some() || stats.faults != Default::default() {
+                view.fault_effects = stats.faults.named().map(|(what, packets)| (what.into(), packets)).collect();
+            }
+            view.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
         }
         if let Some(learning) = &self.learning {
             ports.measurement.refused_stations = learning.lock().unwrap_or_else(PoisonError::into_inner).refused();

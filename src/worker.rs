@@ -55,6 +55,7 @@ impl Worker {
     #[inline(always)]
     fn round(&mut self, now: Nanos, burst: &mut Burst, outbox: &mut Outbox<Mbuf>) -> bool {
         let mut busy = false;
+        self.tx.iter_mut().for_each(TxQueue::flush);
         for (port, queue) in &mut self.rx {
             queue.receive(burst);
             if burst.is_empty() {

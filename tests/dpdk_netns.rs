@@ -145,7 +145,7 @@ fn open(dev: &str, pool: &Arc<Mempool>) -> Port {
 fn settle(wire: Wire, ports: [Port; 2], pool: &Mempool) {
     let totals = wire.cut();
     let stats = ports.each_ref().map(Port::stats);
-    let refused: u64 = stats.iter().flat_map(|s| s.drops()).filter(|(why, _)| !why.is_rx()).map(|(_, n)| n).sum();
+    let refused: u64 = stats.iter().flat_map(|s| s.drops()).filter(|(why, _)| why.is_refused()).map(|(_, n)| n).sum();
     assert_eq!(totals.received, totals.sent + totals.left + refused, "{totals:?} {stats:?}");
     assert_eq!(stats.iter().map(|s| s.rx_packets).sum::<u64>(), totals.received);
     assert_eq!(stats.iter().map(|s| s.tx_packets).sum::<u64>(), totals.sent);

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Length, OrderConfig, PortConfig};
+use crate::port::{FaultError, FaultSpec};
 
 /// What is given here overrules the configuration file.
 #[derive(Debug, Args)]
@@ -17,6 +18,9 @@ pub struct Run {
     /// pcap:IN,OUT, ring:NAME, null, memory
     #[arg(long = "port", value_name = "NAME=DEV")]
     ports: Vec<PortConfig>,
+    /// Faults that packets meet at a port: a=rx:drop=1%,dst=10.0.0.2;tx:delay=5ms
+    #[arg(long = "fault", value_name = "PORT=SPEC", value_parser = fault)]
+    faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
     /// What decides the output port
@@ -68,6 +72,11 @@ fn pair(text: &str) -> Result<[String; 2], String> {
     Ok([a.into(), b.into()])
 }
 
+fn fault(text: &str) -> Result<(String, FaultSpec), String> {
+    let (port, spec) = text.split_once('=').ok_or("write PORT=SPEC, for example a=rx:drop=1%")?;
+    Ok((port.into(), spec.parse().map_err(|error: FaultError| error.to_string())?))
+}
+
 impl Run {
     /// The file's configuration with the words of the command line on top.
     fn config(&self) -> Result<Config, Failure> {
@@ -80,6 +89,11 @@ impl Run {
             ports.iter_mut().for_each(|port| port.mtu = mtu);
         }
         config.ports.extend(ports);
+        for (name, fault) in &self.faults {
+            let port = config.ports.iter_mut().find(|port| port.name == *name);
+            let port = port.ok_or_else(|| Failure::Usage(format!("--fault {name}: there is no port of this name")))?;
+            port.fault = Some(fault.clone());
+        }
         config.programs.extend(self.programs.parse()?);
         let switch = &mut config.switch;
         switch.pairs.extend(self.pairs.iter().cloned());

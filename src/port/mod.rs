@@ -6,6 +6,7 @@
 #[cfg(feature = "dpdk")]
 mod checksum;
 mod dev;
+mod fault;
 #[cfg(feature = "dpdk")]
 mod gso;
 #[cfg(feature = "dpdk")]
@@ -28,6 +29,9 @@ mod xdp;
 
 pub use dev::{Dev, DevError};
 #[cfg(feature = "dpdk")]
+pub use fault::HELD as FAULTS_HELD;
+pub use fault::{FaultError, FaultSpec, Filter, Rate, Rule, Way};
+#[cfg(feature = "dpdk")]
 pub use memory::MemoryHandle;
 #[cfg(feature = "dpdk")]
 pub use open::{Port, PortError, PortProblem};
@@ -35,7 +39,7 @@ pub use plan::QueuePlan;
 #[cfg(feature = "dpdk")]
 pub use queue::{RxQueue, Sent, TxQueue};
 #[cfg(feature = "dpdk")]
-pub use stats::{PortDrop, PortStats};
+pub use stats::{FaultStats, PortDrop, PortStats};
 
 #[cfg(feature = "dpdk")]
 pub use crate::dpdk::{Burst, EthConfig as PortOptions, free_burst};

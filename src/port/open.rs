@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use super::{
-    Dev, MemoryHandle, PortDrop, PortOptions, PortStats, RxQueue, TxQueue,
+    Dev, FaultSpec, MemoryHandle, PortDrop, PortOptions, PortStats, RxQueue, TxQueue, Way,
+    fault::{FaultEnd, FaultPoint},
     memory::Memory,
     queue::{Link, Mend, RxDriver, TxDriver},
     stats::QueueCounters,
@@ -15,7 +16,7 @@ use super::{
     xdp,
 };
 use crate::{
-    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError},
+    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError, cycles_per_second},
     wire::Mac,
 };
 
@@ -67,6 +68,9 @@ pub struct Port {
     tx: Box<[Seat]>,
     /// What [`Port::stats`] said last.
     reported: Mutex<PortStats>,
+    fault: Mutex<Option<FaultSpec>>,
+    /// Cycles a second, by which faults measure time.
+    hz: u64,
     /// Packets that had found no buffer when [`Port::nudge`] looked last.
     starved: AtomicU64,
 }
@@ -76,6 +80,13 @@ pub struct Port {
 struct Seat {
     taken: AtomicBool,
     counters: Arc<QueueCounters>,
+    faults: Arc<FaultPoint>,
+}
+
+impl Seat {
+    fn end(&self) -> FaultEnd {
+        FaultEnd::new(&self.faults, &self.counters)
+    }
 }
 
 impl Port {
@@ -113,6 +124,8 @@ impl Port {
             rx: seats(rx_queues),
             tx: seats(options.tx_queues),
             reported: Mutex::default(),
+            fault: Mutex::default(),
+            hz: cycles_per_second(pool.eal()),
             starved: AtomicU64::new(0),
         };
         port.link_up();
@@ -127,7 +140,7 @@ impl Port {
             Device::Veth(veth) => RxDriver::Veth(veth.rx(i)?),
             Device::Memory(memory, _) => RxDriver::Memory(memory.clone()),
         };
-        Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
+        Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
     /// Transmit queue `i`, for its one worker; `None` when it is taken or there is none.
@@ -138,7 +151,7 @@ impl Port {
             Device::Veth(veth) => TxDriver::Veth(veth.tx(i)?),
             Device::Memory(memory, _) => TxDriver::Memory(memory.clone()),
         };
-        Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
+        Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
     /// What the device leaves undone in a frame that it hands over.
@@ -288,6 +301,22 @@ impl Port {
             _ => Ok(()),
         };
         set.map_err(|problem| failed(&self.name, &self.dev, problem))
+    }
+
+    /// Lets packets meet faults from now on, or none any more; the port's queues begin within a burst.
+    pub fn set_fault(&self, spec: Option<&FaultSpec>) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        for (way, seats) in [(Way::Rx, &self.rx), (Way::Tx, &self.tx)] {
+            for (queue, seat) in (0..).zip(seats) {
+                seat.faults.set(spec, way, queue, self.hz);
+            }
+        }
+        *fault = spec.cloned();
+    }
+
+    /// The faults that packets meet.
+    pub fn fault(&self) -> Option<FaultSpec> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by workers.

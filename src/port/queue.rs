@@ -7,6 +7,7 @@ use std::sync::{
 
 use super::{
     PortDrop, checksum,
+    fault::FaultEnd,
     memory::Memory,
     stats::QueueCounters,
     veth::{VethRx, VethTx},
@@ -59,6 +60,7 @@ pub struct RxQueue {
     pub(super) driver: RxDriver,
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
+    pub(super) faults: FaultEnd,
 }
 
 impl RxQueue {
@@ -68,9 +70,9 @@ impl RxQueue {
         if !self.link.wanted() {
             return;
         }
+        let before = burst.len();
         match &mut self.driver {
             RxDriver::Eth { queue, mend } => {
-                let before = burst.len();
                 queue.receive(burst);
                 if mend.vlan {
                     restore_vlan(burst, before, &self.counters);
@@ -81,6 +83,9 @@ impl RxQueue {
             }
             RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
             RxDriver::Memory(memory) => memory.receive(burst, &self.counters),
+        }
+        if self.faults.is_on() {
+            self.faults.pass(burst, before);
         }
     }
 }
@@ -98,6 +103,7 @@ pub struct TxQueue {
     pub(super) driver: TxDriver,
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
+    pub(super) faults: FaultEnd,
 }
 
 impl TxQueue {
@@ -109,15 +115,47 @@ impl TxQueue {
         if !self.link.wanted() {
             return Sent::default();
         }
+        if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
+    }
+
+    /// Sends what faults have held back until now. To be called now and then, also when there is nothing to transmit.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.faults.may_hold() && self.link.wanted() {
+            self.transmit_faulty(&mut Burst::new());
+        }
+    }
+
+    /// What a fault drops or holds back has been sent, as far as the caller can know. The device may refuse more than was
+    /// given, because packets come free that were held back: of these the port keeps account.
+    #[inline(never)]
+    fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
+        let (given, given_bytes) = (burst.len(), bytes(burst));
+        self.faults.pass(burst, 0);
+        let (going, going_bytes) = (burst.len(), bytes(burst));
+        let sent = self.hand_over(burst);
+        let refused = going - sent.packets - burst.len();
+        let room = given.saturating_sub(refused);
+        if burst.len() > room {
+            self.counters.lose(PortDrop::FaultOverflow, (burst.len() - room) as u64);
+            burst.truncate(room);
+        }
+        Sent {
+            packets: given.saturating_sub(refused + burst.len()),
+            bytes: given_bytes.saturating_sub(going_bytes - sent.bytes),
+        }
+    }
+
+    #[inline]
+    fn hand_over(&mut self, burst: &mut Burst) -> Sent {
         match &mut self.driver {
             TxDriver::Eth { queue, longest } => {
                 if let Some(longest) = longest {
                     drop_unfit(burst, *longest, &self.counters);
                 }
-                let bytes = complete_checksums(burst);
+                let total = complete_checksums(burst);
                 let packets = queue.transmit(burst);
-                let left: u64 = burst.iter().map(|mbuf| mbuf.wire_len() as u64).sum();
-                Sent { packets, bytes: bytes - left }
+                Sent { packets, bytes: total - bytes(burst) }
             }
             TxDriver::Veth(veth) => veth.transmit(burst, &self.counters, &self.link),
             TxDriver::Memory(memory) => {
@@ -151,12 +189,16 @@ fn complete_checksums(burst: &mut Burst) -> u64 {
     bytes
 }
 
+fn bytes(burst: &Burst) -> u64 {
+    burst.iter().map(|mbuf| mbuf.wire_len() as u64).sum()
+}
+
 /// Leaves frames of at most `longest` bytes, each in one buffer.
 fn drop_unfit(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
     burst.retain(|mbuf| {
         let fits = mbuf.wire_len() <= longest && mbuf.linearize();
         if !fits {
-            counters.drop(PortDrop::TxTooLong, 1);
+            counters.lose(PortDrop::TxTooLong, 1);
         }
         fits
     });
@@ -177,7 +219,7 @@ fn restore_vlan(burst: &mut Burst, first: usize, counters: &QueueCounters) {
         let mbuf = &mut burst[at];
         match mbuf.take_stripped_vlan() {
             Some(tci) if !insert_vlan(mbuf, 0x8100, tci) => {
-                counters.drop(PortDrop::RxError, 1);
+                counters.lose(PortDrop::RxError, 1);
                 drop(burst.swap_remove(at));
             }
             _ => at += 1,

@@ -112,7 +112,7 @@ impl VethRx {
                     Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => link.carrier.store(false, Ordering::Relaxed),
                     Some(libc::EINTR) => {}
                     // A frame whose segmentation the header has no word for.
-                    _ => counters.drop(PortDrop::RxError, 1),
+                    _ => counters.lose(PortDrop::RxError, 1),
                 }
                 0
             }
@@ -130,7 +130,7 @@ impl VethRx {
             while *packet < plan.packets() && !burst.is_full() {
                 match cut(plan, *packet, Pieces { head, tail }, &received, &self.pool) {
                     Ok(mbuf) => burst.push(mbuf),
-                    Err(why) => counters.drop(why, 1),
+                    Err(why) => counters.lose(why, 1),
                 }
                 *packet += 1;
             }
@@ -140,7 +140,7 @@ impl VethRx {
         } else {
             match whole(&mut self.batch, self.next, &received) {
                 Ok(mbuf) => burst.push(mbuf),
-                Err(why) => counters.drop(why, 1),
+                Err(why) => counters.lose(why, 1),
             }
         }
         self.cutting = None;
@@ -219,7 +219,7 @@ impl VethTx {
                     Refused::All => break,
                     Refused::Again => {}
                     Refused::One(why) => {
-                        counters.drop(why, 1);
+                        counters.lose(why, 1);
                         done += 1;
                     }
                 },
@@ -265,7 +265,7 @@ fn drop_chains(burst: &mut Burst, counters: &QueueCounters) {
     burst.retain(|mbuf| {
         let single = mbuf.linearize();
         if !single {
-            counters.drop(PortDrop::TxTooLong, 1);
+            counters.lose(PortDrop::TxTooLong, 1);
         }
         single
     });

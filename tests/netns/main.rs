@@ -7,8 +7,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod devices;
 mod faults;
 mod heavy;
 mod hostile;
+mod mishaps;
 mod traffic;
 mod vlan;
