@@ -29,12 +29,12 @@ impl Testpmd {
         (!found).then(|| format!("not on the PATH: {PROGRAM} (apt-get install dpdk)"))
     }
 
-    /// Sends a burst on a device, and from then on sends back whatever comes.
+    /// Sends back whatever comes by a device.
     pub fn start(lab: &Lab, vdev: &str) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args(["--no-pci", "--no-huge", "-m", "64", "--no-shconf", "--no-telemetry", "--lcores", "0@0,1@0"]);
         command.args(["--file-prefix", &format!("pmd{}", std::process::id()), "--vdev", vdev, "--"]);
-        command.args(["--total-num-mbufs=2048", "--forward-mode=macswap", "--tx-first", "--disable-link-check"]);
+        command.args(["--total-num-mbufs=2048", "--forward-mode=macswap", "--disable-link-check"]);
         command.current_dir(lab.directory()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("testpmd starts");
         let report = collect(child.stdout.take().expect("piped"));

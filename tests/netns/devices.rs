@@ -62,14 +62,14 @@ fn refusals_say_what_would_be_right() {
     }
 }
 
-/// A switch sends back what a peer sends it, through a ring, and both count the same.
+/// A switch sends a peer frames without end, and the peer sends them back: both count the same.
 fn with_testpmd(test: &str, port: impl Fn(&str) -> String, vdev: impl Fn(&str) -> String, peer_first: bool) {
     if let Some(reason) = Testpmd::missing() {
         return skip(test, &reason);
     }
     let Some(lab) = Lab::new(test) else { return };
     let socket = lab.path("peer.sock").display().to_string();
-    let arguments = format!("--core 1 --forward xconnect --port a={} --port b=ring:back", port(&socket));
+    let arguments = format!("--core 1 --forward xconnect --port a={} --port b=null", port(&socket));
     let start_peer = || Testpmd::start(&lab, &vdev(&socket));
     let start = || Weir::start(&lab, &lab.switch, "switch", &arguments);
     let (weir, peer) = if peer_first {
