@@ -73,13 +73,14 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether it lets some packets pass and others not.
-    pub(super) fn is_set(&self) -> bool {
+    /// Whether it tells packets apart at all.
+    pub fn is_set(&self) -> bool {
         *self != Self::default()
     }
 
+    /// Whether a packet is meant.
     #[inline]
-    pub(super) fn holds(&self, headers: &Headers) -> bool {
+    pub fn holds(&self, headers: &Headers) -> bool {
         let Self { src, dst, proto, sport, dport, ecn } = self;
         let ip = headers.net != Net::Other;
         let ports = ip && matches!(headers.proto, 6 | 17) && headers.l4 != 0;
