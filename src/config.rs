@@ -321,7 +321,8 @@ impl Config {
             check_range(format!("port[{i}].queues"), queues.into(), 1, 64)?;
         }
         let cores = &self.switch.cores;
-        if let Some(core) = port.cores.iter().find(|core| !cores.contains(core)) {
+        // Which core it is when none is named is not known here.
+        if let Some(core) = port.cores.iter().find(|core| !cores.is_empty() && !cores.contains(core)) {
             return wrong(format!("port[{i}].cores"), core, format!("cores of switch.cores = {cores:?}"));
         }
         if matches!(port.dev, Dev::Pcap { .. }) && cores.len() > 1 {

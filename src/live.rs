@@ -185,10 +185,22 @@ fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
     if let Some(missing) = config.switch.cores.iter().find(|core| !there.contains(core)) {
         return Err(LiveError::Usage(format!("switch.cores = {missing}: this process may use cores {there:?}")));
     }
-    match (config.switch.cores.as_slice(), there.last()) {
-        ([], None) => Err(LiveError::Usage("switch.cores: name a core, the machine's cannot be found out".into())),
-        ([], Some(&last)) => Ok(vec![last]),
-        (asked, _) => Ok(asked.to_vec()),
+    let cores = match (config.switch.cores.as_slice(), there.last()) {
+        ([], None) => {
+            return Err(LiveError::Usage("switch.cores: name a core, the machine's cannot be found out".into()));
+        }
+        ([], Some(&last)) => vec![last],
+        (asked, _) => asked.to_vec(),
+    };
+    let absent = |port: &&PortConfig| port.cores.iter().any(|core| !cores.contains(core));
+    match config.ports.iter().find(absent) {
+        Some(port) => {
+            let (name, named) = (&port.name, &port.cores);
+            Err(LiveError::Usage(format!(
+                "port {name}: cores = {named:?}: the switch polls on {cores:?}, as switch.cores says"
+            )))
+        }
+        None => Ok(cores),
     }
 }
 
