@@ -1,8 +1,11 @@
 //! The two ends of a port that workers hold.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    os::fd::RawFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
@@ -88,6 +91,20 @@ impl RxQueue {
             self.faults.pass(burst, before);
         }
     }
+
+    /// Whether faults hold packets back, so that it must be asked also when nothing comes in.
+    #[inline(always)]
+    pub fn holds(&self) -> bool {
+        self.faults.holds()
+    }
+
+    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as the queue lives.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        match &self.driver {
+            RxDriver::Veth(veth) => Some(veth.descriptor()),
+            RxDriver::Eth { .. } | RxDriver::Memory(_) => None,
+        }
+    }
 }
 
 /// What went out.
@@ -121,9 +138,15 @@ impl TxQueue {
     /// Sends what faults have held back until now. To be called now and then, also when there is nothing to transmit.
     #[inline]
     pub fn flush(&mut self) {
-        if self.faults.may_hold() && self.link.wanted() {
+        if self.holds() && self.link.wanted() {
             self.transmit_faulty(&mut Burst::new());
         }
+    }
+
+    /// Whether faults hold packets back.
+    #[inline(always)]
+    pub fn holds(&self) -> bool {
+        self.faults.holds()
     }
 
     /// What a fault drops or holds back has been sent, as far as the caller can know. The device may refuse more than was

@@ -75,10 +75,10 @@ impl FaultEnd {
         self.engine.is_some()
     }
 
-    /// Whether packets may be held back. Costs no look at what others write.
+    /// Whether packets are held back. Costs no look at what others write.
     #[inline(always)]
-    pub fn may_hold(&self) -> bool {
-        self.engine.is_some()
+    pub fn holds(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.held() > 0)
     }
 
     #[cold]

@@ -1,0 +1,205 @@
+//! The ports of a running switch, each in a slot whose number it keeps as long as it is there.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::assemble::port_info;
+use crate::config::PortConfig;
+use crate::control::view;
+use crate::dpdk::Mempool;
+use crate::pisa::{MAX_PORTS, PortId};
+use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
+use crate::stats::SwitchStats;
+use crate::switch::PortInfo;
+use crate::worker::Queues;
+
+/// Descriptors of each queue.
+pub(super) const DESCRIPTORS: u16 = 1024;
+/// Ethernet header, two tags and the telemetry shim.
+const FRAME_OVERHEAD: u32 = 14 + 8 + 6;
+
+/// One port.
+pub(super) struct Slot {
+    pub config: PortConfig,
+    pub port: Port,
+    pub info: PortInfo,
+    /// Whether the user wants the port up.
+    pub enabled: bool,
+    workers: usize,
+    /// The workers that poll its queues in turn, if the user has named them.
+    pollers: Vec<usize>,
+}
+
+impl Slot {
+    /// Opens the device. There is a worker on each of the cores.
+    pub fn open(config: &PortConfig, cores: &[usize], pool: &Arc<Mempool>) -> Result<Self, PortError> {
+        let pollers = pollers(config, cores).map_err(|problem| PortError {
+            port: config.name.clone(),
+            dev: config.dev.to_string(),
+            problem: Box::new(problem),
+        })?;
+        let plan = config.dev.queue_plan(config.queues, cores.len() as u16);
+        let options = PortOptions {
+            rx_queues: plan.rx,
+            fewer_rx: plan.fewer_rx,
+            tx_queues: plan.tx,
+            rx_descriptors: DESCRIPTORS,
+            tx_descriptors: DESCRIPTORS,
+            mtu: config.mtu as u16,
+            promiscuous: config.promiscuous,
+        };
+        let port = Port::open(&config.name, &config.dev, &options, pool)?;
+        if config.fault.is_some() {
+            port.set_fault(config.fault.as_ref());
+        }
+        Ok(Self { config: config.clone(), port, info: port_info(config), enabled: true, workers: cores.len(), pollers })
+    }
+
+    /// Takes over what can be changed of an open port.
+    pub fn adopt(&mut self, config: &PortConfig) {
+        if self.config.fault != config.fault {
+            self.port.set_fault(config.fault.as_ref());
+        }
+        if self.config.promiscuous != config.promiscuous
+            && let Err(error) = self.port.set_promiscuous(config.promiscuous)
+        {
+            tracing::warn!("{error}");
+        }
+        self.info = PortInfo { up: self.info.up.clone(), ..port_info(config) };
+        self.config = config.clone();
+    }
+
+    /// Lets the workers know whether packets may leave here. True when they may no longer.
+    pub fn look_at_link(&self) -> bool {
+        let up = self.enabled && self.port.link_up();
+        self.info.up.swap(up, Relaxed) && !up
+    }
+
+    /// The port as reports have it, with what all workers counted.
+    pub fn view(&self, id: PortId, workers: &[Arc<SwitchStats>]) -> view::Port {
+        let mut view = view::Port::new(&self.config);
+        workers.iter().for_each(|worker| view.add(worker.port(id)));
+        self.describe(&mut view);
+        view
+    }
+
+    /// Adds what the device knows.
+    pub fn describe(&self, view: &mut view::Port) {
+        view.enabled = self.enabled;
+        view.link_up = self.info.up.load(Relaxed);
+        view.mac = self.port.mac().to_string();
+        let stats = self.port.stats();
+        view.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+        view.fault = self.port.fault().map(String::from);
+        if view.fault.is_some() || stats.faults != FaultStats::default() {
+            view.fault_effects = stats.faults.named().map(|(what, packets)| (what.into(), packets)).collect();
+        }
+    }
+
+    /// The queues of one worker.
+    pub fn deal(&self, id: PortId, worker: usize, queues: &mut Queues) {
+        let count = self.port.rx_queues();
+        let polls = |queue: &u16| worker == self.poller(id, usize::from(*queue));
+        queues.rx.extend((0..count).filter(polls).filter_map(|queue| Some((id, self.port.rx_queue(queue)?))));
+        queues.tx.extend(self.port.tx_queue(worker as u16).map(|queue| (id, queue)));
+    }
+
+    /// Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
+    /// direction was written, so that one worker keeps it. Of one queue each, the ports are dealt out in turn.
+    fn poller(&self, id: PortId, queue: usize) -> usize {
+        match self.pollers.as_slice() {
+            [] if self.port.rx_queues() > 1 => queue % self.workers,
+            [] => (usize::from(id) + queue) % self.workers,
+            named => named[queue % named.len()],
+        }
+    }
+}
+
+/// The workers on the cores that the port names.
+fn pollers(config: &PortConfig, cores: &[usize]) -> Result<Vec<usize>, PortProblem> {
+    let worker = |core: &usize| {
+        let found = cores.iter().position(|other| other == core);
+        found.ok_or_else(|| PortProblem::Unfit(format!("cores = {core}: the switch polls on {cores:?}")))
+    };
+    config.cores.iter().map(worker).collect()
+}
+
+/// Packet buffers that a port may hold at once: those of its queues, and what faults may hold back of each.
+pub(super) fn buffers_held(port: &PortConfig, workers: usize) -> usize {
+    let plan = port.dev.queue_plan(port.queues, workers as u16);
+    let faults = if port.fault.is_some() { usize::from(plan.rx + plan.tx) * FAULTS_HELD } else { 0 };
+    plan.buffers(&port.dev, DESCRIPTORS) as usize + faults
+}
+
+/// Why the packet buffers are none for a port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBuffers {
+    #[error("port {port} needs {needed} packet buffers and {free} are free; start the switch with more (--buffers N)")]
+    Few { port: String, needed: u32, free: u32 },
+    #[error(
+        "port {port}: its MTU of {mtu} bytes does not fit the packet buffers, whose size was set at the start for {most}"
+    )]
+    Small { port: String, mtu: u32, most: u32 },
+}
+
+/// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their receive queues.
+pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Result<(), NoBuffers> {
+    let most = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
+    if port.mtu > most {
+        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
+    }
+    let plan = port.dev.queue_plan(port.queues, workers as u16);
+    let needed = match port.dev {
+        Dev::Veth { .. } | Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
+        Dev::Xdp { .. } => plan.buffers(&port.dev, DESCRIPTORS) / 2,
+        _ => u32::from(plan.rx) * u32::from(DESCRIPTORS),
+    };
+    let free = pool.available();
+    if free < needed {
+        return Err(NoBuffers::Few { port: port.name.clone(), needed, free });
+    }
+    Ok(())
+}
+
+/// The ports by number.
+#[derive(Default)]
+pub(super) struct Slots(Vec<Option<Slot>>);
+
+impl Slots {
+    pub fn iter(&self) -> impl Iterator<Item = (PortId, &Slot)> {
+        (0..).zip(&self.0).filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
+    }
+
+    pub fn get_mut(&mut self, id: PortId) -> Option<&mut Slot> {
+        self.0.get_mut(usize::from(id))?.as_mut()
+    }
+
+    pub fn find(&self, name: &str) -> Option<PortId> {
+        self.iter().find(|(_, slot)| slot.config.name == name).map(|(id, _)| id)
+    }
+
+    pub fn insert(&mut self, id: PortId, slot: Slot) {
+        let at = usize::from(id);
+        self.0.resize_with(self.0.len().max(at + 1), || None);
+        self.0[at] = Some(slot);
+    }
+
+    pub fn remove(&mut self, id: PortId) -> Option<Slot> {
+        self.0.get_mut(usize::from(id))?.take()
+    }
+
+    /// The numbers that no port has, the lowest first.
+    pub fn vacant(&self) -> impl Iterator<Item = PortId> {
+        let free = |id: &PortId| self.0.get(usize::from(*id)).is_none_or(Option::is_none);
+        (0..MAX_PORTS as PortId).filter(free)
+    }
+
+    pub fn name(&self, id: PortId) -> &str {
+        self.0.get(usize::from(id)).and_then(Option::as_ref).map_or("", |slot| &slot.config.name)
+    }
+
+    /// The names, for messages.
+    pub fn names(&self) -> String {
+        self.iter().map(|(_, slot)| slot.config.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
