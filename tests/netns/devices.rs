@@ -30,9 +30,9 @@ fn xdp_leaves_the_interface_as_it_was() {
     a.reaches(b);
     let interface = || lab.switch.run("ip link show p1");
     assert!(interface().contains("prog/xdp") && interface().contains("PROMISC"), "{}", interface());
-    weir.ask("port port1 down");
+    weir.ask("port down port1");
     assert!(!a.ping(b, "-c 1 -W 1") && !interface().contains("LOWER_UP"), "{}", interface());
-    weir.ask("port port1 up");
+    weir.ask("port up port1");
     a.reaches(b);
     weir.stop();
     assert!(!interface().contains("xdp") && !interface().contains("PROMISC"), "{}", interface());
