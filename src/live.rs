@@ -24,6 +24,7 @@ use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
 use crate::stats::SwitchStats;
+use crate::tap::Taps;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};
@@ -76,6 +77,7 @@ struct Shared {
     /// Those that poll, one for each worker.
     cores: Vec<usize>,
     reread: Option<Reread>,
+    taps: Taps,
 }
 
 /// The control socket's file, removed when dropped.
@@ -110,7 +112,7 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { switches, collector, history, learning, ports: infos, .. } =
+        let Assembly { mut switches, collector, history, learning, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
@@ -126,6 +128,8 @@ impl Live {
         let slots = setup::open_ports(&config, infos, &cores, &pool)?;
 
         let stop = Arc::new(AtomicBool::new(false));
+        let taps = Taps::default();
+        switches.iter_mut().for_each(|switch| switch.attach(&taps));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let patience = Arc::new(Patience::new(config.switch.idle.0));
         let (workers, remotes) = setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience)?;
@@ -143,6 +147,7 @@ impl Live {
             pool,
             cores: cores.clone(),
             reread,
+            taps,
         });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();

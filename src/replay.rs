@@ -9,6 +9,7 @@ use crate::control::{Collector, History, Learning, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Outbox, Switch};
+use crate::tap::PacketTrace;
 use crate::wire::{Frame, HeapFrame};
 
 /// One switch in memory.
@@ -78,6 +79,17 @@ impl Replayer {
         self.burst.push(frame);
     }
 
+    /// Processes what has been taken in, then takes one frame through alone, and tells all that happens to it.
+    pub fn trace(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) -> PacketTrace {
+        if !self.burst.is_empty() {
+            self.flush();
+        }
+        self.now = self.now.max(at);
+        let trace = self.switch.trace(ingress, HeapFrame::new(bytes), self.now, &mut self.outbox);
+        self.send();
+        trace
+    }
+
     /// A burst has one time, so an epoch ends between bursts.
     fn is_of_another_epoch(&self, at: Nanos) -> bool {
         self.epoch.is_some_and(|length| at > self.now && at / length != self.now / length)
@@ -88,6 +100,11 @@ impl Replayer {
         let started = Instant::now();
         self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
         self.switching += started.elapsed();
+        self.send();
+    }
+
+    /// Counts what goes out, and serves what stands beside the switch.
+    fn send(&mut self) {
         for (port, queue) in self.outbox.queues() {
             let stats = self.switch.stats().port(port);
             stats.tx_packets.add(queue.len() as u64);

@@ -12,7 +12,10 @@ use crate::forward::Forward;
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
 use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
+use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::{self, Frame, Net, Shim};
+
+mod tapped;
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
@@ -152,6 +155,7 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    tap: Tap,
     /// Learn digests that were lost before `forward` came.
     lost_before: u64,
 }
@@ -161,7 +165,17 @@ impl Switch {
         let fabric = has_fabric(&ports);
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0 }
+        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0, tap: Taps::default().tap() }
+    }
+
+    /// Lets the taps that are opened there look at this replica's packets.
+    pub fn attach(&mut self, taps: &Taps) {
+        self.tap = taps.tap();
+    }
+
+    /// Where a driver shows what a port did not take.
+    pub fn tap(&mut self) -> &mut Tap {
+        &mut self.tap
     }
 
     /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
@@ -196,21 +210,41 @@ impl Switch {
             burst.clear();
             return;
         }
+        if self.tap.is_open() {
+            return self.tapped(ingress, burst, now, out);
+        }
+        self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+    }
+
+    /// The dataplane. Queues of `out` may hold packets of the same burst from before.
+    #[inline(always)]
+    fn forward_burst<F: Frame, W: Watch>(
+        &mut self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut Outbox<F>,
+        watch: &mut W,
+    ) {
         self.count_received(ingress, burst);
         // With one way for all packets of a port there is no need to look at each.
         let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
+            watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
-            program.ingress(phvs, self.order);
+            watch.program(program.as_mut(), phvs, self.order);
         }
         if let Some(verdict) = fixed {
+            if !burst.is_empty() {
+                watch.fixed(&mut self.forward, ingress);
+            }
             return self.move_whole(ingress, burst, verdict, out);
         }
-        self.forward.decide(phvs, now);
+        watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
         for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
             self.emit(frame, phv, out);
@@ -271,8 +305,12 @@ impl Switch {
                 fits
             });
         }
-        // The outbox was empty, so the whole burst changes hands.
-        std::mem::swap(queue, burst);
+        if queue.is_empty() {
+            std::mem::swap(queue, burst);
+        } else {
+            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
+            stats.drop(DropReason::TxFull, left as u64);
+        }
     }
 
     /// Fills the PHVs. What may not enter is counted and leaves the burst.

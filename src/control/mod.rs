@@ -8,6 +8,7 @@ mod learning;
 pub mod score;
 pub mod socket;
 pub mod tables;
+pub mod taps;
 pub mod view;
 
 pub use collector::Collector;

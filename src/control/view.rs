@@ -1,5 +1,7 @@
 //! The documents that the API, `--json` and the totals share: stable keys, units in the names.
 
+pub mod packet;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ pub struct Port {
     pub name: String,
     pub dev: String,
     pub role: String,
-    /// Set by `weir port NAME up|down`.
+    /// Set by `weir port up|down NAME`.
     pub enabled: bool,
     /// What the device says of its link.
     pub link_up: bool,

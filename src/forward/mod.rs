@@ -6,7 +6,7 @@ mod xconnect;
 pub use learn::Learn;
 pub use xconnect::{Xconnect, XconnectError};
 
-use crate::pisa::{Phv, PortId, Verdict};
+use crate::pisa::{Phv, PortId, Probe, Verdict};
 
 /// How a switch forwards. A worker has its own; what workers share is behind a [`Reader`](crate::pisa::table::Reader).
 #[derive(Debug)]
@@ -39,6 +39,14 @@ impl Forward {
         match self {
             Self::Xconnect(xconnect) => xconnect.decide(phvs),
             Self::Learn(learn) => learn.decide(phvs, now),
+        }
+    }
+
+    /// Writes the verdict of one packet as [`Self::decide`] does, and tells of each look-up.
+    pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
+        match self {
+            Self::Xconnect(xconnect) => xconnect.trace(phv, probe),
+            Self::Learn(learn) => learn.trace(phv, now, probe),
         }
     }
 }

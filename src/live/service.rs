@@ -4,13 +4,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
 use super::change::{ChangeError, Next, State};
+use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
+use crate::pisa::PortId;
 use crate::program::ProgramConfig;
 use crate::program::hashpipe::Unit;
+use crate::tap::Taps;
 
 impl Shared {
     /// The program that `show heavy` speaks of, and what it counts.
@@ -141,6 +145,20 @@ impl Service for Shared {
         }
         self.look_at_links(&state);
         set
+    }
+
+    fn taps(&self) -> &Taps {
+        &self.taps
+    }
+
+    fn tap_ports(&self) -> Vec<TapPort> {
+        let port = |(id, slot): (PortId, &Slot)| TapPort {
+            id,
+            name: slot.config.name.clone(),
+            dev: slot.config.dev.to_string(),
+            mtu_bytes: slot.config.mtu,
+        };
+        self.state().slots.iter().map(port).collect()
     }
 
     fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {

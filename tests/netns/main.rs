@@ -11,6 +11,8 @@ mod devices;
 mod faults;
 mod heavy;
 mod hostile;
+mod live;
 mod mishaps;
+mod taps;
 mod traffic;
 mod vlan;
