@@ -17,7 +17,7 @@ use crate::forward::route::Net;
 use crate::forward::text::PortNames;
 use crate::forward::vlan::VlanList;
 use crate::pisa::{MAX_PORTS, Order, PortId, Target};
-use crate::port::Dev;
+use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
@@ -172,7 +172,8 @@ impl From<OrderConfig> for Order {
 pub struct PortConfig {
     /// What the port is called in reports and commands.
     pub name: String,
-    /// tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null or memory.
+    /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH, pcap:IN,OUT, ring:NAME, null or
+    /// memory.
     #[schemars(with = "String")]
     pub dev: Dev,
     /// host, or fabric: another weir is there, and packets carry the telemetry shim.
@@ -202,6 +203,19 @@ pub struct PortConfig {
     /// What may be sent at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_limit: Option<Limit>,
+    /// Receive queues; by default one for each worker, where the device has several.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: Option<u16>,
+    /// Of `switch.cores`, those that poll the port's queues, in turn. Empty: the queues are dealt out over all.
+    #[serde(default)]
+    pub cores: Vec<usize>,
+    /// Whether frames for other stations are taken in.
+    #[serde(default = "default_promiscuous")]
+    pub promiscuous: bool,
+    /// Faults that packets meet here, as rx:drop=1%,dst=10.0.0.2;tx:delay=5ms.
+    #[serde(default)]
+    pub fault: Option<FaultSpec>,
 }
 
 impl PortConfig {
@@ -218,8 +232,16 @@ impl PortConfig {
             qinq: None,
             rx_limit: None,
             tx_limit: None,
+            queues: None,
+            cores: Vec::new(),
+            promiscuous: true,
+            fault: None,
         }
     }
+}
+
+fn default_promiscuous() -> bool {
+    true
 }
 
 pub fn default_mtu() -> u32 {
@@ -373,9 +395,29 @@ impl Config {
         for (i, port) in self.ports.iter().enumerate() {
             check_name(&format!("port[{i}].name"), &port.name)?;
             check_range(format!("port[{i}].mtu"), port.mtu, 68, 9216)?;
+            self.check_queues(i, port)?;
             if seen.insert(&port.name, i).is_some() {
                 return wrong(format!("port[{i}].name"), &port.name, "each name once");
             }
+        }
+        Ok(())
+    }
+
+    fn check_queues(&self, i: usize, port: &PortConfig) -> Result<(), ConfigError> {
+        if let Some(queues) = port.queues {
+            check_range(format!("port[{i}].queues"), queues.into(), 1, 64)?;
+        }
+        let cores = &self.switch.cores;
+        // Which core it is when none is named is not known here.
+        if let Some(core) = port.cores.iter().find(|core| !cores.is_empty() && !cores.contains(core)) {
+            return wrong(format!("port[{i}].cores"), core, format!("cores of switch.cores = {cores:?}"));
+        }
+        if matches!(port.dev, Dev::Pcap { .. }) && cores.len() > 1 {
+            return wrong(
+                format!("port[{i}].dev"),
+                &port.dev,
+                format!("a pcap port serves one worker, and switch.cores = {cores:?} are {}", cores.len()),
+            );
         }
         Ok(())
     }

@@ -77,6 +77,8 @@ struct Shared {
     patience: Arc<Patience>,
     collector: Sender<Renewal>,
     pool: Arc<Mempool>,
+    /// Those that poll, one for each worker.
+    cores: Vec<usize>,
     reread: Option<Reread>,
     taps: Taps,
     tables: Tables,
@@ -129,7 +131,7 @@ impl Live {
             ));
         }
         let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
-        let slots = setup::open_ports(&config, infos, cores.len(), &pool)?;
+        let slots = setup::open_ports(&config, infos, &cores, &pool)?;
 
         let stop = Arc::new(AtomicBool::new(false));
         let taps = Taps::default();
@@ -155,6 +157,7 @@ impl Live {
             patience,
             collector: renewals,
             pool,
+            cores: cores.clone(),
             reread,
             taps,
             tables,
@@ -242,7 +245,9 @@ impl Live {
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
-        Ok((self.shared.ports(), heavy))
+        let ports = self.shared.ports();
+        self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.close());
+        Ok((ports, heavy))
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
 use crate::forward::route::Net;
+use crate::port::{FaultError, FaultSpec};
 
 /// What is given here overrules the configuration file.
 #[derive(Clone, Debug, Args)]
@@ -14,9 +15,13 @@ pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A port and its device: tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null, memory
+    /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
+    /// pcap:IN,OUT, ring:NAME, null, memory
     #[arg(long = "port", value_name = "NAME=DEV")]
     ports: Vec<PortConfig>,
+    /// Faults that packets meet at a port: a=rx:drop=1%,dst=10.0.0.2;tx:delay=5ms
+    #[arg(long = "fault", value_name = "PORT=SPEC", value_parser = fault)]
+    faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
     /// What decides the output port
@@ -82,6 +87,11 @@ fn port_address(text: &str) -> Result<(String, Net), String> {
     Ok((port.into(), net.parse()?))
 }
 
+fn fault(text: &str) -> Result<(String, FaultSpec), String> {
+    let (port, spec) = text.split_once('=').ok_or("write PORT=SPEC, for example a=rx:drop=1%")?;
+    Ok((port.into(), spec.parse().map_err(|error: FaultError| error.to_string())?))
+}
+
 impl Run {
     /// The file's configuration with the words of the command line on top.
     fn config(&self) -> Result<Config, Failure> {
@@ -99,6 +109,11 @@ impl Run {
             let port =
                 port.ok_or_else(|| Failure::Usage(format!("--address {name}={net}: there is no port {name}")))?;
             port.addresses.push(*net);
+        }
+        for (name, fault) in &self.faults {
+            let port = config.ports.iter_mut().find(|port| port.name == *name);
+            let port = port.ok_or_else(|| Failure::Usage(format!("--fault {name}: there is no port of this name")))?;
+            port.fault = Some(fault.clone());
         }
         config.programs.extend(self.programs.parse()?);
         let switch = &mut config.switch;

@@ -37,6 +37,12 @@ pub struct Port {
     pub drops: BTreeMap<String, u64>,
     /// What the device lost by itself: packets that never came in, or were taken over and not sent.
     pub device: BTreeMap<String, u64>,
+    /// The faults that its packets meet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// What they did to packets that were not lost.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fault_effects: BTreeMap<String, u64>,
 }
 
 impl Port {

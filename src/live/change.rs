@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, has_room};
-use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, port_info, routed};
+use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
@@ -108,7 +108,7 @@ impl Shared {
         let changes = (0..workers).map(|worker| {
             let mut change =
                 Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
-            opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, workers, &mut change.queues));
+            opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, &mut change.queues));
             change.outbox = infos.as_ref().map(|infos| Outbox::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
@@ -180,7 +180,7 @@ impl Shared {
         let mut opened = Vec::new();
         for (id, config) in added {
             has_room(config, workers, &self.pool)?;
-            let slot = Slot::open(config, workers, &self.pool)?;
+            let slot = Slot::open(config, &self.cores, &self.pool)?;
             slot.look_at_link();
             opened.push((*id, slot));
         }
@@ -259,8 +259,7 @@ impl Shared {
         self.history().resize(kept_epochs(switch, Some(switch.epoch.0.as_nanos() as Nanos)));
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
-                slot.info = PortInfo { up: slot.info.up.clone(), mac: slot.info.mac.clone(), ..port_info(config) };
-                slot.config = config.clone();
+                slot.adopt(config);
             }
         }
         if !diff.words.is_empty() {

@@ -96,6 +96,10 @@ impl Diff {
                 Some(old) => {
                     self.value(&format!("port {}: mtu", port.name), old.mtu, port.mtu);
                     self.value(&format!("port {}: role", port.name), old.role.name(), port.role.name());
+                    let key = format!("port {}: promiscuous", port.name);
+                    self.value(&key, old.promiscuous, port.promiscuous);
+                    let fault = |port: &PortConfig| port.fault.clone().map_or_else(|| "none".into(), String::from);
+                    self.value(&format!("port {}: fault", port.name), fault(old), fault(port));
                 }
             }
         }
@@ -177,12 +181,12 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
         let running =
             state.slots.iter().find(|(_, slot)| slot.config.name == config.name && slot.config.dev == config.dev);
         match running {
-            Some((_, slot)) if slot.config.mtu != config.mtu => {
-                let (key, running) = (format!("port[{i}].mtu"), slot.config.mtu.to_string());
-                return Err(ChangeError::Restart { key, wanted: config.mtu.to_string(), running });
-            }
             Some((id, slot)) => {
-                same(&format!("port[{i}], its VLANs and limits"), &policy(&slot.config), &policy(config))?;
+                let (key, old) = (|name: &str| format!("port[{i}].{name}"), &slot.config);
+                same(&key("mtu"), &old.mtu, &config.mtu)?;
+                same(&key("queues"), &old.queues, &config.queues)?;
+                same(&key("cores"), &old.cores, &config.cores)?;
+                same(&format!("port[{i}], its VLANs and limits"), &policy(old), &policy(config))?;
                 kept.push((id, config.clone()));
             }
             None => {

@@ -10,8 +10,8 @@ use crossbeam_channel::Receiver;
 
 use super::LiveError;
 use super::change::Renewal;
-use super::slots::{DESCRIPTORS, Slot, Slots};
-use crate::config::Config;
+use super::slots::{Slot, Slots, buffers_held};
+use crate::config::{Config, PortConfig};
 use crate::control::Collector;
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::port::{Dev, PortError};
@@ -39,8 +39,7 @@ pub(super) fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
 pub(super) fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let queues = config.ports.len() * (1 + workers);
-    let needed = queues * usize::from(DESCRIPTORS) + workers * 1024;
+    let needed = config.ports.iter().map(|port| buffers_held(port, workers)).sum::<usize>() + workers * 1024;
     let mbufs = config.switch.buffers.unwrap_or((needed as u32).next_power_of_two().max(8192) - 1);
     PoolOptions::for_mtu(mbufs, mtu.try_into().unwrap_or(u16::MAX))
 }
@@ -50,24 +49,28 @@ pub(super) fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) 
         Dev::Pci { address } => Some(address.clone()),
         _ => None,
     });
-    // Besides the buffers: the ports' queues, and room for fragmentation.
-    let memory_mib = u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + 8 * config.ports.len() as u32;
+    // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps buffers of its own.
+    let each = |port: &PortConfig| if matches!(port.dev, Dev::Xdp { .. }) { 32 } else { 8 };
+    let memory_mib =
+        u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + config.ports.iter().map(each).sum::<u32>();
+    let shared_memory = config.ports.iter().any(|port| matches!(port.dev, Dev::VirtioUser { .. }));
     let huge_pages = if config.switch.huge_pages == Some(false) { HugePages::Never } else { HugePages::Auto };
-    EalOptions { memory_mib, huge_pages, pci: pci.collect(), extra, ..EalOptions::default() }
+    EalOptions { memory_mib, huge_pages, shared_memory, pci: pci.collect(), extra, ..EalOptions::default() }
 }
 
 /// Opens the ports in the slots of their order.
 pub(super) fn open_ports(
     config: &Config,
     infos: Vec<PortInfo>,
-    workers: usize,
+    cores: &[usize],
     pool: &Arc<Mempool>,
 ) -> Result<Slots, PortError> {
     let mut slots = Slots::default();
     for ((id, port), info) in (0..).zip(&config.ports).zip(infos) {
-        let slot = Slot::open(port, workers, pool)?;
+        let mut slot = Slot::open(port, cores, pool)?;
         info.mac.store(slot.info.mac.load(Relaxed), Relaxed);
-        slots.insert(id, Slot { info, ..slot });
+        slot.info = info;
+        slots.insert(id, slot);
     }
     Ok(slots)
 }
@@ -85,7 +88,7 @@ pub(super) fn start_workers(
     let (mut workers, mut remotes) = (Vec::new(), Vec::new());
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {
         let mut queues = Queues::default();
-        slots.iter().for_each(|(id, slot)| slot.deal(id, index, cores.len(), &mut queues));
+        slots.iter().for_each(|(id, slot)| slot.deal(id, index, &mut queues));
         let (remote, orders) = orders();
         let worker = Worker::new(switch, queues, slots.iter().count()).controlled(orders, patience.clone());
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());

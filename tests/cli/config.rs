@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-const WRONG: [(&str, usize, &str); 32] = [
+const WRONG: [(&str, usize, &str); 37] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -25,6 +25,19 @@ const WRONG: [(&str, usize, &str); 32] = [
     ("[[port]]\nname = \"a\"\ndev = \"tap:\"\n", 3, "an interface name has 1 to 15 characters"),
     ("[[port]]\nname = \"a\"\n", 1, "missing field `dev`"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nmtu = 99999\n", 4, "port[0].mtu = 99999: 68 to 9216"),
+    ("[[port]]\nname = \"a\"\ndev = \"memif:x\"\n", 3, "a memif has a number"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 0\n", 4, "port[0].queues = 0: 1 to 64"),
+    (
+        "[switch]\ncores = [0]\n[[port]]\nname = \"a\"\ndev = \"null\"\ncores = [1]\n",
+        6,
+        "port[0].cores = 1: cores of switch.cores = [0]",
+    ),
+    (
+        "[switch]\ncores = [0, 1]\n[[port]]\nname = \"a\"\ndev = \"pcap:a.pcap\"\n",
+        5,
+        "a pcap port serves one worker, and switch.cores = [0, 1] are 2",
+    ),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nfault = \"rx:drop=2\"\n", 4, "drop=2: a part from 0 to 1"),
     ("[switch]\npairs = [[\"a\", \"b\"]]\n", 2, "switch.pairs[0] = a: a port's name"),
     ("[[program]]\nname = \"hashpip\"\n", 2, "program[0].name = \"hashpip\": one of hashpipe"),
     (
@@ -204,7 +217,7 @@ fn the_schema_describes_the_whole_file() {
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [19, 10, 9, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [19, 14, 9, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

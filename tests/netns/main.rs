@@ -7,10 +7,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod devices;
 mod faults;
 mod heavy;
 mod hostile;
 mod live;
+mod mishaps;
 mod policy;
 mod routes;
 mod taps;

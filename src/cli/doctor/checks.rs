@@ -8,6 +8,9 @@ const BUFFERS_MIB: u64 = 256;
 /// Bits in a capability set.
 const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
+const IPC_LOCK: u32 = 14;
+const SYS_ADMIN: u32 = 21;
+const BPF: u32 = 39;
 
 pub fn all(machine: &Machine) -> Vec<Check> {
     let mut checks = vec![
@@ -20,6 +23,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         tun(machine),
         capability(machine, "net-admin", "tap ports", NET_ADMIN),
         capability(machine, "net-raw", "veth ports", NET_RAW),
+        xdp(machine),
         user_namespaces(machine),
     ];
     checks.extend(pci(machine));
@@ -150,6 +154,17 @@ fn capability(machine: &Machine, name: &'static str, purpose: &'static str, bit:
     let mend = format!("sudo setcap cap_net_admin,cap_net_raw=ep {}", machine.program);
     let found = "not granted (nor needed inside `unshare -rn`, on interfaces made there)";
     Check::missing(name, purpose, found).mend(mend)
+}
+
+/// Of a user namespace the kernel honours none of these but for its own interfaces, so there is no way around them.
+fn xdp(machine: &Machine) -> Check {
+    let (name, purpose) = ("xdp", "xdp ports");
+    let has = |bit| has_capability(machine, bit);
+    if has(NET_ADMIN) && has(NET_RAW) && (has(SYS_ADMIN) || has(BPF) && has(IPC_LOCK)) {
+        return Check::ok(name, purpose, "granted");
+    }
+    let mend = format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock=ep {}", machine.program);
+    Check::warn(name, purpose, "not allowed to load programs or to lock memory; veth ports need neither").mend(mend)
 }
 
 fn has_capability(machine: &Machine, bit: u32) -> bool {

@@ -9,7 +9,7 @@ fn good() -> Machine {
         architecture: "x86_64",
         cpuinfo: "processor\t: 0\nflags\t\t: fpu sse4_2 pclmulqdq gfni avx512f avx512bw avx512vbmi\n".into(),
         meminfo: "MemAvailable:   8000000 kB\nHugePages_Total:     512\nHugePages_Free:      256\nHugepagesize:       2048 kB\n".into(),
-        status: "Name:\tweir\nCapEff:\t0000000000003000\nCpus_allowed_list:\t0-3,8\n".into(),
+        status: "Name:\tweir\nCapEff:\t0000008000007000\nCpus_allowed_list:\t0-3,8\n".into(),
         cmdline: "root=/dev/vda isolcpus=2,3 quiet".into(),
         governors: vec!["performance".into()],
         routes: "Iface\tDestination\tGateway\neth0\t00000000\t0102000A\n".into(),
@@ -71,6 +71,16 @@ fn capabilities_are_told_apart() {
     let admin = capability(&raw, "net-admin", "", NET_ADMIN);
     assert_eq!(mend(&admin), "sudo setcap cap_net_admin,cap_net_raw=ep /opt/weir");
     assert_eq!(capability(&with("nonsense"), "net-raw", "", NET_RAW).status, Status::Missing);
+}
+
+#[test]
+fn xdp_needs_more_than_veth() {
+    let with = |hex: &str| xdp(&Machine { status: format!("CapEff:\t{hex}\n"), ..good() });
+    assert_eq!(with("0000008000007000").status, Status::Ok);
+    assert_eq!(with("0000000000203000").status, Status::Ok, "CAP_SYS_ADMIN holds CAP_BPF");
+    for lacking in ["0000008000003000", "0000000000007000", "0000008000006000"] {
+        assert!(mend(&with(lacking)).contains("cap_bpf,cap_ipc_lock=ep /opt/weir"));
+    }
 }
 
 #[test]
