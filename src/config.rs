@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct SwitchConfig {
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
+    pub metrics: Option<String>,
 }
 
 impl Default for SwitchConfig {
@@ -81,6 +84,7 @@ impl Default for SwitchConfig {
             mac_age: Length(Duration::from_secs(300)),
             reproducible: None,
             huge_pages: None,
+            metrics: None,
         }
     }
 }
@@ -255,6 +259,7 @@ impl Config {
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
+        self.metrics()?;
         let mut cores = switch.cores.clone();
         cores.sort_unstable();
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -265,6 +270,15 @@ impl Config {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }
         self.pairs().map(drop)
+    }
+
+    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs of this machine.
+    pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(text) = &self.switch.metrics else { return Ok(None) };
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            _ => wrong("switch.metrics", text, "a loopback address and a port: 127.0.0.1:9469 or [::1]:9469"),
+        }
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {

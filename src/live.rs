@@ -1,6 +1,7 @@
 //! A live switch: DPDK, ports, workers, collector and control socket put together and taken apart again.
 
 use std::io;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
 use crate::control::api::{HeavyQuery, Service};
-use crate::control::{Collector, History, Learning, api, socket, view};
+use crate::control::{About, Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
@@ -59,6 +60,7 @@ struct Shared {
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
     learning: Option<Mutex<Learning>>,
+    about: About,
 }
 
 /// A switch that runs.
@@ -82,6 +84,7 @@ impl Live {
         let Assembly { switches, collector, history, learning, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
+        let metrics = metrics_listener(&config)?;
 
         let pool = pool_options(&config, cores.len());
         let eal = Eal::start(&eal_options(&config, pool.bytes(), eal))?;
@@ -100,8 +103,12 @@ impl Live {
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
         let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
+        let about = About::new(&config.switch.name, &cores);
+        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning, about });
         api::serve(listener, shared.clone())?;
+        if let Some(metrics) = metrics {
+            api::serve_metrics(metrics, shared.clone())?;
+        }
         let huge_pages = eal.has_huge_pages();
         let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
         live.round();
@@ -177,6 +184,13 @@ fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
         ([], Some(&last)) => Ok(vec![last]),
         (asked, _) => Ok(asked.to_vec()),
     }
+}
+
+fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {
+    let address = config.metrics().map_err(AssembleError::from)?;
+    let listen =
+        |address| TcpListener::bind(address).map_err(|e| LiveError::Usage(format!("switch.metrics = {address}: {e}")));
+    address.map(listen).transpose()
 }
 
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
@@ -311,6 +325,18 @@ impl Service for Shared {
             ports.measurement.refused_stations = learning.lock().unwrap_or_else(PoisonError::into_inner).refused();
         }
         ports
+    }
+
+    fn status(&self) -> view::Status {
+        self.about.status(self.ports(), &self.workers)
+    }
+
+    fn since_reset(&self) -> view::SinceReset {
+        self.about.since_reset(self.ports())
+    }
+
+    fn reset(&self) {
+        self.about.reset(self.ports());
     }
 
     fn stations(&self) -> view::Stations {

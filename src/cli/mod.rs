@@ -9,6 +9,8 @@ mod port;
 mod replay;
 mod run;
 mod show;
+mod stats;
+mod top;
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -43,6 +45,12 @@ enum Command {
     Replay(replay::Replay),
     /// Ask a running switch
     Show(show::Show),
+    /// Watch a running switch, full screen
+    Top(top::Top),
+    /// Count the statistics of a running switch from now on
+    Stats(stats::Stats),
+    /// Print the totals of a running switch for Prometheus (OpenMetrics text)
+    Metrics(stats::Metrics),
     /// Take a port of a running switch up or down
     Port(port::Port),
     /// Show what the pipeline takes of its hardware target, stage by stage
@@ -129,6 +137,9 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Run(command) => command.run(json),
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
+        Command::Top(command) => command.run(json),
+        Command::Stats(command) => command.run(json),
+        Command::Metrics(command) => command.run(json),
         Command::Port(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),

@@ -54,6 +54,9 @@ pub struct Run {
     /// Where the control socket goes
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<String>,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
@@ -96,6 +99,9 @@ impl Run {
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
+        if self.metrics.is_some() {
+            switch.metrics.clone_from(&self.metrics);
+        }
         if self.no_huge_pages {
             switch.huge_pages = Some(false);
         }

@@ -1,21 +1,28 @@
 //! The HTTP API on the control socket. It runs on a thread of its own and never touches a worker.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, Method, StatusCode, Uri};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::view;
+use super::{metrics, view};
 
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
     fn ports(&self) -> view::Ports;
+    fn status(&self) -> view::Status;
+    /// The ports' counters since the last [`Service::reset`].
+    fn since_reset(&self) -> view::SinceReset;
+    /// From now on `since_reset` counts from here. The counters themselves are not touched.
+    fn reset(&self);
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
@@ -67,6 +74,15 @@ async fn set_link<S: Service>(
     answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
 }
 
+async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
+    service.reset();
+    Json(service.since_reset())
+}
+
+async fn metrics<S: Service>(State(service): State<Arc<S>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&service.status()))
+}
+
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
     let error = format!("{method} {}: this switch has no such answer", uri.path());
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
@@ -75,6 +91,10 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
 fn router<S: Service>(service: Arc<S>) -> Router {
     Router::new()
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())))
+        .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
+        .route("/v1/reset", put(reset::<S>))
+        .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
+        .route("/metrics", get(metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
@@ -86,14 +106,31 @@ fn router<S: Service>(service: Arc<S>) -> Router {
 /// Serves until the process ends.
 pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    on_thread("weir-api", "the control socket", async move {
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        axum::serve(listener, router(service)).await
+    })
+}
+
+/// Serves `/metrics` over TCP, and nothing else, until the process ends.
+pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let router = Router::new().route("/metrics", get(metrics::<S>)).fallback(unknown).with_state(service);
+    on_thread("weir-metrics", "the metrics' listener", async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        axum::serve(listener, router).await
+    })
+}
+
+fn on_thread(
+    name: &str,
+    what: &'static str,
+    serving: impl Future<Output = io::Result<()>> + Send + 'static,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("weir-api".into()).spawn(move || {
-        let served = runtime.block_on(async {
-            let listener = tokio::net::UnixListener::from_std(listener)?;
-            axum::serve(listener, router(service)).await
-        });
-        if let Err(error) = served {
-            tracing::error!("the control socket is gone: {error}");
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        if let Err(error) = runtime.block_on(serving) {
+            tracing::error!("{what} is gone: {error}");
         }
     })?;
     Ok(())
@@ -120,6 +157,17 @@ mod tests {
                 ..Default::default()
             }
         }
+
+        fn status(&self) -> view::Status {
+            view::Status { name: "weir".into(), totals: self.ports(), ..Default::default() }
+        }
+
+        fn since_reset(&self) -> view::SinceReset {
+            let ports = self.ports();
+            view::SinceReset { since_reset_seconds: 0.5, reset: true, total_packets: ports.packets, ports }
+        }
+
+        fn reset(&self) {}
 
         fn stations(&self) -> view::Stations {
             let station = view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3 };
@@ -169,6 +217,10 @@ mod tests {
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
         assert_eq!(all.heavy.len(), HeavyQuery::default().top);
+        assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), Fake.status());
+        assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), Fake.since_reset());
+        assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), Fake.since_reset());
+        assert_eq!(client.text("/metrics").unwrap(), metrics::text(&Fake.status()));
         let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
         assert!(!link.up);
     }
@@ -191,6 +243,28 @@ mod tests {
             matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })),
             "another document"
         );
+    }
+
+    #[test]
+    fn over_tcp_there_are_metrics_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        serve_metrics(listener, Arc::new(Fake)).unwrap();
+        let ask = |request: &str| {
+            use std::io::{Read, Write};
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let metrics = ask("GET /metrics");
+        assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        for other in ["GET /v1/ports", "PUT /v1/reset", "PUT /v1/ports/a/link", "POST /metrics"] {
+            let answer = ask(other);
+            assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 405"), "{other}: {answer}");
+        }
     }
 
     #[test]

@@ -47,17 +47,27 @@ impl Client {
         self.ask(Method::GET, query, Vec::new())
     }
 
+    /// An answer that is text rather than a document.
+    pub fn text(&self, query: &str) -> Result<String, ClientError> {
+        let answer = self.answer(Method::GET, query, Vec::new())?;
+        String::from_utf8(answer.to_vec()).map_err(|e| self.broken(e))
+    }
+
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
         self.ask(Method::PUT, query, body)
     }
 
     fn ask<T: DeserializeOwned>(&self, method: Method, query: &str, body: Vec<u8>) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.answer(method, query, body)?).map_err(|e| self.broken(e))
+    }
+
+    fn answer(&self, method: Method, query: &str, body: Vec<u8>) -> Result<Bytes, ClientError> {
         let exchange = async { tokio::time::timeout(PATIENCE, self.exchange(method, query, body)).await };
         let (status, answer) =
             self.runtime.block_on(exchange).map_err(|_| self.broken("the switch does not answer"))??;
         if status == StatusCode::OK {
-            return serde_json::from_slice(&answer).map_err(|e| self.broken(e));
+            return Ok(answer);
         }
         match serde_json::from_slice(&answer) {
             Ok(Failure { error }) => Err(ClientError::Refused { error }),

@@ -40,6 +40,9 @@ fn every_key_is_documented() {
     documents.push(serde_json::to_value(view::Stations { stations: vec![station] }).unwrap());
     documents.push(serde_json::to_value(view::Drops { drops: vec![drop], ..Default::default() }).unwrap());
     documents.push(serde_json::to_value(heavy).unwrap());
+    let status = view::Status { workers: vec![view::Worker::default()], ..Default::default() };
+    documents.push(serde_json::to_value(status).unwrap());
+    documents.push(serde_json::to_value(view::SinceReset::default()).unwrap());
 
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md")).unwrap();
     let mut keys = Vec::new();
