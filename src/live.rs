@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::watch::{Event, PortState, Watch};
 use crate::control::{About, Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
@@ -74,6 +75,7 @@ pub struct Live {
     huge_pages: bool,
     cores: Vec<usize>,
     rounds: u32,
+    watch: Watch,
 }
 
 impl Live {
@@ -110,7 +112,18 @@ impl Live {
             api::serve_metrics(metrics, shared.clone())?;
         }
         let huge_pages = eal.has_huge_pages();
-        let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
+        let mut live = Self {
+            shared,
+            workers,
+            collector,
+            stop,
+            collected,
+            socket,
+            huge_pages,
+            cores,
+            rounds: 0,
+            watch: Watch::default(),
+        };
         live.round();
         Ok(live)
     }
@@ -120,19 +133,26 @@ impl Live {
         let config = &self.shared.config;
         let ports = config.ports.iter().map(|port| format!("{} = {}", port.name, port.dev));
         let cores = self.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        // "weir: ready", not "weir: weir: ready".
+        let name = if config.switch.name == "weir" { String::new() } else { format!("{}: ", config.switch.name) };
         format!(
-            "{} ready: ports {}; core {cores}; {} huge pages; control socket {}",
-            config.switch.name,
+            "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}",
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
             self.socket.display(),
         )
     }
 
+    pub fn name(&self) -> &str {
+        &self.shared.config.switch.name
+    }
+
     /// One round of the control loop: links, learning.
     pub fn round(&mut self) {
         if self.rounds.is_multiple_of(LINKS_EVERY) {
             self.shared.look_at_links();
+            let events = self.watch.look(Instant::now(), self.shared.port_states(), self.shared.late_epochs());
+            events.iter().for_each(Event::log);
         }
         self.rounds = self.rounds.wrapping_add(1);
         self.shared.ports.iter().for_each(Port::nudge);
@@ -299,6 +319,19 @@ impl Shared {
         for ((port, info), enabled) in self.ports.iter().zip(&self.infos).zip(&self.enabled) {
             info.up.store(enabled.load(Relaxed) && port.link_up(), Relaxed);
         }
+    }
+
+    fn port_states(&self) -> impl Iterator<Item = PortState<'_>> {
+        self.config.ports.iter().zip(&self.infos).zip(&self.enabled).map(|((port, info), enabled)| PortState {
+            name: &port.name,
+            enabled: enabled.load(Relaxed),
+            up: info.up.load(Relaxed),
+        })
+    }
+
+    /// Epochs late and lost.
+    fn late_epochs(&self) -> (u64, u64) {
+        self.workers.iter().fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
     }
 
     /// The program that `show heavy` speaks of, and what it counts.

@@ -4,6 +4,7 @@ mod budget;
 mod config;
 mod demo;
 mod doctor;
+mod log;
 mod output;
 mod port;
 mod replay;
@@ -33,6 +34,9 @@ pub struct Cli {
     /// Say more on stderr; twice for debugging
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How logs are written on stderr
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: log::Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -130,7 +134,7 @@ fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramCo
 
 /// Runs a command and turns its end into an exit code.
 pub fn main(cli: Cli) -> ExitCode {
-    start_logging(cli.verbose);
+    log::start(cli.verbose, cli.log_format);
     let json = cli.json;
     let ended = match cli.command {
         Command::Demo(command) => command.run(json),
@@ -151,26 +155,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Missed(message)) => (3, message),
     };
-    output::say(&format!("weir: {message}"));
+    log::failed(code, &message);
     ExitCode::from(code)
-}
-
-/// Logs go to stderr; `RUST_LOG` overrules `-v`.
-fn start_logging(verbose: u8) {
-    use tracing_subscriber::filter::{EnvFilter, LevelFilter};
-    let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        _ => LevelFilter::DEBUG,
-    };
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours)
-        .without_time()
-        .init();
 }
 
 /// A configuration for commands that have no ports of their own: two in memory.

@@ -137,7 +137,7 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
-    use crate::cli::{Failure, output, show};
+    use crate::cli::{Failure, log, output, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError};
 
@@ -174,7 +174,8 @@ mod live {
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
 
         let mut live = Live::start(config, command.eal, command.socket)?;
-        output::say(&format!("weir: {}", live.describe()));
+        let name = live.name().to_owned();
+        log::ready(&name, &live.describe());
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
@@ -189,6 +190,7 @@ mod live {
         });
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
+        log::stopped(&name, seconds, &ports.packets);
         if json {
             return output::json(&Totals { seconds, ports, heavy });
         }

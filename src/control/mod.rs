@@ -11,6 +11,7 @@ pub mod score;
 pub mod socket;
 pub mod tables;
 pub mod view;
+pub mod watch;
 
 pub use baseline::About;
 pub use collector::Collector;

@@ -4,6 +4,7 @@ mod broken;
 mod config;
 mod demo;
 mod json;
+mod log;
 mod pipes;
 mod replay;
 

@@ -71,3 +71,24 @@ fn metrics_over_tcp() {
     assert!(answer.contains("weir_port_enabled{port=\"port1\"} 1"), "{answer}");
     weir.stop();
 }
+
+#[test]
+fn links_are_logged_with_their_fields() {
+    let Some(lab) = Lab::new("links_are_logged_with_their_fields") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--log-format json");
+    let events = |weir: &crate::common::Weir| -> Vec<serde_json::Value> {
+        weir.log().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    };
+    let find = |event: &str, port: &str| {
+        eventually(event, || events(&weir).into_iter().find(|line| line["event"] == event && line["port"] == port))
+    };
+    assert_eq!(events(&weir)[0]["event"], "ready");
+    assert_eq!(events(&weir)[0]["switch"], "switch");
+    hosts[0].space.run(&format!("ip link set {} down", hosts[0]));
+    assert_eq!(find("link_down", "port1")["level"], "WARN");
+    weir.ask("port port2 down");
+    find("port_disabled", "port2");
+    hosts[0].space.run(&format!("ip link set {} up", hosts[0]));
+    assert!(find("link_up", "port1")["changes"].as_u64() >= Some(1));
+    weir.stop();
+}
