@@ -5,6 +5,9 @@ mod config;
 mod demo;
 mod doctor;
 mod log;
+pub mod manual;
+#[cfg(feature = "dpdk")]
+mod notify;
 mod output;
 mod port;
 mod replay;
@@ -63,6 +66,10 @@ enum Command {
     Config(config::ConfigCommand),
     /// Say what is missing on this machine, each with the command that mends it
     Doctor,
+    /// Print the completions of a shell
+    Completions(manual::Completions),
+    /// Print a manual page, or write them all
+    Man(manual::Man),
 }
 
 /// Why a command ended early, by exit code.
@@ -148,6 +155,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     };
     let (code, message) = match ended {
         Ok(()) => return ExitCode::SUCCESS,

@@ -137,6 +137,7 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
+    use crate::cli::notify::Notify;
     use crate::cli::{Failure, log, output, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError};
@@ -176,14 +177,18 @@ mod live {
         let mut live = Live::start(config, command.eal, command.socket)?;
         let name = live.name().to_owned();
         log::ready(&name, &live.describe());
+        let mut notify = Notify::from_env();
+        notify.ready(&live.describe());
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
+            notify.alive(Instant::now());
             if print.swap(false, Relaxed) {
                 output::say(&show::ports_text(&live.ports()));
             }
         }
+        notify.stopping();
         std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_secs(1));
             impatient.store(true, Relaxed);

@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod json;
 mod log;
+mod manual;
 mod pipes;
 mod replay;
 
