@@ -11,6 +11,8 @@ mod notify;
 mod output;
 mod port;
 mod replay;
+#[cfg(feature = "dpdk")]
+mod rootless;
 mod run;
 mod show;
 mod stats;
@@ -58,6 +60,9 @@ enum Command {
     Stats(stats::Stats),
     /// Print the totals of a running switch for Prometheus (OpenMetrics text)
     Metrics(stats::Metrics),
+    /// Be a host at a tap port of a running switch
+    #[cfg(feature = "dpdk")]
+    Shell(rootless::Shell),
     /// Take a port of a running switch up or down
     Port(port::Port),
     /// Show what the pipeline takes of its hardware target, stage by stage
@@ -151,6 +156,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Top(command) => command.run(json),
         Command::Stats(command) => command.run(json),
         Command::Metrics(command) => command.run(json),
+        #[cfg(feature = "dpdk")]
+        Command::Shell(command) => command.run(),
         Command::Port(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),

@@ -57,6 +57,9 @@ pub struct Run {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<String>,
+    /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there
+    #[arg(long)]
+    rootless: bool,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
@@ -138,7 +141,7 @@ mod live {
 
     use super::Run;
     use crate::cli::notify::Notify;
-    use crate::cli::{Failure, log, output, show};
+    use crate::cli::{Failure, log, output, rootless, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError};
 
@@ -163,6 +166,14 @@ mod live {
 
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
         let config = command.config()?;
+        if command.rootless {
+            if config.switch.metrics.is_some() {
+                let why = "nobody outside reaches the namespace's loopback; `weir metrics` prints them";
+                return Err(Failure::Usage(format!("switch.metrics: not with --rootless: {why}")));
+            }
+            return Err(rootless::reenter(&config.switch.name, command.socket));
+        }
+        let enter = rootless::is_inside().then(|| rootless::how_to_enter(&config.switch.name, &config.ports));
         let stop = Arc::new(AtomicBool::new(false));
         let print = Arc::new(AtomicBool::new(false));
         let impatient = Arc::new(AtomicBool::new(false));
@@ -177,6 +188,7 @@ mod live {
         let mut live = Live::start(config, command.eal, command.socket)?;
         let name = live.name().to_owned();
         log::ready(&name, &live.describe());
+        enter.iter().for_each(|text| output::say(text));
         let mut notify = Notify::from_env();
         notify.ready(&live.describe());
         let started = Instant::now();

@@ -11,5 +11,6 @@ mod faults;
 mod heavy;
 mod hostile;
 mod living;
+mod rootless;
 mod traffic;
 mod vlan;
