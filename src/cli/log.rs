@@ -47,6 +47,14 @@ pub fn ready(name: &str, describe: &str) {
     }
 }
 
+/// The switch has taken its configuration over again; `changes` says what is different.
+pub fn reloaded(name: &str, changes: &str) {
+    match is_json() {
+        true => tracing::info!(target: "weir", event = "reloaded", switch = name, "{changes}"),
+        false => output::say(&format!("weir: reloaded: {changes}")),
+    }
+}
+
 /// The totals of a switch that has ended; people read them on stdout.
 pub fn stopped(name: &str, seconds: f64, packets: &crate::control::view::Packets) {
     if is_json() {

@@ -10,6 +10,7 @@ pub mod manual;
 mod notify;
 mod output;
 mod port;
+mod reload;
 mod replay;
 #[cfg(feature = "dpdk")]
 mod rootless;
@@ -63,8 +64,10 @@ enum Command {
     /// Be a host at a tap port of a running switch
     #[cfg(feature = "dpdk")]
     Shell(rootless::Shell),
-    /// Take a port of a running switch up or down
+    /// Add, remove or change a port of a running switch
     Port(port::Port),
+    /// Have a running switch read its configuration file again
+    Reload(reload::Reload),
     /// Show what the pipeline takes of its hardware target, stage by stage
     Budget(budget::Budget),
     /// Check a configuration file, or print its JSON Schema
@@ -116,7 +119,7 @@ impl From<AssembleError> for Failure {
 }
 
 /// The programs of a command, as `--program` gives them.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Programs {
     /// A telemetry program and its parameters; may be given several times
     #[arg(long = "program", value_name = "P[:KEY=VALUE,…]")]
@@ -159,6 +162,7 @@ pub fn main(cli: Cli) -> ExitCode {
         #[cfg(feature = "dpdk")]
         Command::Shell(command) => command.run(),
         Command::Port(command) => command.run(json),
+        Command::Reload(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::view::{Measurement, Packets, Port, Ports, SinceReset, Status, Worker};
+use super::view::{Measurement, Packets, Port, Ports, Removed, SinceReset, Status, Worker};
 use crate::stats::SwitchStats;
 
 /// A running switch's name, age and baseline.
@@ -71,7 +71,44 @@ pub fn since(now: &Ports, before: &Ports) -> Ports {
     let earlier: BTreeMap<_, _> = before.ports.iter().map(|port| (port.name.as_str(), port)).collect();
     let ports: Vec<_> =
         now.ports.iter().map(|port| earlier.get(port.name.as_str()).map_or(port.clone(), |b| less(port, b))).collect();
-    Ports { packets: Packets::of(&ports), measurement: measured(&now.measurement, &before.measurement), ports }
+    Ports {
+        packets: packets(&now.packets, &before.packets),
+        measurement: measured(&now.measurement, &before.measurement),
+        ports,
+        removed: removed(now, before),
+    }
+}
+
+fn packets(now: &Packets, before: &Packets) -> Packets {
+    Packets {
+        rx_packets: now.rx_packets.saturating_sub(before.rx_packets),
+        copied_packets: now.copied_packets.saturating_sub(before.copied_packets),
+        tx_packets: now.tx_packets.saturating_sub(before.tx_packets),
+        dropped_packets: now.dropped_packets.saturating_sub(before.dropped_packets),
+    }
+}
+
+/// What was removed since, without what it had counted before.
+fn removed(now: &Ports, before: &Ports) -> Removed {
+    let mut gone = before.removed.clone();
+    let counts = |port: &Port| [port.rx_packets, port.rx_bytes, port.tx_packets, port.tx_bytes];
+    let remains = |old: &Port| {
+        let same = now.ports.iter().find(|port| port.name == old.name);
+        same.is_some_and(|port| counts(port).iter().zip(counts(old)).all(|(now, old)| *now >= old))
+    };
+    before.ports.iter().filter(|port| !remains(port)).for_each(|port| gone.add(port));
+    let now = &now.removed;
+    Removed {
+        removed_ports: now.removed_ports.saturating_sub(before.removed.removed_ports),
+        rx_packets: now.rx_packets.saturating_sub(gone.rx_packets),
+        rx_bytes: now.rx_bytes.saturating_sub(gone.rx_bytes),
+        tx_packets: now.tx_packets.saturating_sub(gone.tx_packets),
+        tx_bytes: now.tx_bytes.saturating_sub(gone.tx_bytes),
+        copied_packets: now.copied_packets.saturating_sub(gone.copied_packets),
+        without_shim_packets: now.without_shim_packets.saturating_sub(gone.without_shim_packets),
+        drops: less_each(&now.drops, &gone.drops),
+        device: less_each(&now.device, &gone.device),
+    }
 }
 
 /// A port whose counters are below the baseline's was taken away and added again: all of it is new.
@@ -112,6 +149,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
         lost_epochs: now.lost_epochs.saturating_sub(before.lost_epochs),
         lost_learn_digests: now.lost_learn_digests.saturating_sub(before.lost_learn_digests),
         refused_stations: now.refused_stations.saturating_sub(before.refused_stations),
+        forgotten_epochs: now.forgotten_epochs.saturating_sub(before.forgotten_epochs),
     }
 }
 
@@ -130,7 +168,7 @@ mod tests {
             ..Port::default()
         };
         let ports: Vec<_> = list.iter().map(port).collect();
-        Ports { packets: Packets::of(&ports), ports, ..Ports::default() }
+        Ports { packets: Packets::of(&ports, &Removed::default()), ports, ..Ports::default() }
     }
 
     #[test]
@@ -152,13 +190,20 @@ mod tests {
 
     #[test]
     fn a_port_that_came_later_or_anew_counts_from_its_own_start() {
-        let now = ports(&[("new", 4, 1), ("anew", 3, 1)]);
-        assert_eq!(since(&now, &ports(&[("anew", 90, 0), ("gone", 8, 0)])), now);
+        let before = ports(&[("anew", 90, 2), ("gone", 8, 0), ("stays", 5, 1)]);
+        let mut now = ports(&[("new", 4, 1), ("anew", 3, 1), ("stays", 9, 1)]);
+        // What they counted until they went: 93 and 10 packets, of them 3 and 2 after the baseline.
+        ports(&[("anew", 93, 2), ("gone", 10, 1)]).ports.iter().for_each(|port| now.removed.add(port));
+        now.packets = Packets::of(&now.ports, &now.removed);
+        let since = since(&now, &before);
+        assert_eq!(since.ports, ports(&[("new", 4, 1), ("anew", 3, 1), ("stays", 4, 0)]).ports);
+        assert_eq!((since.removed.removed_ports, since.removed.rx_packets, since.removed.drops["runt"]), (2, 5, 1));
+        assert_eq!(since.packets, Packets::of(&since.ports, &since.removed), "the sums are of the same packets");
     }
 
     #[test]
     fn workers_stand_with_their_cores() {
-        let workers = [Arc::new(SwitchStats::new(1)), Arc::new(SwitchStats::new(1))];
+        let workers = [Arc::new(SwitchStats::default()), Arc::new(SwitchStats::default())];
         workers[1].polls.add(9);
         workers[1].busy_polls.add(4);
         let status = About::new("edge", &[2, 5]).status(Ports::default(), &workers);

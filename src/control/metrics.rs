@@ -95,6 +95,7 @@ impl Families<'_> {
                 counted.late_epochs,
             ),
             ("epochs_lost", "Epochs whose record the collector did not take", counted.lost_epochs),
+            ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
             ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),
             ("stations_refused", "Times a new station found the table full", counted.refused_stations),
         ] {

@@ -63,9 +63,9 @@ const HELP: [&str; 10] = [
     "?  h            this list",
     "q  Esc          end",
     "",
-    "Bytes count from the destination MAC on, without FCS. A core",
-    "polls all the time: its busy share is that of the polls which",
-    "found packets.",
+    "Bytes count from the destination MAC on, without FCS. A core's",
+    "busy share is that of its polls which found packets; one that",
+    "sleeps does not poll.",
 ];
 
 pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {

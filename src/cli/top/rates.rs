@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::control::baseline;
-use crate::control::view::{Drops, HeavyFlows, Packets, Port, Status, Worker};
+use crate::control::view::{Drops, HeavyFlows, Packets, Port, Ports, Status, Worker};
 use crate::program::hashpipe::Unit;
 use crate::wire::Flow;
 
@@ -113,7 +113,7 @@ impl Rates {
             tx_packets_per_second: per_second(changed.packets.tx_packets),
             dropped_packets_per_second: per_second(changed.packets.dropped_packets),
             ports: ports.map(|(changed, total)| PortRates::new(changed, total, per_second)).collect(),
-            drops: drops(&status.totals.ports, &changed.ports, per_second),
+            drops: drops(&status.totals, &changed, per_second),
             programs: now.heavy.iter().map(ProgramRates::new).collect(),
             cores: cores(&before.status.workers, &status.workers, per_second),
         }
@@ -138,11 +138,13 @@ impl PortRates {
 }
 
 /// Every reason that has ever been, also when nothing is being lost for it now.
-fn drops(totals: &[Port], changed: &[Port], per_second: impl Fn(u64) -> f64) -> Vec<DropRate> {
+fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Vec<DropRate> {
+    let changed = Drops::of_ports(changed);
     let rate = |lost: crate::control::view::Drop| {
-        let port = changed.iter().find(|port| port.name == lost.port);
-        let losses = port.map(|port| if lost.device { &port.device } else { &port.drops });
-        let packets = losses.and_then(|losses| losses.get(&lost.reason)).copied().unwrap_or_default();
+        let same = |other: &&crate::control::view::Drop| {
+            (&other.port, &other.reason, other.device) == (&lost.port, &lost.reason, lost.device)
+        };
+        let packets = changed.iter().find(same).map_or(0, |drop| drop.packets);
         DropRate {
             port: lost.port,
             reason: lost.reason,

@@ -53,7 +53,7 @@ fn look(seconds: u64) -> Look {
     let worker =
         |core, polls, busy| Worker { core, polls: polls * seconds, busy_polls: busy * seconds, ..Worker::default() };
     let workers = vec![worker(1, 4_000_000, 1_000_000), Worker { late_epochs: 2, ..worker(3, 5_000_000, 0) }];
-    let totals = Ports { packets: Packets::of(&ports), ports, ..Ports::default() };
+    let totals = Ports { packets: Packets::of(&ports, &Default::default()), ports, ..Ports::default() };
     let status = Status {
         name: "edge".into(),
         version: "0.1.0".into(),

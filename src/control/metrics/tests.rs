@@ -79,7 +79,7 @@ fn status() -> Status {
         start_time_seconds: 1.7e9,
         uptime_seconds: 8.0,
         workers: vec![Worker { core: 1, polls: 100, busy_polls: 25, ..Worker::default() }],
-        totals: Ports { packets: Packets::of(&ports), measurement, ports },
+        totals: Ports { packets: Packets::of(&ports, &Default::default()), measurement, ports, ..Ports::default() },
     }
 }
 
@@ -95,7 +95,7 @@ fn every_total_comes_back_out_of_the_text() {
     assert_eq!(take("weir_build_info", &[("version", "1.2.3"), ("switch", "edge")]), 1.0);
     assert_eq!(take("weir_start_time_seconds", &[]), 1.7e9);
     assert_eq!(take("weir_epochs_late_total", &[]), 3.0);
-    for zero in ["unmeasured_packets", "epochs_lost", "learn_digests_lost", "stations_refused"] {
+    for zero in ["unmeasured_packets", "epochs_lost", "epochs_forgotten", "learn_digests_lost", "stations_refused"] {
         assert_eq!(take(&format!("weir_{zero}_total"), &[]), 0.0);
     }
     for port in &status.totals.ports {
