@@ -20,7 +20,8 @@ const SINCE_RESET: &str = "/v1/ports/since-reset";
 #[derive(Debug, Args)]
 pub struct Where {
     /// The switch's name
-    #[arg(long, global = true, default_value = "weir", value_name = "NAME")]
+    // Not `name`, which commands have for ports.
+    #[arg(id = "switch_name", long = "name", global = true, default_value = "weir", value_name = "NAME")]
     name: String,
     /// Its control socket, when it is not at the usual place
     #[arg(long, global = true, value_name = "PATH")]
