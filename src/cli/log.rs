@@ -40,6 +40,7 @@ fn is_json() -> bool {
 }
 
 /// The switch named `name` forwards.
+#[cfg(feature = "dpdk")]
 pub fn ready(name: &str, describe: &str) {
     match is_json() {
         true => tracing::info!(target: "weir", event = "ready", switch = name, "{describe}"),
@@ -48,6 +49,7 @@ pub fn ready(name: &str, describe: &str) {
 }
 
 /// The switch has taken its configuration over again; `changes` says what is different.
+#[cfg(feature = "dpdk")]
 pub fn reloaded(name: &str, changes: &str) {
     match is_json() {
         true => tracing::info!(target: "weir", event = "reloaded", switch = name, "{changes}"),
@@ -56,6 +58,7 @@ pub fn reloaded(name: &str, changes: &str) {
 }
 
 /// The totals of a switch that has ended; people read them on stdout.
+#[cfg(feature = "dpdk")]
 pub fn stopped(name: &str, seconds: f64, packets: &crate::control::view::Packets) {
     if is_json() {
         tracing::info!(
