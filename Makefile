@@ -59,5 +59,17 @@ setup-build:
 setup-bench:
 	@scripts/setup.sh build bench
 
+man: build ## the manual pages, in out/man
+	@target/release/weir man --dir out/man
+
+deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_ARCH.deb, for the system it is built on
+	@echo "Building (release) …" >&2
+	@$(CARGO) build $(LOCKED) --release --quiet --package weir --package pktgen --bins
+	@scripts/deb.sh
+
+.PHONY: man deb setup-package
+setup-package:
+	@scripts/setup.sh package
+
 clean: ## remove everything that was built
 	$(CARGO) clean

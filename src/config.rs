@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -99,6 +100,8 @@ pub struct SwitchConfig {
     pub huge_pages: Option<bool>,
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
     pub idle: Idle,
+    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
+    pub metrics: Option<String>,
 }
 
 impl Default for SwitchConfig {
@@ -122,6 +125,7 @@ impl Default for SwitchConfig {
             reproducible: None,
             huge_pages: None,
             idle: Idle::default(),
+            metrics: None,
         }
     }
 }
@@ -373,6 +377,7 @@ impl Config {
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
+        self.metrics()?;
         let mut cores = switch.cores.clone();
         cores.sort_unstable();
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -385,6 +390,15 @@ impl Config {
         }
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
+    }
+
+    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs of this machine.
+    pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(text) = &self.switch.metrics else { return Ok(None) };
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            _ => wrong("switch.metrics", text, "a loopback address and a port: 127.0.0.1:9469 or [::1]:9469"),
+        }
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
@@ -19,7 +19,8 @@ use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
 use crate::control::tables::{Macs, Routed, Tables};
-use crate::control::{History, Learning, Routing, api, socket, view};
+use crate::control::watch::{Event, Watch};
+use crate::control::{About, History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
 use crate::epoch::Nanos;
 use crate::forward::text::PortNames;
@@ -84,6 +85,7 @@ struct Shared {
     tables: Tables,
     /// The ports' names as the tables know them.
     names: PortNames,
+    about: About,
 }
 
 /// The control socket's file, removed when dropped.
@@ -106,6 +108,7 @@ pub struct Live {
     huge_pages: bool,
     cores: Vec<usize>,
     rounds: u32,
+    watch: Watch,
 }
 
 impl Live {
@@ -122,6 +125,8 @@ impl Live {
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
+        let metrics = setup::metrics_listener(&config)?;
+        let about = About::new(&config.switch.name, &cores);
 
         let pool = setup::pool_options(&config, cores.len());
         let eal = Eal::start(&setup::eal_options(&config, pool.bytes(), eal))?;
@@ -162,10 +167,16 @@ impl Live {
             taps,
             tables,
             names,
+            about,
         });
         api::serve(listener, shared.clone())?;
+        if let Some(metrics) = metrics {
+            api::serve_metrics(metrics, shared.clone())?;
+        }
         let huge_pages = eal.has_huge_pages();
-        let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
+        let watch = Watch::default();
+        let mut live =
+            Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0, watch };
         live.round();
         Ok(live)
     }
@@ -175,13 +186,19 @@ impl Live {
         let state = self.shared.state();
         let ports = state.slots.iter().map(|(_, slot)| format!("{} = {}", slot.config.name, slot.config.dev));
         let cores = self.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        // "weir: ready", not "weir: weir: ready".
+        let name = &state.config.switch.name;
+        let name = if name == "weir" { String::new() } else { format!("{name}: ") };
         format!(
-            "{} ready: ports {}; core {cores}; {} huge pages; control socket {}",
-            state.config.switch.name,
+            "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}",
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
             self.socket.0.display(),
         )
+    }
+
+    pub fn name(&self) -> String {
+        self.shared.state().config.switch.name.clone()
     }
 
     /// One round of the control loop: links, learning.
@@ -190,6 +207,9 @@ impl Live {
         if let Ok(state) = self.shared.state.try_lock() {
             if self.rounds.is_multiple_of(LINKS_EVERY) {
                 self.shared.look_at_links(&state);
+                let ports = state.slots.iter().map(|(_, slot)| slot.state());
+                let events = self.watch.look(Instant::now(), ports, self.shared.late_epochs());
+                events.iter().for_each(Event::log);
             }
             state.slots.iter().for_each(|(_, slot)| slot.port.nudge());
         }
@@ -271,6 +291,11 @@ impl Shared {
     /// The time by which workers note when they heard a station: theirs, which never goes back.
     fn now(&self) -> Nanos {
         self.workers.iter().map(|worker| worker.clock.get()).max().unwrap_or_default()
+    }
+
+    /// Epochs late and lost.
+    fn late_epochs(&self) -> (u64, u64) {
+        self.workers.iter().fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
     }
 
     /// Lets the workers know which ports packets may leave by, and forgets the stations behind one that went down.

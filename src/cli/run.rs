@@ -69,6 +69,12 @@ pub struct Run {
     /// Where the control socket goes
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<String>,
+    /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there
+    #[arg(long)]
+    rootless: bool,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
@@ -132,6 +138,9 @@ impl Run {
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
+        if self.metrics.is_some() {
+            switch.metrics.clone_from(&self.metrics);
+        }
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {
             switch.huge_pages = Some(false);
@@ -168,7 +177,8 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
-    use crate::cli::{Failure, output, reload, show};
+    use crate::cli::notify::Notify;
+    use crate::cli::{Failure, log, output, reload, rootless, show};
     use crate::control::api::Service;
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError, Reread};
@@ -204,6 +214,14 @@ mod live {
 
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
         let config = command.config()?;
+        if command.rootless {
+            if config.switch.metrics.is_some() {
+                let why = "nobody outside reaches the namespace's loopback; `weir metrics` prints them";
+                return Err(Failure::Usage(format!("switch.metrics: not with --rootless: {why}")));
+            }
+            return Err(rootless::reenter(&config.switch.name, command.socket));
+        }
+        let enter = rootless::is_inside().then(|| rootless::how_to_enter(&config.switch.name, &config.ports));
         let stop = Arc::new(AtomicBool::new(false));
         let print = Arc::new(AtomicBool::new(false));
         let again = Arc::new(AtomicBool::new(false));
@@ -219,27 +237,35 @@ mod live {
 
         let reread = command.config.is_some().then(|| reread(command.clone()));
         let mut live = Live::start(config, reread, command.eal, command.socket)?;
-        output::say(&format!("weir: {}", live.describe()));
+        let name = live.name();
+        log::ready(&name, &live.describe());
+        enter.iter().for_each(|text| output::say(text));
+        let mut notify = Notify::from_env();
+        notify.ready(&live.describe());
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
+            notify.alive(Instant::now());
             // The switch says by itself why it refuses.
             if again.swap(false, Relaxed)
                 && let Ok(reloaded) = live.service().reload()
             {
-                output::say(&format!("weir: reloaded: {}", reload::text(&reloaded)));
+                log::reloaded(&name, &reload::text(&reloaded));
+                notify.ready(&live.describe());
             }
             if print.swap(false, Relaxed) {
                 output::say(&show::ports_text(&live.ports()));
             }
         }
+        notify.stopping();
         std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_secs(1));
             impatient.store(true, Relaxed);
         });
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
+        log::stopped(&name, seconds, &ports.packets);
         if json {
             return output::json(&Totals { seconds, ports, heavy });
         }

@@ -13,6 +13,9 @@ use crate::control::{socket, view};
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
+/// Counters less the baseline, a document that has all keys of the one without.
+const SINCE_RESET: &str = "/v1/ports/since-reset";
+
 /// Which switch is meant.
 #[derive(Debug, Args)]
 pub struct Where {
@@ -52,9 +55,17 @@ pub struct Show {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Counters and links of all ports
-    Ports,
+    Ports {
+        /// Count from the last `weir stats reset`
+        #[arg(long)]
+        since_reset: bool,
+    },
     /// Every dropped packet, by port and reason
-    Drops,
+    Drops {
+        /// Count from the last `weir stats reset`
+        #[arg(long)]
+        since_reset: bool,
+    },
     /// Stations that the switch has learned
     Macs,
     /// The heaviest flows
@@ -81,12 +92,16 @@ impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = self.at.client()?;
         match self.what {
-            What::Ports => {
+            What::Ports { since_reset: true } => {
+                let since: view::SinceReset = client.get(SINCE_RESET)?;
+                if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
+            }
+            What::Ports { .. } => {
                 let ports: view::Ports = client.get("/v1/ports")?;
                 if json { output::json(&ports) } else { output::print(&ports_text(&ports)) }
             }
-            What::Drops => {
-                let drops = view::Drops::of(&client.get("/v1/ports")?);
+            What::Drops { since_reset } => {
+                let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
                 if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
             }
             What::Macs => {
@@ -129,6 +144,14 @@ fn each_epoch(client: &Client, top: usize, threshold: u64, count: Option<u64>, j
     Ok(())
 }
 
+/// The counters since the reset, and under them what they are since the start.
+pub fn since_reset_text(since: &view::SinceReset) -> String {
+    let seconds = since.since_reset_seconds;
+    let since_when = if since.reset { "the reset" } else { "the start (there was no reset)" };
+    let total = balance_text(&since.total_packets);
+    format!("{}\n\ncounted from {since_when} {seconds:.1} s ago; in all {total}", ports_text(&since.ports))
+}
+
 pub fn ports_text(ports: &view::Ports) -> String {
     let row = |port: &view::Port| {
         let lost: u64 = port.device.values().sum();
@@ -148,13 +171,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         ["port", "device", "link", ">rx packets", ">rx bytes", ">tx packets", ">tx bytes", ">dropped", ">device lost"];
     let table = output::table(headings, ports.ports.iter().map(row));
     let sum = &ports.packets;
-    let mut text = format!(
-        "{table}\n\nrx {} + copies {} = tx {} + dropped {}",
-        output::grouped(sum.rx_packets),
-        output::grouped(sum.copied_packets),
-        output::grouped(sum.tx_packets),
-        output::grouped(sum.dropped_packets),
-    );
+    let mut text = format!("{table}\n\n{}", balance_text(sum));
     if sum.unaccounted() != 0 {
         text += &format!("   ({} under way)", sum.unaccounted());
     }
@@ -170,6 +187,16 @@ pub fn ports_text(ports: &view::Ports) -> String {
         }
     }
     text
+}
+
+fn balance_text(sum: &view::Packets) -> String {
+    format!(
+        "rx {} + copies {} = tx {} + dropped {}",
+        output::grouped(sum.rx_packets),
+        output::grouped(sum.copied_packets),
+        output::grouped(sum.tx_packets),
+        output::grouped(sum.dropped_packets),
+    )
 }
 
 fn link_text(port: &view::Port) -> &'static str {

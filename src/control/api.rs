@@ -1,18 +1,20 @@
 //! The HTTP API on the control socket. It runs on a thread of its own and never touches a worker.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, Method, StatusCode, Uri};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use super::tables::{Change, Tables};
-use super::{taps, view};
+use super::{metrics, taps, view};
 use crate::config::default_mtu;
 use crate::port::Dev;
 use crate::switch::Role;
@@ -21,6 +23,11 @@ use crate::tap::Taps;
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
     fn ports(&self) -> view::Ports;
+    fn status(&self) -> view::Status;
+    /// The ports' counters since the last [`Service::reset`].
+    fn since_reset(&self) -> view::SinceReset;
+    /// From now on `since_reset` counts from here. The counters themselves are not touched.
+    fn reset(&self);
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
@@ -117,6 +124,15 @@ async fn change_table<S: Service>(
     answer(changes.map_err(|wrong| wrong.body_text()).and_then(change))
 }
 
+async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
+    service.reset();
+    Json(service.since_reset())
+}
+
+async fn metrics<S: Service>(State(service): State<Arc<S>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&service.status()))
+}
+
 async fn add_port<S: Service>(
     State(service): State<Arc<S>>,
     port: Result<Json<NewPort>, JsonRejection>,
@@ -142,6 +158,10 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(add_port::<S>))
         .route("/v1/ports/{name}", delete(remove_port::<S>))
         .route("/v1/reload", post(reload::<S>))
+        .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
+        .route("/v1/reset", put(reset::<S>))
+        .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
+        .route("/metrics", get(metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
@@ -158,14 +178,31 @@ fn router<S: Service>(service: Arc<S>) -> Router {
 /// Serves until the process ends.
 pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    on_thread("weir-api", "the control socket", async move {
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        axum::serve(listener, router(service)).await
+    })
+}
+
+/// Serves `/metrics` over TCP, and nothing else, until the process ends.
+pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let router = Router::new().route("/metrics", get(metrics::<S>)).fallback(unknown).with_state(service);
+    on_thread("weir-metrics", "the metrics' listener", async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        axum::serve(listener, router).await
+    })
+}
+
+fn on_thread(
+    name: &str,
+    what: &'static str,
+    serving: impl Future<Output = io::Result<()>> + Send + 'static,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("weir-api".into()).spawn(move || {
-        let served = runtime.block_on(async {
-            let listener = tokio::net::UnixListener::from_std(listener)?;
-            axum::serve(listener, router(service)).await
-        });
-        if let Err(error) = served {
-            tracing::error!("the control socket is gone: {error}");
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        if let Err(error) = runtime.block_on(serving) {
+            tracing::error!("{what} is gone: {error}");
         }
     })?;
     Ok(())
@@ -220,6 +257,17 @@ mod tests {
                 ..Default::default()
             }
         }
+
+        fn status(&self) -> view::Status {
+            view::Status { name: "weir".into(), totals: self.ports(), ..Default::default() }
+        }
+
+        fn since_reset(&self) -> view::SinceReset {
+            let ports = self.ports();
+            view::SinceReset { since_reset_seconds: 0.5, reset: true, total_packets: ports.packets, ports }
+        }
+
+        fn reset(&self) {}
 
         fn stations(&self) -> view::Stations {
             let station = view::Station {
@@ -302,6 +350,10 @@ mod tests {
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
         assert_eq!(all.heavy.len(), HeavyQuery::default().top);
+        assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
+        assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
+        assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), fake().since_reset());
+        assert_eq!(client.text("/metrics").unwrap(), metrics::text(&fake().status()));
         let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
         assert!(!link.up);
     }
@@ -358,6 +410,28 @@ mod tests {
         assert_eq!(refused(client.delete::<view::Port>("/v1/ports/b")), "there is no port b; the ports are a");
         let reloaded: view::Reloaded = client.post("/v1/reload", &()).unwrap();
         assert_eq!(reloaded.changes, ["port b = null added"]);
+    }
+
+    #[test]
+    fn over_tcp_there_are_metrics_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        serve_metrics(listener, Arc::new(fake())).unwrap();
+        let ask = |request: &str| {
+            use std::io::{Read, Write};
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let metrics = ask("GET /metrics");
+        assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        for other in ["GET /v1/ports", "PUT /v1/reset", "PUT /v1/ports/a/link", "POST /metrics"] {
+            let answer = ask(other);
+            assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 405"), "{other}: {answer}");
+        }
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Client {
         self.ask(Method::GET, query, Vec::new())
     }
 
+    /// An answer that is text rather than a document.
+    pub fn text(&self, query: &str) -> Result<String, ClientError> {
+        let answer = self.answer(PATIENCE, Method::GET, query, Vec::new())?;
+        String::from_utf8(answer.to_vec()).map_err(|e| self.broken(e))
+    }
+
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
         self.ask(Method::PUT, query, self.encode(body)?)
     }
@@ -97,6 +103,16 @@ impl Client {
         self.ask_within(PATIENCE, method, query, body)
     }
 
+    fn ask_within<T: DeserializeOwned>(
+        &self,
+        wait: Duration,
+        method: Method,
+        query: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.answer(wait, method, query, body)?).map_err(|e| self.broken(e))
+    }
+
     fn within<T>(
         &self,
         wait: Duration,
@@ -106,17 +122,11 @@ impl Client {
         answer.map_err(|_| self.broken("the switch does not answer"))?
     }
 
-    fn ask_within<T: DeserializeOwned>(
-        &self,
-        wait: Duration,
-        method: Method,
-        query: &str,
-        body: Vec<u8>,
-    ) -> Result<T, ClientError> {
+    fn answer(&self, wait: Duration, method: Method, query: &str, body: Vec<u8>) -> Result<Bytes, ClientError> {
         let exchange = async { self.whole(self.send(method, query, body).await?).await };
         let (status, answer) = self.within(wait, exchange)?;
         if status == StatusCode::OK {
-            return serde_json::from_slice(&answer).map_err(|e| self.broken(e));
+            return Ok(answer);
         }
         Err(self.refusal(status, &answer))
     }

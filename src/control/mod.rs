@@ -1,17 +1,21 @@
 //! Beside the dataplane: the collector that turns registers into answers, and the API that gives them.
 
 pub mod api;
+pub mod baseline;
 pub mod client;
 mod collector;
 mod history;
 mod learning;
+pub mod metrics;
 mod routing;
 pub mod score;
 pub mod socket;
 pub mod tables;
 pub mod taps;
 pub mod view;
+pub mod watch;
 
+pub use baseline::About;
 pub use collector::Collector;
 pub use history::{Epoch, History, Window};
 pub use learning::Learning;

@@ -131,6 +131,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         huge_pages,
         acl_default,
         acl_rows,
+        metrics,
         forward: _,
         pairs: _,
         epoch: _,
@@ -149,7 +150,8 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.reproducible", &running.reproducible, reproducible)?;
     same("switch.huge_pages", &running.huge_pages, huge_pages)?;
     same("switch.acl_default", &running.acl_default, acl_default)?;
-    same("switch.acl_rows", &running.acl_rows, acl_rows)
+    same("switch.acl_rows", &running.acl_rows, acl_rows)?;
+    same("switch.metrics", &running.metrics, metrics)
 }
 
 fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {

@@ -115,6 +115,18 @@ impl Service for Shared {
         ports
     }
 
+    fn status(&self) -> view::Status {
+        self.about.status(self.ports(), &self.workers)
+    }
+
+    fn since_reset(&self) -> view::SinceReset {
+        self.about.since_reset(self.ports())
+    }
+
+    fn reset(&self) {
+        self.about.reset(self.ports());
+    }
+
     fn stations(&self) -> view::Stations {
         let state = self.state();
         let stations =
@@ -179,7 +191,7 @@ impl Service for Shared {
 
     fn reload(&self) -> Result<view::Reloaded, String> {
         self.reread().map_err(|error| {
-            tracing::warn!("not reloaded, everything stays as it was: {error}");
+            tracing::warn!(target: "weir", event = "refused", "not reloaded, everything stays as it was: {error}");
             error.to_string()
         })
     }

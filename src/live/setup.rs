@@ -1,6 +1,7 @@
 //! What a live switch needs before the first packet: cores, buffers, DPDK, workers, collector.
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{JoinHandle, sleep};
@@ -34,6 +35,12 @@ pub(super) fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
         ([], Some(&last)) => Ok(vec![last]),
         (asked, _) => Ok(asked.to_vec()),
     }
+}
+
+pub(super) fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {
+    let listen =
+        |address| TcpListener::bind(address).map_err(|e| LiveError::Usage(format!("switch.metrics = {address}: {e}")));
+    config.metrics()?.map(listen).transpose()
 }
 
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::assemble::port_info;
 use crate::config::PortConfig;
 use crate::control::view;
+use crate::control::watch::PortState;
 use crate::dpdk::Mempool;
 use crate::pisa::{MAX_PORTS, PortId};
 use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
@@ -76,6 +77,10 @@ impl Slot {
     pub fn look_at_link(&self) -> bool {
         let up = self.enabled && self.port.link_up();
         self.info.up.swap(up, Relaxed) && !up
+    }
+
+    pub fn state(&self) -> PortState<'_> {
+        PortState { name: &self.config.name, enabled: self.enabled, up: self.info.up.load(Relaxed) }
     }
 
     /// The port as reports have it, with what all workers counted.

@@ -4,6 +4,8 @@ mod broken;
 mod config;
 mod demo;
 mod json;
+mod log;
+mod manual;
 mod pipes;
 mod replay;
 mod table;
