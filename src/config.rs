@@ -15,7 +15,10 @@ use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod api;
 mod words;
+
+pub use api::{ApiConfig, SocketMode, TlsConfig};
 
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +26,8 @@ mod words;
 pub struct Config {
     /// How the switch runs.
     pub switch: SwitchConfig,
+    /// Who may ask it.
+    pub api: ApiConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -63,6 +68,10 @@ pub struct SwitchConfig {
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// Keep the rights that changing ports at run time needs. false: give them up, once the ports are open.
+    pub runtime_ports: bool,
+    /// The user to become once the ports are open.
+    pub user: Option<String>,
 }
 
 impl Default for SwitchConfig {
@@ -81,6 +90,8 @@ impl Default for SwitchConfig {
             mac_age: Length(Duration::from_secs(300)),
             reproducible: None,
             huge_pages: None,
+            runtime_ports: true,
+            user: None,
         }
     }
 }
@@ -260,6 +271,7 @@ impl Config {
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
+        self.api.validate()?;
         self.check_ports()?;
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;

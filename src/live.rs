@@ -10,11 +10,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::duties::{Asking, Duties, duties};
+use crate::control::serve::TlsListener;
+use crate::control::tls::{self, Files, TlsError};
 use crate::control::{Collector, History, Learning, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::port::{Dev, Port, PortError, PortOptions, RxQueue};
+use crate::privileges::{PrivilegeError, Privileges};
 use crate::program::ProgramConfig;
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
@@ -43,6 +47,10 @@ pub enum LiveError {
     Died,
     #[error("the control socket: {0}")]
     Socket(io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
@@ -59,11 +67,15 @@ struct Shared {
     workers: Vec<Arc<SwitchStats>>,
     history: Arc<Mutex<History>>,
     learning: Option<Mutex<Learning>>,
+    /// For what needs rights, which the control thread alone has.
+    control: Asking<Shared>,
 }
 
 /// A switch that runs.
 pub struct Live {
     shared: Arc<Shared>,
+    duties: Duties<Shared>,
+    privileges: Privileges,
     workers: Vec<JoinHandle<Result<(), LcoreError>>>,
     collector: JoinHandle<()>,
     stop: Arc<AtomicBool>,
@@ -81,7 +93,10 @@ impl Live {
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
         let Assembly { switches, collector, history, learning, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
-        let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
+        let privileges = Privileges::of(&config)?;
+        let tls = tls_listener(&config)?;
+        let (listener, socket) =
+            socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
 
         let pool = pool_options(&config, cores.len());
         let eal = Eal::start(&eal_options(&config, pool.bytes(), eal))?;
@@ -100,10 +115,25 @@ impl Live {
         let collector = start_collector(collector, collected.clone())?;
         let enabled = ports.iter().map(|_| AtomicBool::new(true)).collect();
         let learning = learning.map(Mutex::new);
-        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning });
-        api::serve(listener, shared.clone())?;
+        let (control, duties) = duties();
+        let shared = Arc::new(Shared { config, ports, infos, enabled, workers: stats, history, learning, control });
+        privileges.give_up()?;
+        api::serve(listener, tls, shared.clone())?;
+        privileges.seal()?;
         let huge_pages = eal.has_huge_pages();
-        let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
+        let mut live = Self {
+            shared,
+            duties,
+            privileges,
+            workers,
+            collector,
+            stop,
+            collected,
+            socket,
+            huge_pages,
+            cores,
+            rounds: 0,
+        };
         live.round();
         Ok(live)
     }
@@ -114,11 +144,12 @@ impl Live {
         let ports = config.ports.iter().map(|port| format!("{} = {}", port.name, port.dev));
         let cores = self.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "{} ready: ports {}; core {cores}; {} huge pages; control socket {}",
+            "{} ready: ports {}; core {cores}; {} huge pages; control socket {}{}",
             config.switch.name,
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
             self.socket.display(),
+            config.api.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default(),
         )
     }
 
@@ -132,7 +163,12 @@ impl Live {
         if let Some(learning) = &self.shared.learning {
             learning.lock().unwrap_or_else(PoisonError::into_inner).serve(wall_clock());
         }
-        sleep(ROUND);
+        self.duties.serve(&self.shared, Instant::now() + ROUND, || {
+            // Devices that were opened may have started threads.
+            if let Err(error) = self.privileges.seal() {
+                tracing::error!("{error}");
+            }
+        });
     }
 
     /// False when a worker has ended by itself.
@@ -151,6 +187,8 @@ impl Live {
     /// Stops the workers after the burst in hand, collects the last epoch and gives the totals.
     pub fn stop(self) -> Result<(view::Ports, Option<view::HeavyFlows>), LiveError> {
         self.stop.store(true, Relaxed);
+        // Who asks for a change from now on is told so.
+        drop(self.duties);
         let mut ended = Ok(());
         let heavy_of = self.shared.clone();
         for worker in self.workers {
@@ -177,6 +215,20 @@ fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
         ([], Some(&last)) => Ok(vec![last]),
         (asked, _) => Ok(asked.to_vec()),
     }
+}
+
+/// Where TCP is served, if it is.
+fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
+    let Some(wanted) = config.api.tls().map_err(AssembleError::Config)? else { return Ok(None) };
+    let files = Files {
+        certificate: ("api.certificate", wanted.certificate),
+        key: ("api.key", wanted.key),
+        ca: ("api.client_ca", wanted.client_ca),
+    };
+    let config = tls::server(&files)?;
+    let listener = std::net::TcpListener::bind(wanted.listen)
+        .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
+    Ok(Some(TlsListener { listener, config }))
 }
 
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
@@ -287,6 +339,19 @@ impl Shared {
         }
     }
 
+    fn set_port_link(&self, id: usize, up: bool) -> Result<(), String> {
+        let was = self.enabled[id].swap(up, Relaxed);
+        if !up {
+            self.infos[id].up.store(false, Relaxed);
+        }
+        let set = self.ports[id].set_link(up).map_err(|e| e.to_string());
+        if set.is_err() {
+            self.enabled[id].store(was, Relaxed);
+        }
+        self.look_at_links();
+        set
+    }
+
     /// The program that `show heavy` speaks of, and what it counts.
     fn heavy_program(&self) -> Option<(usize, crate::program::hashpipe::Unit)> {
         let find = |(i, program): (usize, &ProgramConfig)| {
@@ -338,17 +403,7 @@ impl Service for Shared {
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {
         let names = || self.config.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
         let id = self.config.port(name).ok_or_else(|| format!("there is no port {name}; the ports are {}", names()))?;
-        let id = usize::from(id);
-        let was = self.enabled[id].swap(up, Relaxed);
-        if !up {
-            self.infos[id].up.store(false, Relaxed);
-        }
-        let set = self.ports[id].set_link(up).map_err(|e| e.to_string());
-        if set.is_err() {
-            self.enabled[id].store(was, Relaxed);
-        }
-        self.look_at_links();
-        set
+        self.control.ask(move |shared| shared.set_port_link(id.into(), up))
     }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod output;
 mod port;
+mod remote;
 mod replay;
 mod run;
 mod show;

@@ -134,6 +134,7 @@ mod live {
     use crate::cli::{Failure, output, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError};
+    use crate::privileges::PrivilegeError;
 
     #[derive(Serialize)]
     struct Totals {
@@ -149,6 +150,8 @@ mod live {
             match error {
                 LiveError::Assemble(error) => error.into(),
                 LiveError::Usage(message) => Self::Usage(message),
+                LiveError::Tls(error) => Self::Usage(error.to_string()),
+                LiveError::Privileges(error @ PrivilegeError::Unknown { .. }) => Self::Usage(error.to_string()),
                 error => Self::failed(error),
             }
         }
@@ -167,6 +170,12 @@ mod live {
         }
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
 
+        if config.switch.reproducible.is_some() {
+            tracing::warn!(
+                "switch.reproducible: the hash polynomials follow from the seed, so whoever knows it can aim at the tables \
+                 and hide flows"
+            );
+        }
         let mut live = Live::start(config, command.eal, command.socket)?;
         output::say(&format!("weir: {}", live.describe()));
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The HTTP API on the control socket. It runs on a thread of its own and never touches a worker.
+//! The HTTP API, on threads of its own; it never touches a worker.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -11,6 +11,7 @@ use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
+use super::serve::{self, Counters, TlsListener};
 use super::view;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
@@ -72,8 +73,9 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
-fn router<S: Service>(service: Arc<S>) -> Router {
+fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
     Router::new()
+        .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
@@ -83,24 +85,27 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .with_state(service)
 }
 
-/// Serves until the process ends.
-pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("weir-api".into()).spawn(move || {
-        let served = runtime.block_on(async {
-            let listener = tokio::net::UnixListener::from_std(listener)?;
-            axum::serve(listener, router(service)).await
-        });
-        if let Err(error) = served {
-            tracing::error!("the control socket is gone: {error}");
-        }
-    })?;
-    Ok(())
+/// Answers the requests in `bytes`, as they would come over a connection.
+pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let router = serve::limited(router(service, Arc::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut answer = Vec::new();
+    runtime.block_on(serve::converse(tokio::io::join(bytes, &mut answer), router));
+    Ok(answer)
+}
+
+/// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
+pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
+    let counters = Arc::new(Counters::default());
+    let router = serve::limited(router(service, counters.clone()));
+    if let Some(tls) = tls {
+        serve::tls(tls, router.clone(), counters.clone())?;
+    }
+    serve::unix(listener, router, counters)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use super::*;
@@ -109,7 +114,7 @@ mod tests {
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    struct Fake;
+    pub(crate) struct Fake;
 
     impl Service for Fake {
         fn ports(&self) -> view::Ports {
@@ -143,8 +148,8 @@ mod tests {
 
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
-        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(Fake)).unwrap();
+        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
+        serve(listener, None, Arc::new(Fake)).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }

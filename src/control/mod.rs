@@ -3,11 +3,14 @@
 pub mod api;
 pub mod client;
 mod collector;
+pub mod duties;
 mod history;
 mod learning;
 pub mod score;
+pub mod serve;
 pub mod socket;
 pub mod tables;
+pub mod tls;
 pub mod view;
 
 pub use collector::Collector;
