@@ -93,7 +93,7 @@ pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (handshakes, room) = (Arc::new(Semaphore::new(HANDSHAKES)), Arc::new(Semaphore::new(CONNECTIONS)));
         let acceptor = TlsAcceptor::from(config);
-        let log = Arc::new(Log { started: Instant::now(), last: AtomicU64::new(0), unsaid: AtomicU64::new(0) });
+        let log = Arc::new(Log::new());
         loop {
             let Ok(handshake) = handshakes.clone().acquire_owned().await else { return Ok(()) };
             let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
@@ -171,21 +171,31 @@ async fn in_time(request: Request, next: Next) -> Response {
 /// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not fill the log.
 struct Log {
     started: Instant,
-    /// Milliseconds from `started` to the first moment at which the next may be logged.
-    last: AtomicU64,
+    /// Milliseconds from `started` to the moment from which on one may be logged.
+    next: AtomicU64,
     unsaid: AtomicU64,
 }
 
 impl Log {
+    fn new() -> Self {
+        Self { started: Instant::now(), next: AtomicU64::new(0), unsaid: AtomicU64::new(0) }
+    }
+
     fn failed(&self, peer: SocketAddr, error: &io::Error) {
-        let now = self.started.elapsed().as_millis() as u64;
-        if now < self.last.load(Relaxed) {
-            self.unsaid.fetch_add(1, Relaxed);
-            return;
+        if let Some(unsaid) = self.due(self.started.elapsed()) {
+            tracing::warn!("{}: no TLS handshake: {} ({unsaid} more before)", peer.ip(), tls::whole(error));
         }
-        self.last.store(now + LOG_EVERY.as_millis() as u64, Relaxed);
-        let unsaid = self.unsaid.swap(0, Relaxed);
-        tracing::warn!("{}: no TLS handshake: {} ({unsaid} more before)", peer.ip(), tls::whole(error));
+    }
+
+    /// Whether to log at `now`, and how many were not logged since the last time.
+    fn due(&self, now: Duration) -> Option<u64> {
+        let now = now.as_millis() as u64;
+        if now < self.next.load(Relaxed) {
+            self.unsaid.fetch_add(1, Relaxed);
+            return None;
+        }
+        self.next.store(now + LOG_EVERY.as_millis() as u64, Relaxed);
+        Some(self.unsaid.swap(0, Relaxed))
     }
 }
 

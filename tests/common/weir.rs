@@ -52,6 +52,11 @@ impl Weir {
         self.log.lock().unwrap().clone()
     }
 
+    /// The process that runs it.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Another command of weir's, to this switch.
     pub fn try_ask(&self, line: &str) -> Output {
         let mut command = Command::new(BINARY);

@@ -10,5 +10,6 @@ mod common;
 mod faults;
 mod heavy;
 mod hostile;
+mod privileges;
 mod traffic;
 mod vlan;

@@ -252,3 +252,11 @@ fn files_that_will_not_do_are_named() {
     std::fs::set_permissions(&identity.key, PermissionsExt::from_mode(0o644)).unwrap();
     assert!(refused(&good).contains("everyone may read or write it (mode 0644)"));
 }
+
+#[test]
+fn failures_are_logged_at_a_bounded_rate() {
+    let log = Log::new();
+    let said = |milliseconds| log.due(Duration::from_millis(milliseconds));
+    assert_eq!([0, 1, 500, 999].map(said), [Some(0), None, None, None]);
+    assert_eq!([1000, 1999, 2000].map(said), [Some(3), None, Some(1)]);
+}
