@@ -83,6 +83,8 @@ fn the_example_is_right_and_has_every_key() {
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
     let (page, example) = (read("config.md"), read("weir.toml"));
     // What stands behind a # is right too, each by itself.
+    let api: Vec<_> =
+        example.lines().skip_while(|line| *line != "[api]").skip(1).take_while(|line| line.starts_with("# ")).collect();
     let files = Files::new();
     let mut table = String::new();
     for line in example.lines() {
@@ -93,11 +95,23 @@ fn the_example_is_right_and_has_every_key() {
         if key.contains(' ') {
             continue;
         }
-        let on = example.replace(line, line.strip_prefix("# ").unwrap()).replace("key = \"5tuple\"", "key = \"pair\"");
+        // The keys of [api] go together.
+        let on = |each: &str| each == line || (table == "[api]" && api.contains(&each));
+        let uncommented = |each| if on(each) { each.strip_prefix("# ").unwrap() } else { each };
+        let on = example
+            .lines()
+            .map(uncommented)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .replace("key = \"5tuple\"", "key = \"pair\"");
         files.write("weir.toml", on);
         let checked = files.weir("config check weir.toml --json");
         let document = checked.json();
-        let place = if table == "[switch]" { &document["switch"] } else { &document["program"][0] };
+        let place = match table.as_str() {
+            "[switch]" => &document["switch"],
+            "[api]" => &document["api"],
+            _ => &document["program"][0],
+        };
         assert!(!place[key].is_null(), "{table} {key}");
     }
     for (table, properties) in tables(&weir("config schema").json()) {
@@ -112,8 +126,9 @@ fn the_example_is_right_and_has_every_key() {
 /// The tables of the file and their keys, as the schema has them. Every key must have a description.
 fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
-    let tables =
-        [("switch", &schema["$defs"]["SwitchConfig"]), ("port", &schema["$defs"]["PortConfig"]), ("program", program)];
+    let table = |name| &schema["$defs"][name];
+    let (switch, api, port) = (table("SwitchConfig"), table("ApiConfig"), table("PortConfig"));
+    let tables = [("switch", switch), ("api", api), ("port", port), ("program", program)];
     let keys = |(name, table): (&'static str, &Value)| {
         let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{name}: {table}"));
         for (key, property) in properties {
@@ -128,10 +143,10 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
 #[test]
 fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
-    assert_eq!(crate::keys(&schema["properties"]), ["port", "program", "switch"]);
+    assert_eq!(crate::keys(&schema["properties"]), ["api", "port", "program", "switch"]);
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [13, 4, 9]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [15, 6, 4, 9]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -40,6 +40,7 @@ fn every_key_is_documented() {
     documents.push(serde_json::to_value(view::Stations { stations: vec![station] }).unwrap());
     documents.push(serde_json::to_value(view::Drops { drops: vec![drop], ..Default::default() }).unwrap());
     documents.push(serde_json::to_value(heavy).unwrap());
+    documents.push(serde_json::to_value(view::Api::default()).unwrap());
 
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md")).unwrap();
     let mut keys = Vec::new();
