@@ -10,15 +10,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::epoch;
-use crate::pisa::{Order, PortId, Target};
+use crate::pisa::{MAX_PORTS, Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
 mod api;
+mod idle;
 mod words;
 
 pub use api::{ApiConfig, SocketMode, TlsConfig};
+pub use idle::Idle;
 
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +74,8 @@ pub struct SwitchConfig {
     pub runtime_ports: bool,
     /// The user to become once the ports are open.
     pub user: Option<String>,
+    /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
+    pub idle: Idle,
 }
 
 impl Default for SwitchConfig {
@@ -92,6 +96,7 @@ impl Default for SwitchConfig {
             huge_pages: None,
             runtime_ports: true,
             user: None,
+            idle: Idle::default(),
         }
     }
 }
@@ -263,6 +268,9 @@ impl Config {
         check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
         check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
+        if let Some(longest) = switch.idle.0 {
+            check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
+        }
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
@@ -280,7 +288,7 @@ impl Config {
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {
-        if self.ports.len() > 256 {
+        if self.ports.len() > MAX_PORTS {
             return wrong("port", self.ports.len(), "at most 256 ports");
         }
         let mut seen = HashMap::new();

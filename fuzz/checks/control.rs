@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir::control::api::{HeavyQuery, Service, respond};
+use weir::control::api::{HeavyQuery, NewPort, Service, respond};
 use weir::control::tables::Change;
 use weir::control::view;
 
@@ -22,6 +22,20 @@ impl Service for Fake {
 
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
         Err(format!("top {} threshold {} seconds {}", query.top, query.threshold, query.seconds))
+    }
+
+    fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {
+        let read: NewPort = serde_json::from_value(serde_json::to_value(new).unwrap()).unwrap();
+        assert_eq!(read, *new, "what is asked for can be written and read again");
+        Ok(view::Port { name: new.name.clone(), dev: new.dev.to_string(), ..Default::default() })
+    }
+
+    fn remove_port(&self, port: &str) -> Result<view::Port, String> {
+        self.set_link(port, false).map(|()| view::Port::default())
+    }
+
+    fn reload(&self) -> Result<view::Reloaded, String> {
+        Err("there is no file".into())
     }
 
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {

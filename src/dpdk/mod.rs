@@ -15,6 +15,7 @@ mod packet_batch;
 mod packet_socket;
 mod sys;
 pub mod threads;
+mod waiting;
 
 pub use arguments::{EalOptions, HugePages};
 pub use eal::{Eal, EalError};
@@ -26,3 +27,4 @@ pub use mbuf::{BURST, Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
 pub use packet_batch::{Received, RxBatch, TxBatch};
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};
+pub use waiting::{Waiting, sleep_precisely};
