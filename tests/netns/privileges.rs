@@ -106,3 +106,21 @@ fn another_user() {
     eventually("the link", || hosts[0].ping(&hosts[1], "-c 1 -W 1").then_some(()));
     weir.stop();
 }
+
+/// What the control thread keeps is enough for ports that come and go, and no thread that they bring has any of it.
+#[test]
+fn ports_come_and_go() {
+    let Some(lab) = Lab::new("privileges::ports_come_and_go") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    lab.switch.run("ip link add late type veth peer name later");
+    for dev in ["veth:late", "tap:wtrust0"] {
+        weir.ask(&format!("port add extra={dev}"));
+        check(&weir, CHANGING_PORTS);
+        weir.ask("port down extra");
+        weir.ask("port up extra");
+        weir.ask("port remove extra");
+        check(&weir, CHANGING_PORTS);
+    }
+    hosts[0].reaches(&hosts[1]);
+    weir.stop();
+}
