@@ -146,7 +146,8 @@ async fn accepted<T>(accepted: io::Result<T>) -> Option<T> {
 pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);
-    http.max_buf_size(4 * HEADER_BYTES);
+    // Who has sent all that he has to say is still answered.
+    http.max_buf_size(4 * HEADER_BYTES).half_close(true);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
     if let Err(error) = served {
         tracing::debug!("a connection ended: {}", tls::whole(&error));

@@ -19,7 +19,7 @@ pub struct Port {
     pub name: String,
     pub dev: String,
     pub role: String,
-    /// Set by `weir port NAME up|down`.
+    /// Set by `weir port up|down NAME`.
     pub enabled: bool,
     /// What the device says of its link.
     pub link_up: bool,

@@ -10,6 +10,7 @@ mod common;
 mod faults;
 mod heavy;
 mod hostile;
+mod live;
 mod privileges;
 mod traffic;
 mod vlan;

@@ -62,9 +62,9 @@ fn only_the_control_thread_keeps_capabilities() {
         let (weir, hosts) = lab.start(link, 2, "--program hashpipe:stages=2,slots=64");
         check(&weir, CHANGING_PORTS);
         hosts[0].reaches(&hosts[1]);
-        weir.ask("port port2 down");
+        weir.ask("port down port2");
         assert!(!hosts[0].ping(&hosts[1], "-c 1 -W 1"));
-        weir.ask("port port2 up");
+        weir.ask("port up port2");
         hosts[0].reaches(&hosts[1]);
         check(&weir, CHANGING_PORTS);
         weir.stop();
@@ -79,7 +79,7 @@ fn nothing_is_kept_when_ports_never_change() {
     let (weir, hosts) = lab.start(Link::Veth, 2, "--config weir.toml");
     check(&weir, 0);
     hosts[0].reaches(&hosts[1]);
-    let refused = weir.try_ask("port port2 down");
+    let refused = weir.try_ask("port down port2");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("SIOCSIFFLAGS"), "{refused:?}");
     assert!(hosts[0].ping(&hosts[1], "-c 1"), "the link is as it was");
@@ -101,8 +101,8 @@ fn another_user() {
         assert!(ids.iter().all(|id| *id != "0"), "{} runs as {ids:?}", thread.name);
     }
     hosts[0].reaches(&hosts[1]);
-    weir.ask("port port2 down");
-    weir.ask("port port2 up");
+    weir.ask("port down port2");
+    weir.ask("port up port2");
     eventually("the link", || hosts[0].ping(&hosts[1], "-c 1 -W 1").then_some(()));
     weir.stop();
 }
