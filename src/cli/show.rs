@@ -213,7 +213,7 @@ fn api_text(api: &view::Api) -> String {
         ("TLS handshakes that failed", api.failed_handshakes),
         ("connections by TLS that were one too many", api.refused_connections),
     ];
-    output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]).into_iter())
+    output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]))
 }
 
 fn heavy_text(heavy: &view::HeavyFlows) -> String {

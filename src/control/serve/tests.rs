@@ -235,7 +235,7 @@ fn files_that_will_not_do_are_named() {
     let ca = ca(dir.path(), "ca");
     let identity = ca.signs(dir.path(), "localhost", |_| ());
     let other = ca.signs(dir.path(), "other", |_| ());
-    let refused = |files: &Files<'_>| tls::server(files).err().expect("refused").to_string();
+    let refused = |files: &Files<'_>| tls::server(files).expect_err("refused").to_string();
     let good = files(&identity, &ca.certificate);
     let missing = dir.path().join("missing");
     let error = refused(&Files { ca: ("api.client_ca", &missing), ..good });
