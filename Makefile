@@ -5,8 +5,11 @@ CARGO ?= cargo
 LOCKED := --locked
 PORTLESS := --no-default-features
 
+# Of fuzzing, for each target.
+SECONDS ?= 60
+
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns bench figures lint doc setup clean
+.PHONY: help demo build test test-netns bench figures fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +37,12 @@ bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same port
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
 	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
+
+fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
+	@for target in fuzz/targets/*.rs; do \
+		echo "== $$(basename $$target .rs)" >&2; \
+		scripts/fuzz.sh $$(basename $$target .rs) $(SECONDS) || exit 1; \
+	done
 
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports

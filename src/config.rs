@@ -22,11 +22,13 @@ use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod api;
 mod idle;
 mod policy;
 mod routes;
 mod words;
 
+pub use api::{ApiConfig, SocketMode, TlsConfig};
 pub use idle::Idle;
 pub use routes::{NeighbourConfig, RouteConfig};
 
@@ -36,6 +38,8 @@ pub use routes::{NeighbourConfig, RouteConfig};
 pub struct Config {
     /// How the switch runs.
     pub switch: SwitchConfig,
+    /// Who may ask it.
+    pub api: ApiConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -98,6 +102,10 @@ pub struct SwitchConfig {
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// Keep the rights that changing ports at run time needs. false: give them up, once the ports are open.
+    pub runtime_ports: bool,
+    /// The user to become once the ports are open.
+    pub user: Option<String>,
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
     pub idle: Idle,
     /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
@@ -124,6 +132,8 @@ impl Default for SwitchConfig {
             acl_rows: 512,
             reproducible: None,
             huge_pages: None,
+            runtime_ports: true,
+            user: None,
             idle: Idle::default(),
             metrics: None,
         }
@@ -383,6 +393,7 @@ impl Config {
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
+        self.api.validate()?;
         self.check_ports()?;
         self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {

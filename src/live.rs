@@ -2,6 +2,7 @@
 
 mod change;
 mod diff;
+mod front;
 mod service;
 mod setup;
 mod slots;
@@ -10,7 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, sleep};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
@@ -18,7 +19,9 @@ use crossbeam_channel::{Sender, bounded};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::duties::{Duties, duties};
 use crate::control::tables::{Macs, Routed, Tables};
+use crate::control::tls::TlsError;
 use crate::control::watch::{Event, Watch};
 use crate::control::{About, History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
@@ -26,11 +29,13 @@ use crate::epoch::Nanos;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
+use crate::privileges::{PrivilegeError, Privileges};
 use crate::stats::SwitchStats;
 use crate::tap::Taps;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};
+use front::Front;
 use setup::WorkerThread;
 
 pub use change::ChangeError;
@@ -59,6 +64,10 @@ pub enum LiveError {
     Died,
     #[error("the control socket: {0}")]
     Socket(io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
@@ -100,6 +109,10 @@ impl Drop for SocketFile {
 /// A switch that runs.
 pub struct Live {
     shared: Arc<Shared>,
+    duties: Duties<Shared>,
+    privileges: Privileges,
+    /// The other threads have no rights, and are not to inherit any.
+    sealed: bool,
     workers: Vec<WorkerThread>,
     collector: JoinHandle<()>,
     stop: Arc<AtomicBool>,
@@ -123,7 +136,10 @@ impl Live {
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
         let Assembly { mut switches, collector, history, learning, routing, ports: infos, tables, names, .. } =
             assemble(&config, Some(epoch), cores.len())?;
-        let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
+        let privileges = Privileges::of(&config)?;
+        let tls = setup::tls_listener(&config)?;
+        let (listener, socket) =
+            socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
         let metrics = setup::metrics_listener(&config)?;
         let about = About::new(&config.switch.name, &cores);
@@ -169,14 +185,27 @@ impl Live {
             names,
             about,
         });
-        api::serve(listener, shared.clone())?;
+        let (control, duties) = duties();
+        let front = Arc::new(Front { shared: shared.clone(), control });
+        api::serve(listener, tls, front.clone())?;
         if let Some(metrics) = metrics {
-            api::serve_metrics(metrics, shared.clone())?;
+            api::serve_metrics(metrics, front)?;
         }
-        let huge_pages = eal.has_huge_pages();
-        let watch = Watch::default();
-        let mut live =
-            Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0, watch };
+        let mut live = Self {
+            shared,
+            duties,
+            privileges,
+            sealed: false,
+            workers,
+            collector,
+            stop,
+            collected,
+            socket,
+            huge_pages: eal.has_huge_pages(),
+            cores,
+            rounds: 0,
+            watch: Watch::default(),
+        };
         live.round();
         Ok(live)
     }
@@ -190,15 +219,39 @@ impl Live {
         let name = &state.config.switch.name;
         let name = if name == "weir" { String::new() } else { format!("{name}: ") };
         format!(
-            "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}",
+            "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}{}",
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
             self.socket.0.display(),
+            state.config.api.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default(),
         )
     }
 
     pub fn name(&self) -> String {
         self.shared.state().config.switch.name.clone()
+    }
+
+    /// Leaves the process only the rights that changes of the switch take, and those to this thread alone, which must be the
+    /// one that calls [`Self::round`].
+    pub fn give_up_rights(&mut self) -> Result<(), LiveError> {
+        self.sealed = true;
+        Ok(self.privileges.give_up()?)
+    }
+
+    /// Becomes what the configuration file says now, or stays as it is and says why.
+    pub fn reload(&self) -> Result<view::Reloaded, String> {
+        let reloaded = self.shared.reload();
+        self.seal();
+        reloaded
+    }
+
+    /// Devices that were opened may have started threads, which have inherited this one's rights.
+    fn seal(&self) {
+        if self.sealed
+            && let Err(error) = self.privileges.seal()
+        {
+            tracing::error!("{error}");
+        }
     }
 
     /// One round of the control loop: links, learning.
@@ -220,7 +273,7 @@ impl Live {
         if let Some(routing) = self.shared.routing() {
             routing.serve(self.shared.now());
         }
-        sleep(ROUND);
+        self.duties.serve(&self.shared, Instant::now() + ROUND, || self.seal());
     }
 
     /// False when a worker has ended by itself.
@@ -255,6 +308,8 @@ impl Live {
     /// Stops the workers after the burst in hand, collects the last epoch and gives the totals.
     pub fn stop(self) -> Result<(view::Ports, Option<view::HeavyFlows>), LiveError> {
         self.stop.store(true, Relaxed);
+        // Who asks for a change from now on is told so.
+        drop(self.duties);
         let mut ended = Ok(());
         for worker in self.workers {
             let worker = worker.join().map_err(|_| LiveError::Died);

@@ -11,6 +11,7 @@ pub mod manual;
 mod notify;
 mod output;
 mod port;
+mod remote;
 mod reload;
 mod replay;
 #[cfg(feature = "dpdk")]

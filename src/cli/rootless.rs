@@ -25,7 +25,10 @@ pub fn reenter(name: &str, wanted: Option<PathBuf>) -> Failure {
         return Failure::Failed(format!("--rootless: {why}; `weir doctor` says what forbids user namespaces here"));
     }
     // Inside, the user is root, and the usual place for sockets another one.
-    let socket = wanted.clone().unwrap_or_else(|| socket::path(name));
+    let socket = match wanted.clone().map_or_else(|| socket::path(name), Ok) {
+        Ok(socket) => socket,
+        Err(error) => return Failure::failed(error),
+    };
     if wanted.is_none()
         && let Some(directory) = socket.parent()
         && let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)

@@ -179,9 +179,9 @@ mod live {
     use super::Run;
     use crate::cli::notify::Notify;
     use crate::cli::{Failure, log, output, reload, rootless, show};
-    use crate::control::api::Service;
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError, Reread};
+    use crate::privileges::PrivilegeError;
 
     #[derive(Serialize)]
     struct Totals {
@@ -198,6 +198,8 @@ mod live {
                 LiveError::Assemble(error) => error.into(),
                 LiveError::Config(error) => error.into(),
                 LiveError::Usage(message) => Self::Usage(message),
+                LiveError::Tls(error) => Self::Usage(error.to_string()),
+                LiveError::Privileges(error @ PrivilegeError::Unknown { .. }) => Self::Usage(error.to_string()),
                 error => Self::failed(error),
             }
         }
@@ -235,8 +237,15 @@ mod live {
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
         flag::register(SIGHUP, again.clone()).map_err(Failure::failed)?;
 
+        if config.switch.reproducible.is_some() {
+            tracing::warn!(
+                "switch.reproducible: the hash polynomials follow from the seed, so whoever knows it can aim at the tables \
+                 and hide flows"
+            );
+        }
         let reread = command.config.is_some().then(|| reread(command.clone()));
         let mut live = Live::start(config, reread, command.eal, command.socket)?;
+        live.give_up_rights()?;
         let name = live.name();
         log::ready(&name, &live.describe());
         enter.iter().for_each(|text| output::say(text));
@@ -249,7 +258,7 @@ mod live {
             notify.alive(Instant::now());
             // The switch says by itself why it refuses.
             if again.swap(false, Relaxed)
-                && let Ok(reloaded) = live.service().reload()
+                && let Ok(reloaded) = live.reload()
             {
                 log::reloaded(&name, &reload::text(&reloaded));
                 notify.ready(&live.describe());

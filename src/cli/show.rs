@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::remote::Remote;
 use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::{Client, ClientError};
@@ -26,11 +27,16 @@ pub struct Where {
     /// Its control socket, when it is not at the usual place
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    remote: Remote,
 }
 
 impl Where {
     pub fn client(&self) -> Result<Client, Failure> {
-        let path = self.socket.clone().unwrap_or_else(|| socket::path(&self.name));
+        if let Some(client) = self.remote.client()? {
+            return Ok(client);
+        }
+        let path = self.socket.clone().map_or_else(|| socket::path(&self.name), Ok).map_err(Failure::failed)?;
         Client::connect(path).map_err(Failure::from)
     }
 }
@@ -68,6 +74,8 @@ enum What {
     },
     /// Stations that the switch has learned
     Macs,
+    /// Connections to the switch's API, and those that were refused
+    Api,
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -107,6 +115,10 @@ impl Show {
             What::Macs => {
                 let stations: view::Stations = client.get("/v1/macs")?;
                 if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
+            }
+            What::Api => {
+                let api: view::Api = client.get("/v1/api")?;
+                if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
             What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
             What::Heavy { top, threshold, last, .. } => {
@@ -220,6 +232,16 @@ fn stations_text(stations: &view::Stations) -> String {
         [station.mac.clone(), station.vlan.to_string(), station.port.clone(), format!("{} s", station.age_seconds)]
     };
     output::table(["station", ">VLAN", "port", ">silent for"], stations.stations.iter().map(row))
+}
+
+fn api_text(api: &view::Api) -> String {
+    let rows = [
+        ("connections to the control socket", api.socket_connections),
+        ("connections by TLS", api.tls_connections),
+        ("TLS handshakes that failed", api.failed_handshakes),
+        ("connections by TLS that were one too many", api.refused_connections),
+    ];
+    output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]))
 }
 
 fn heavy_text(heavy: &view::HeavyFlows) -> String {

@@ -1,4 +1,4 @@
-//! The HTTP API on the control socket. It runs on a thread of its own and never touches a worker.
+//! The HTTP API, on threads of its own; it never touches a worker.
 
 use std::io;
 use std::net::TcpListener;
@@ -13,6 +13,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
+use super::serve::{self, Counters, TlsListener};
 use super::tables::{Change, Tables};
 use super::{metrics, taps, view};
 use crate::config::default_mtu;
@@ -153,8 +154,9 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
-fn router<S: Service>(service: Arc<S>) -> Router {
+fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
     Router::new()
+        .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(add_port::<S>))
         .route("/v1/ports/{name}", delete(remove_port::<S>))
         .route("/v1/reload", post(reload::<S>))
@@ -165,7 +167,7 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
-        .route("/v1/trace", post(taps::trace::<S>))
+        .route(taps::TRACE, post(taps::trace::<S>))
         .route("/v1/capture", post(taps::capture::<S>))
         .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
         .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
@@ -175,41 +177,33 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .with_state(service)
 }
 
-/// Serves until the process ends.
-pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    on_thread("weir-api", "the control socket", async move {
-        let listener = tokio::net::UnixListener::from_std(listener)?;
-        axum::serve(listener, router(service)).await
-    })
+/// Answers the requests in `bytes`, as they would come over a connection.
+pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let router = serve::limited(router(service, Arc::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut answer = Vec::new();
+    runtime.block_on(serve::converse(tokio::io::join(bytes, &mut answer), router));
+    Ok(answer)
+}
+
+/// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
+pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
+    let counters = Arc::new(Counters::default());
+    let router = serve::limited(router(service, counters.clone()));
+    if let Some(tls) = tls {
+        serve::tls(tls, router.clone(), counters.clone())?;
+    }
+    serve::unix(listener, router, counters)
 }
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
     let router = Router::new().route("/metrics", get(metrics::<S>)).fallback(unknown).with_state(service);
-    on_thread("weir-metrics", "the metrics' listener", async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        axum::serve(listener, router).await
-    })
-}
-
-fn on_thread(
-    name: &str,
-    what: &'static str,
-    serving: impl Future<Output = io::Result<()>> + Send + 'static,
-) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(name.into()).spawn(move || {
-        if let Err(error) = runtime.block_on(serving) {
-            tracing::error!("{what} is gone: {error}");
-        }
-    })?;
-    Ok(())
+    serve::plain(listener, serve::limited(router))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use super::*;
@@ -219,9 +213,9 @@ mod tests {
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    struct Fake(Tables, Taps);
+    pub(crate) struct Fake(Tables, Taps);
 
-    fn fake() -> Fake {
+    pub(crate) fn fake() -> Fake {
         Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Taps::default())
     }
 
@@ -324,8 +318,8 @@ mod tests {
 
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
-        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(fake())).unwrap();
+        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
+        serve(listener, None, Arc::new(fake())).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }

@@ -4,14 +4,17 @@ pub mod api;
 pub mod baseline;
 pub mod client;
 mod collector;
+pub mod duties;
 mod history;
 mod learning;
 pub mod metrics;
 mod routing;
 pub mod score;
+pub mod serve;
 pub mod socket;
 pub mod tables;
 pub mod taps;
+pub mod tls;
 pub mod view;
 pub mod watch;
 

@@ -426,6 +426,19 @@ impl HeavyFlows {
     }
 }
 
+/// `weir show api`: what happened at the doors of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// Connections to the control socket.
+    pub socket_connections: u64,
+    /// Connections by TCP whose client showed a certificate that is trusted.
+    pub tls_connections: u64,
+    /// Connections by TCP that did not get as far.
+    pub failed_handshakes: u64,
+    /// Connections by TCP that were closed because there were too many.
+    pub refused_connections: u64,
+}
+
 /// What the API answers when it cannot do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::change::{ChangeError, Next, State};
-use crate::config::{Config, ForwardMode, PortConfig, SwitchConfig};
+use crate::config::{ApiConfig, Config, ForwardMode, PortConfig, SwitchConfig};
 use crate::pisa::PortId;
 use crate::port::Dev;
 
@@ -23,9 +23,10 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, ports: _, programs, routes, neighbours, acl, mirrors } = &next.config;
+        let Config { switch, api, ports: _, programs, routes, neighbours, acl, mirrors } = &next.config;
         let running = &state.config.switch;
         restart(running, switch)?;
+        restart_api(&state.config.api, api)?;
         let other = |key: &str, differs: bool| match differs {
             true => Err(ChangeError::Restart {
                 key: key.into(),
@@ -132,6 +133,8 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         acl_default,
         acl_rows,
         metrics,
+        runtime_ports,
+        user,
         forward: _,
         pairs: _,
         epoch: _,
@@ -151,7 +154,19 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.huge_pages", &running.huge_pages, huge_pages)?;
     same("switch.acl_default", &running.acl_default, acl_default)?;
     same("switch.acl_rows", &running.acl_rows, acl_rows)?;
-    same("switch.metrics", &running.metrics, metrics)
+    same("switch.metrics", &running.metrics, metrics)?;
+    same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
+    same("switch.user", &running.user, user)
+}
+
+fn restart_api(running: &ApiConfig, wanted: &ApiConfig) -> Result<(), ChangeError> {
+    let ApiConfig { mode, group, listen, certificate, key, client_ca } = wanted;
+    same("api.mode", &running.mode, mode)?;
+    same("api.group", &running.group, group)?;
+    same("api.listen", &running.listen, listen)?;
+    same("api.certificate", &running.certificate, certificate)?;
+    same("api.key", &running.key, key)?;
+    same("api.client_ca", &running.client_ca, client_ca)
 }
 
 fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {

@@ -14,6 +14,8 @@ use super::change::Renewal;
 use super::slots::{Slot, Slots, buffers_held};
 use crate::config::{Config, PortConfig};
 use crate::control::Collector;
+use crate::control::serve::TlsListener;
+use crate::control::tls::{self, Files};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::port::{Dev, PortError};
 use crate::switch::{PortInfo, Switch};
@@ -147,4 +149,18 @@ pub(super) fn start_collector(
         }
         collector.finish();
     })
+}
+
+/// Where TCP is served, if it is.
+pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
+    let Some(wanted) = config.api.tls()? else { return Ok(None) };
+    let files = Files {
+        certificate: ("api.certificate", wanted.certificate),
+        key: ("api.key", wanted.key),
+        ca: ("api.client_ca", wanted.client_ca),
+    };
+    let config = tls::server(&files)?;
+    let listener = std::net::TcpListener::bind(wanted.listen)
+        .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
+    Ok(Some(TlsListener { listener, config }))
 }

@@ -152,6 +152,8 @@ fn the_example_is_right_and_has_every_key() {
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
     let (page, example, router) = (read("config.md"), read("weir.toml"), read("route.toml"));
     // What stands behind a # is right too, each by itself.
+    let api: Vec<_> =
+        example.lines().skip_while(|line| *line != "[api]").skip(1).take_while(|line| line.starts_with("# ")).collect();
     let files = Files::new();
     let mut table = String::new();
     for line in example.lines() {
@@ -162,7 +164,15 @@ fn the_example_is_right_and_has_every_key() {
         if key.contains(' ') {
             continue;
         }
-        let on = example.replace(line, line.strip_prefix("# ").unwrap()).replace("key = \"5tuple\"", "key = \"pair\"");
+        // The keys of [api] go together.
+        let on = |each: &str| each == line || (table == "[api]" && api.contains(&each));
+        let uncommented = |each| if on(each) { each.strip_prefix("# ").unwrap() } else { each };
+        let on = example
+            .lines()
+            .map(uncommented)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .replace("key = \"5tuple\"", "key = \"pair\"");
         files.write("weir.toml", on);
         let checked = files.weir("config check weir.toml --json");
         let document = checked.json();
@@ -170,6 +180,7 @@ fn the_example_is_right_and_has_every_key() {
             "[switch]" => &document["switch"],
             "[[port]]" => &document["port"][1],
             "[[acl]]" => &document["acl"][0],
+            "[api]" => &document["api"],
             _ => &document["program"][0],
         };
         assert!(!place[key].is_null(), "{table} {key}");
@@ -190,6 +201,7 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
     let tables = [
         ("switch", &schema["$defs"]["SwitchConfig"]),
+        ("api", &schema["$defs"]["ApiConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
@@ -213,11 +225,11 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "mirror", "neighbour", "port", "program", "route", "switch"]
+        ["acl", "api", "mirror", "neighbour", "port", "program", "route", "switch"]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [20, 14, 9, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [22, 6, 14, 9, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -46,6 +46,7 @@ fn every_key_is_documented() {
     let status = view::Status { workers: vec![view::Worker::default()], ..Default::default() };
     documents.push(serde_json::to_value(status).unwrap());
     documents.push(serde_json::to_value(view::SinceReset::default()).unwrap());
+    documents.push(serde_json::to_value(view::Api::default()).unwrap());
 
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md")).unwrap();
     let mut keys = Vec::new();

@@ -15,6 +15,7 @@ mod live;
 mod living;
 mod mishaps;
 mod policy;
+mod privileges;
 mod rootless;
 mod routes;
 mod taps;

@@ -127,7 +127,7 @@ fn dpdk_version() -> Option<String> {
 /// The directory that `weir run` would take for its socket, or the last one tried and why it cannot be.
 fn socket_directory() -> (PathBuf, Option<String>) {
     let mut last = (PathBuf::new(), Some("there is no directory to try".to_owned()));
-    for directory in socket::directories() {
+    for directory in socket::places() {
         match try_to_write(&directory) {
             Ok(()) => return (directory, None),
             Err(error) => last = (directory, Some(error.to_string())),

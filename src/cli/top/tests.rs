@@ -115,7 +115,7 @@ fn help_and_a_small_terminal() {
 fn a_switch_that_has_gone_is_said_and_comes_back() {
     let mut shown = shown();
     let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-    shown.take(Err(ClientError::NoSwitch { path: "/run/weir/edge.sock".into(), source }));
+    shown.take(Err(ClientError::NoSwitch { at: "/run/weir/edge.sock".into(), source, hint: "is `weir run` up?" }));
     let gone = screen(&shown, 100, 16);
     assert!(gone.contains("NO SWITCH, trying again: no switch answers at /run/weir/edge.sock"), "{gone}");
     assert!(gone.contains("tap:wa"), "what was last seen stays: {gone}");
