@@ -95,7 +95,15 @@ fn every_total_comes_back_out_of_the_text() {
     assert_eq!(take("weir_build_info", &[("version", "1.2.3"), ("switch", "edge")]), 1.0);
     assert_eq!(take("weir_start_time_seconds", &[]), 1.7e9);
     assert_eq!(take("weir_epochs_late_total", &[]), 3.0);
-    for zero in ["unmeasured_packets", "epochs_lost", "epochs_forgotten", "learn_digests_lost", "stations_refused"] {
+    for zero in [
+        "unmeasured_packets",
+        "epochs_lost",
+        "epochs_forgotten",
+        "learn_digests_lost",
+        "stations_refused",
+        "neighbours_refused",
+        "messages_suppressed",
+    ] {
         assert_eq!(take(&format!("weir_{zero}_total"), &[]), 0.0);
     }
     for port in &status.totals.ports {
