@@ -86,7 +86,7 @@ fn links_are_logged_with_their_fields() {
     assert_eq!(events(&weir)[0]["switch"], "switch");
     hosts[0].space.run(&format!("ip link set {} down", hosts[0]));
     assert_eq!(find("link_down", "port1")["level"], "WARN");
-    weir.ask("port port2 down");
+    weir.ask("port down port2");
     find("port_disabled", "port2");
     hosts[0].space.run(&format!("ip link set {} up", hosts[0]));
     assert!(find("link_up", "port1")["changes"].as_u64() >= Some(1));

@@ -207,7 +207,7 @@ fn two_ways() {
     assert!(flow.iter().max() >= Some(&60) && flow.iter().min() <= Some(&20), "one flow stays on one way: {flow:?}");
 
     let down = if flow[0] > flow[1] { "port2" } else { "port3" };
-    weir.ask(&format!("port {down} down"));
+    weir.ask(&format!("port down {down}"));
     if down == "port2" {
         // The way back, too.
         b.space.run("ip route replace default via 10.0.3.1");
