@@ -147,7 +147,8 @@ impl Run {
         }
         if config.ports.is_empty() {
             return Err(Failure::Usage(
-                "no port: give some with --port NAME=DEV, for example --port a=tap:tap0".into(),
+                "no port: give some with --port NAME=DEV, for example --port a=tap:tap0, or as [[port]] in the configuration file"
+                    .into(),
             ));
         }
         config.validate()?;

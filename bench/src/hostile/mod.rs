@@ -41,7 +41,7 @@ struct Scene {
     attack: Traffic,
 }
 
-const SCENES: [Scene; 3] = [
+const SCENES: [Scene; 4] = [
     Scene { name: "learn", switch: &["--forward", "learn"], file: String::new, attack: Traffic::Macs },
     Scene {
         name: "learn, HashPipe",
@@ -49,6 +49,7 @@ const SCENES: [Scene; 3] = [
         file: String::new,
         attack: Traffic::Random,
     },
+    Scene { name: "xconnect, 400 rules", switch: &["--forward", "xconnect"], file: rules, attack: Traffic::Tuples },
     Scene {
         name: "HashPipe",
         switch: &["--forward", "xconnect", "--program", "hashpipe"],
@@ -56,6 +57,16 @@ const SCENES: [Scene; 3] = [
         attack: Traffic::Tuples,
     },
 ];
+
+/// Rules that the traffic has to be held against, and hardly a packet matches.
+fn rules() -> String {
+    let rule = |i: u32| {
+        let (proto, length) = (["tcp", "udp"][i as usize % 2], 16 + i % 9);
+        let source = std::net::Ipv4Addr::from((0xc612_0000 + (i << 8)) & (u32::MAX << (32 - length)));
+        format!("[[acl]]\naction = \"deny\"\nproto = \"{proto}\"\nsrc = \"{source}/{length}\"\ndport = {}\n", 1000 + i)
+    };
+    (0..400).map(rule).collect()
+}
 
 impl Hostile {
     pub fn run(&self) -> Result<()> {

@@ -117,16 +117,19 @@ struct Reporter {
     /// What was sent since `version` began, at a slot that the station chooses. A later one may push it out: it is sent again then.
     sent: Box<[Option<Digest>; Self::SLOTS]>,
     lost: u64,
+    /// The queue was full in this burst: to ask again for each packet of a flood would only cost.
+    full: bool,
 }
 
 impl Reporter {
     const SLOTS: usize = 256;
 
     fn new(queue: Sender<Digest>) -> Self {
-        Self { queue, version: 0, sent: Box::new([None; Self::SLOTS]), lost: 0 }
+        Self { queue, version: 0, sent: Box::new([None; Self::SLOTS]), lost: 0, full: false }
     }
 
     fn begin(&mut self, version: u64) {
+        self.full = false;
         if self.version != version {
             self.version = version;
             self.sent.fill(None);
@@ -139,10 +142,17 @@ impl Reporter {
         if self.sent[slot] == Some(digest) {
             return;
         }
+        if self.full {
+            self.lost += 1;
+            return;
+        }
         match self.queue.try_send(digest) {
             Ok(()) => self.sent[slot] = Some(digest),
             // Also when the control side has gone, as at the end of a run.
-            Err(_) => self.lost += 1,
+            Err(_) => {
+                self.lost += 1;
+                self.full = true;
+            }
         }
     }
 }
