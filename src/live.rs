@@ -289,11 +289,10 @@ impl Shared {
 
     /// The program that `show heavy` speaks of, and what it counts.
     fn heavy_program(&self) -> Option<(usize, crate::program::hashpipe::Unit)> {
-        let find = |(i, program): (usize, &ProgramConfig)| {
-            let ProgramConfig::HashPipe(config) = program;
-            (i, config.count)
-        };
-        self.config.programs.iter().enumerate().map(find).next()
+        self.config.programs.iter().enumerate().find_map(|(i, program)| match program {
+            ProgramConfig::HashPipe(config) => Some((i, config.count)),
+            ProgramConfig::ChameleMon(_) => None,
+        })
     }
 }
 

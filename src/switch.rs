@@ -83,6 +83,8 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    /// Some program has egress stages.
+    egress: bool,
 }
 
 impl Switch {
@@ -95,9 +97,10 @@ impl Switch {
     ) -> Self {
         programs.iter_mut().for_each(|program| program.equip());
         let fabric = ports.iter().any(|port| port.role == Role::Fabric);
+        let egress = programs.iter().any(|program| program.has_egress());
         let stats = Arc::new(SwitchStats::new(ports.len()));
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric }
+        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric, egress }
     }
 
     pub fn stats(&self) -> &Arc<SwitchStats> {
@@ -120,7 +123,7 @@ impl Switch {
         }
         self.count_received(ingress, burst);
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric { None } else { self.forward.fixed(ingress) };
+        let fixed = if self.fabric | self.egress { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.programs.is_empty()) {
             return self.move_whole(ingress, burst, verdict, out);
         }
@@ -134,8 +137,22 @@ impl Switch {
         }
         self.forward.decide(phvs, now);
         self.stats.lost_learn_digests.set(self.forward.lost_digests());
-        for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
-            self.emit(frame, phv, out);
+        let mut leaving = [false; BURST];
+        let packets = burst.len();
+        for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
+            *leaves = self.emit(frame, phv, out);
+        }
+        if self.egress {
+            self.run_egress(&leaving[..packets]);
+        }
+    }
+
+    /// The egress stages, for the packets of a burst and whether each went to a host.
+    fn run_egress(&mut self, leaving: &[bool]) {
+        let phvs = &mut self.phvs[..leaving.len()];
+        phvs.iter_mut().zip(leaving).for_each(|(phv, leaves)| phv.leaves = *leaves);
+        for program in &mut self.programs {
+            program.egress(phvs, self.order);
         }
     }
 
@@ -163,6 +180,7 @@ impl Switch {
             None => {
                 self.stats.late_epochs.add(1);
                 self.hand_over.carry_on(epoch);
+                self.programs.iter_mut().for_each(|program| program.enter(epoch, false));
             }
         }
     }
@@ -170,6 +188,7 @@ impl Switch {
     fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64) {
         for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
             program.exchange(bank.as_mut());
+            program.enter(epoch, true);
         }
         if !self.hand_over.send(banks, epoch) {
             self.stats.lost_epochs.add(1);
@@ -216,12 +235,16 @@ impl Switch {
         let role = self.ports[usize::from(ingress)].role;
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
+        let epoch = self.hand_over.running() & 1 == 1;
         for (frame, rejected) in burst.iter().zip(&mut rejected) {
             let phv = &mut self.phvs[kept];
             phv.begin(ingress, frame.wire_len() as u32);
             let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role)) {
+            match parsed.and_then(|()| admit(phv, role, frame.bytes())) {
                 Ok(()) => {
+                    if role == Role::Host {
+                        (phv.enters, phv.epoch) = (true, epoch);
+                    }
                     kept += 1;
                     unmeasured += u64::from(phv.headers.net == Net::Other);
                 }
@@ -247,45 +270,48 @@ impl Switch {
         });
     }
 
-    /// Puts one packet into the queues its verdict names.
+    /// Puts one packet into the queues its verdict names. True when it, or a copy, is on its way to a host.
     #[inline(always)]
-    fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
+    fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
+        let dropped = |reason| {
+            self.stats.port(phv.ingress).drop(reason, 1);
+            false
+        };
         match phv.verdict {
-            Verdict::Port(port) => {
-                if let Err(reason) = self.send(frame, phv, port, out) {
-                    self.stats.port(phv.ingress).drop(reason, 1);
-                }
-            }
+            Verdict::Port(port) => self.send(frame, phv, port, out).unwrap_or_else(dropped),
             Verdict::Flood => self.flood(frame, phv, out),
-            Verdict::Drop(reason) => self.stats.port(phv.ingress).drop(reason, 1),
+            Verdict::Drop(reason) => dropped(reason),
         }
     }
 
     /// A copy to every port that is up, but the one it came from. The frame itself goes to the last.
-    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
+    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
         let stats = self.stats.port(phv.ingress);
         let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
-            return stats.drop(DropReason::NoRoute, 1);
+            stats.drop(DropReason::NoRoute, 1);
+            return false;
+        };
+        let mut leaves = false;
+        let mut note = |sent: Result<bool, DropReason>| match sent {
+            Ok(to_host) => leaves |= to_host,
+            Err(reason) => stats.drop(reason, 1),
         };
         for id in (0..last).filter(open) {
             stats.copies.add(1);
-            let sent = match frame.duplicate() {
+            note(match frame.duplicate() {
                 Some(copy) => self.send(copy, phv, id, out),
                 None => Err(DropReason::NoBuffer),
-            };
-            if let Err(reason) = sent {
-                stats.drop(reason, 1);
-            }
+            });
         }
-        if let Err(reason) = self.send(frame, phv, last, out) {
-            stats.drop(reason, 1);
-        }
+        note(self.send(frame, phv, last, out));
+        leaves
     }
 
+    /// True when the port leads to a host.
     #[inline(always)]
-    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<(), DropReason> {
+    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<bool, DropReason> {
         let port = self.ports.get(usize::from(id)).ok_or(DropReason::NoRoute)?;
         if !port.up.load(Relaxed) {
             return Err(DropReason::PortDown);
@@ -297,7 +323,8 @@ impl Switch {
             self.rewrite_shim(&mut frame, phv, port)?;
         }
         let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
-        queue.try_push(frame).map_err(|_| DropReason::TxFull)
+        queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
+        Ok(port.role == Role::Host)
     }
 
     /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host.
@@ -311,7 +338,7 @@ impl Switch {
             }
             (false, Role::Fabric) => {
                 let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
-                let shim = Shim { hop: 1, epoch: self.hand_over.running() & 1 == 1, ..Shim::default() };
+                let shim = Shim { hop: 1, epoch: phv.epoch, hierarchy: phv.hierarchy, ..Shim::default() };
                 if !fits || !wire::shim::push(frame, shim) {
                     self.stats.port(phv.ingress).without_shim.add(1);
                 }
@@ -323,13 +350,15 @@ impl Switch {
 
 /// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
 #[inline(always)]
-fn admit(phv: &mut Phv, role: Role) -> Result<(), DropReason> {
+fn admit(phv: &mut Phv, role: Role, frame: &[u8]) -> Result<(), DropReason> {
     let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
     if unreadable || (phv.headers.shim && role == Role::Host) {
         return Err(DropReason::BadShim);
     }
     if phv.headers.shim {
         phv.wire_bytes -= wire::shim::LEN as u32;
+        let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
+        (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod budget;
 mod config;
 mod demo;
 mod doctor;
+mod measured;
 mod output;
 mod port;
 mod replay;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::program::Record;
+use crate::program::chamelemon::{Analysis, Answers};
 use crate::program::hashpipe::{Counts, Heavy};
 
 /// Flows kept of each past epoch.
@@ -27,12 +28,16 @@ pub enum Summary {
         /// Flows that the tables held.
         flows: usize,
     },
+    ChameleMon(Box<Answers>),
 }
 
 impl From<&Record> for Summary {
     fn from(record: &Record) -> Self {
         match record {
             Record::HashPipe(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
+            Record::ChameleMon(sketches) => {
+                Self::ChameleMon(Box::new(Answers::new(&Analysis::new((**sketches).clone()), KEPT_FLOWS)))
+            }
         }
     }
 }
@@ -122,6 +127,11 @@ impl History {
         Selection(self.epochs.iter().rev().take_while(within).cloned().collect())
     }
 
+    /// The record of program number `program` over all epochs, when they are added up.
+    pub fn record(&self, program: usize) -> Option<&Record> {
+        self.whole.as_ref()?.records.get(program)
+    }
+
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
         self.whole.as_ref().map_or_else(|| self.last(epochs).heavy(program), |whole| whole.heavy(program))
@@ -151,7 +161,10 @@ impl Whole {
     }
 
     fn heavy(&self, program: usize) -> Window {
-        let counts = self.records.get(program).map(|Record::HashPipe(counts)| counts.clone());
+        let counts = self.records.get(program).and_then(|record| match record {
+            Record::HashPipe(counts) => Some(counts.clone()),
+            Record::ChameleMon(_) => None,
+        });
         Window { counts: counts.unwrap_or_default(), epochs: self.epochs, omitted_flows: 0 }
     }
 }

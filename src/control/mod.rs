@@ -3,6 +3,7 @@
 pub mod api;
 pub mod client;
 mod collector;
+pub mod flows;
 mod history;
 mod learning;
 pub mod score;
