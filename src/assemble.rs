@@ -9,7 +9,7 @@ use crate::control::{Collector, History, Learning};
 use crate::epoch::{self, Nanos};
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement};
+use crate::pisa::{BudgetError, Placement, Target};
 use crate::program::ProgramError;
 use crate::switch::{PortInfo, Switch};
 
@@ -78,13 +78,16 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     Ok(Assembly { switches, collector, history, learning, ports, placement })
 }
 
-/// Where the pipeline's arrays lie on the target; takes no memory for them.
+/// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
+/// first one's limits are the error.
 pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
     let mut usage = Vec::new();
     for program in &config.programs {
         usage.push(program.build(polynomials)?.usage());
     }
-    Ok(Placement::new(config.target(), &usage)?)
+    let mut placed = config.targets().into_iter().map(|target| Placement::new(target, &usage));
+    let first = placed.next().unwrap_or_else(|| Placement::new(Target::RMT, &usage));
+    Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))?)
 }
 
 fn port_info(port: &crate::config::PortConfig) -> PortInfo {

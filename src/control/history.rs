@@ -100,7 +100,16 @@ impl History {
         if let Some(whole) = &mut self.whole {
             return whole.push(first, last, records);
         }
-        let programs = records.iter().map(Summary::from).collect();
+        self.insert(first, last, records.iter().map(Summary::from).collect());
+    }
+
+    /// Whether all epochs are added up.
+    pub fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Takes the summaries of an epoch, made without holding the history's lock.
+    pub fn insert(&mut self, first: u64, last: u64, programs: Vec<Summary>) {
         let place = self.epochs.partition_point(|epoch| epoch.last <= last);
         self.epochs.insert(place, Arc::new(Epoch { first, last, programs }));
         if self.epochs.len() > self.capacity {

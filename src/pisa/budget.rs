@@ -84,7 +84,18 @@ impl Target {
         outputs: u32::MAX,
         decision_stages: 0,
     };
-    pub const ALL: [Self; 3] = [Self::TOFINO, Self::TOFINO2, Self::RMT];
+    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory only, to 1 GiB.
+    pub const SOFTWARE: Self = Self {
+        name: "software",
+        stages: 64,
+        salus: 64,
+        sram_bits: 1 << 27,
+        hash_units: 64,
+        cell_bits: 640,
+        outputs: u32::MAX,
+        decision_stages: 0,
+    };
+    pub const ALL: [Self; 4] = [Self::TOFINO, Self::TOFINO2, Self::RMT, Self::SOFTWARE];
 
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name == name)

@@ -15,11 +15,11 @@ pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
 pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized};
 
+use super::bank::{ChameleMonBank, RowRegisters};
 use super::dataplane::Part;
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId};
 use super::runtime::{Runtime, Shape};
-use super::tables::{ChameleMonBank, RowRegisters};
 use crate::pisa::Registers;
 use crate::pisa::hash::Range;
 use crate::wire::{Flow, Tuple4, Tuple6};

@@ -43,26 +43,18 @@ pub fn of(count: i64) -> u32 {
 }
 
 /// The element whose product with the count is 1, `None` for a multiple of p. It is what Fermat's little theorem gives as
-/// count^(p − 2), by table or by Euclid's algorithm.
+/// count^(p − 2): with p = q a + r, a⁻¹ = −q r⁻¹, and r < a soon is so small that the table has it.
 #[inline(always)]
 pub fn inverse(count: i64) -> Option<u32> {
-    let small = INVERSES.get(usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX)).copied();
-    match small {
-        _ if count == 0 => None,
-        Some(inverse) => Some(if count < 0 { P - inverse } else { inverse }),
-        None => euclid(of(count)),
+    let (mut a, mut factor) = (
+        u32::try_from(count.unsigned_abs()).map_or_else(|_| (count.unsigned_abs() % u64::from(P)) as u32, |a| a % P),
+        1,
+    );
+    while a as usize >= SMALL {
+        (a, factor) = (P % a, mul(factor, P - P / a));
     }
-}
-
-fn euclid(a: u32) -> Option<u32> {
-    let (mut r, mut next_r) = (i64::from(P), i64::from(a));
-    let (mut t, mut next_t) = (0i64, 1i64);
-    while next_r != 0 {
-        let quotient = r / next_r;
-        (r, next_r) = (next_r, r - quotient * next_r);
-        (t, next_t) = (next_t, t - quotient * next_t);
-    }
-    (r == 1).then(|| of(t))
+    let inverse = (a > 0).then(|| mul(factor, INVERSES[a as usize]))?;
+    Some(if count < 0 { P - inverse } else { inverse })
 }
 
 #[cfg(test)]

@@ -69,10 +69,10 @@ impl Analysis {
     /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the largest change first. A size that
     /// neither epoch can tell counts as T_h − 1, since the flow was no candidate.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
-        let size = |epoch: &Self, id| {
-            epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1))
-        };
-        let candidates = before.hh.flows.keys().chain(after.hh.flows.keys().filter(|id| !before.hh.flows.contains_key(id)));
+        let size =
+            |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1));
+        let candidates =
+            before.hh.flows.keys().chain(after.hh.flows.keys().filter(|id| !before.hh.flows.contains_key(id)));
         let change = |&id: &FlowId| Change { id, before: size(before, id), after: size(after, id) };
         let mut changes: Vec<_> = candidates.map(change).filter(|c| c.before.abs_diff(c.after) > threshold).collect();
         changes.sort_unstable_by_key(|change| (Reverse(change.before.abs_diff(change.after)), change.id));
