@@ -101,7 +101,8 @@ impl Analysis {
             delta.left(&self.sketches, self.sketches.bit)?;
             // Registers that ran on over an epoch's end hold both bits.
             let other = !self.sketches.bit;
-            if !self.sketches.exits[usize::from(other)].hl.is_blank() {
+            let exits = &self.sketches.exits[usize::from(other)];
+            if !exits.hl.is_blank() || !exits.ll.is_blank() {
                 delta.left(&self.sketches, other)?;
             }
             Ok(delta)
