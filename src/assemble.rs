@@ -4,14 +4,14 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use crate::config::{Config, ConfigError, ForwardMode};
+use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
 use crate::control::{Collector, History, Learning};
-use crate::epoch::{self, Nanos};
+use crate::epoch::{self, Collecting, Nanos};
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement, Target};
+use crate::pisa::{BudgetError, Placement, PortId, Target};
 use crate::program::ProgramError;
-use crate::switch::{PortInfo, Switch};
+use crate::switch::{Measure, PortInfo, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
@@ -49,33 +49,52 @@ pub struct Assembly {
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
     config.validate()?;
-    let polynomials = match config.switch.reproducible {
-        Some(seed) => Polynomials::reproducible(seed),
-        None => Polynomials::random().map_err(AssembleError::Randomness)?,
-    };
+    let polynomials = polynomials(config)?;
     let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-    let (learning, forwards) = forwarding(config, &polynomials, replicas)?;
-    let mut switches = Vec::new();
-    let mut collecting = Vec::new();
-    for (replica, forward) in forwards.into_iter().enumerate() {
-        let mut programs = Vec::new();
-        for program in &config.programs {
-            programs.push(program.build(&polynomials)?);
-        }
-        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let switch = Switch::new(ports.clone(), programs, forward, config.switch.order.into(), hand_over);
-        for _ in 0..SPARES {
-            // The channel has room for all spares.
-            let _ = collector.spares.try_send(switch.spare());
-        }
-        switches.push(switch);
-        collecting.push(collector);
-    }
-    let epochs = epoch.map_or(1, |epoch| config.switch.history.0.as_nanos() / u128::from(epoch.max(1)));
-    let history = Arc::new(Mutex::new(History::new(usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536))));
+    let (learning, forwards) = forwarding(&config.switch, &config.pairs()?, &polynomials, replicas)?;
+    let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
+    let replica = |(forward, measure)| Switch::new(ports.clone(), measure, forward, config.switch.order.into());
+    let switches = forwards.into_iter().zip(measures).map(replica).collect();
+    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly { switches, collector, history, learning, ports, placement })
+}
+
+/// How many epochs the history keeps.
+pub fn kept_epochs(config: &SwitchConfig, epoch: Option<Nanos>) -> usize {
+    let epochs = epoch.map_or(1, |epoch| config.history.0.as_nanos() / u128::from(epoch.max(1)));
+    usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
+}
+
+/// The hash polynomials of all replicas: secret, or from the configuration's seed.
+pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
+    match config.switch.reproducible {
+        Some(seed) => Ok(Polynomials::reproducible(seed)),
+        None => Polynomials::random().map_err(AssembleError::Randomness),
+    }
+}
+
+/// The replicas' programs, and the collector's ends of their hand-over.
+pub fn measures(
+    config: &Config,
+    epoch: Option<Nanos>,
+    polynomials: &Polynomials,
+    replicas: usize,
+) -> Result<(Vec<Measure>, Vec<Collecting>), AssembleError> {
+    let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+    for replica in 0..replicas {
+        let programs = config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
+        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
+        let measure = Measure::new(programs, hand_over);
+        for _ in 0..SPARES {
+            // The channel has room for all spares.
+            let _ = collector.spares.try_send(measure.spare());
+        }
+        measures.push(measure);
+        collecting.push(collector);
+    }
+    Ok((measures, collecting))
 }
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
@@ -90,24 +109,25 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
     Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))?)
 }
 
-fn port_info(port: &crate::config::PortConfig) -> PortInfo {
+/// A port as the switch sees it, its link up.
+pub fn port_info(port: &PortConfig) -> PortInfo {
     PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
 }
 
-/// The replicas' forwarding, and the control half of learning.
-fn forwarding(
-    config: &Config,
+/// The replicas' forwarding, and the control half of learning. `pairs` are those of `xconnect`.
+pub fn forwarding(
+    config: &SwitchConfig,
+    pairs: &[(PortId, PortId)],
     polynomials: &Polynomials,
     replicas: usize,
 ) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
-    match config.switch.forward {
+    match config.forward {
         ForwardMode::Xconnect => {
-            let pairs = config.pairs()?;
-            let xconnect = Xconnect::new(&pairs)?;
+            let xconnect = Xconnect::new(pairs)?;
             Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
+            let (learning, forwards) = Learning::new(config, polynomials.get(STATION_HASH), replicas);
             Ok((Some(learning), forwards))
         }
     }

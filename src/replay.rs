@@ -125,6 +125,10 @@ impl Replayer {
 
     /// The counters, as `weir show ports` has them.
     pub fn ports(&self) -> view::Ports {
-        view::Ports::collect(&self.config, std::slice::from_ref(self.switch.stats()))
+        view::Ports::collect(
+            (0..).zip(&self.config.ports),
+            view::Removed::default(),
+            std::slice::from_ref(self.switch.stats()),
+        )
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
 
-use crate::pisa::{DropReason, PortId};
+use crate::pisa::{DropReason, MAX_PORTS, PortId};
 
 /// A counter with a single writer: an addition is a plain load and store.
 #[derive(Debug, Default)]
@@ -52,9 +52,16 @@ impl PortStats {
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize].get()
     }
+
+    /// Sets all counters to 0, for the next port of this number. Only when the worker writes them no more.
+    pub fn clear(&self) {
+        let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, drops } = self;
+        let counts = [rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim];
+        counts.into_iter().chain(drops).for_each(|count| count.set(0));
+    }
 }
 
-/// What one worker counted.
+/// What one worker counted. It outlives all changes of the worker's switch.
 #[derive(Debug)]
 pub struct SwitchStats {
     ports: Box<[CachePadded<PortStats>]>,
@@ -69,26 +76,32 @@ pub struct SwitchStats {
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: Count,
     pub busy_polls: Count,
+    /// The worker's clock: nanoseconds since 1970, never going back.
+    pub clock: Count,
 }
 
-impl SwitchStats {
-    pub fn new(ports: usize) -> Self {
+impl Default for SwitchStats {
+    fn default() -> Self {
         Self {
-            ports: (0..ports).map(|_| CachePadded::default()).collect(),
+            ports: (0..MAX_PORTS).map(|_| CachePadded::default()).collect(),
             unmeasured: Count::default(),
             late_epochs: Count::default(),
             lost_epochs: Count::default(),
             lost_learn_digests: Count::default(),
             polls: Count::default(),
             busy_polls: Count::default(),
+            clock: Count::default(),
         }
     }
+}
 
+impl SwitchStats {
+    /// The counters of every number that a port can have.
     pub fn ports(&self) -> impl ExactSizeIterator<Item = &PortStats> {
         self.ports.iter().map(|port| &**port)
     }
 
-    /// The counters of a port of this switch.
+    /// The counters of a port.
     #[inline(always)]
     pub fn port(&self, port: PortId) -> &PortStats {
         &self.ports[usize::from(port)]

@@ -27,7 +27,18 @@ type Rejected = [Option<DropReason>; BURST];
 const L2_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// What stands at the other end of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A host: it never sees a telemetry shim.
@@ -56,6 +67,64 @@ pub struct PortInfo {
     pub up: Arc<AtomicBool>,
 }
 
+impl PortInfo {
+    /// What stands in the slot of a port that was removed: nothing can leave by it.
+    pub fn vacant() -> Self {
+        Self { role: Role::Host, mtu: 0, up: Arc::new(AtomicBool::new(false)) }
+    }
+}
+
+/// Telemetry programs with their registers, and where these go at the end of an epoch.
+pub struct Measure {
+    programs: Vec<Box<dyn Dataplane>>,
+    hand_over: HandOver,
+    /// Some program has egress stages.
+    egress: bool,
+}
+
+impl Measure {
+    /// Takes memory for the programs' first registers.
+    pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
+        programs.iter_mut().for_each(|program| program.equip());
+        let egress = programs.iter().any(|program| program.has_egress());
+        Self { programs, hand_over, egress }
+    }
+
+    /// A zeroed set of registers, one bank for each program.
+    pub fn spare(&self) -> Vec<Box<dyn Bank>> {
+        self.programs.iter().map(|program| program.spare()).collect()
+    }
+
+    /// Hands over what has been measured so far; nothing may be measured afterwards. There is no next epoch that the
+    /// registers could run on into, so a spare is made when none has come back.
+    pub fn finish(&mut self, stats: &SwitchStats) {
+        if let Some(epoch) = self.hand_over.started() {
+            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
+            self.hand_over_to(banks, epoch, stats);
+        }
+    }
+
+    fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64, stats: &SwitchStats) {
+        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
+            program.exchange(bank.as_mut());
+            program.enter(epoch, true);
+        }
+        if !self.hand_over.send(banks, epoch) {
+            stats.lost_epochs.add(1);
+        }
+    }
+}
+
+/// The parts of a switch that can change while it runs. Those that are there change places with the ones in use.
+#[derive(Default)]
+pub struct Parts {
+    /// All ports by their numbers.
+    pub ports: Option<Vec<PortInfo>>,
+    pub forward: Option<Forward>,
+    pub order: Option<Order>,
+    pub measure: Option<Measure>,
+}
+
 /// Where a burst's packets go: a queue for each port, with room for one burst.
 pub struct Outbox<F> {
     queues: Vec<Burst<F>>,
@@ -64,6 +133,11 @@ pub struct Outbox<F> {
 impl<F> Outbox<F> {
     pub fn new(ports: usize) -> Self {
         Self { queues: (0..ports).map(|_| ArrayVec::new()).collect() }
+    }
+
+    /// Ports that it has queues for.
+    pub fn ports(&self) -> usize {
+        self.queues.len()
     }
 
     /// The queues, to be emptied before the next burst is processed.
@@ -75,41 +149,46 @@ impl<F> Outbox<F> {
 /// One core's replica of the switch.
 pub struct Switch {
     ports: Vec<PortInfo>,
-    programs: Vec<Box<dyn Dataplane>>,
+    measure: Measure,
     forward: Forward,
     order: Order,
-    hand_over: HandOver,
     stats: Arc<SwitchStats>,
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
-    /// Some program has egress stages.
-    egress: bool,
+    /// Learn digests that were lost before `forward` came.
+    lost_before: u64,
 }
 
 impl Switch {
-    pub fn new(
-        ports: Vec<PortInfo>,
-        mut programs: Vec<Box<dyn Dataplane>>,
-        forward: Forward,
-        order: Order,
-        hand_over: HandOver,
-    ) -> Self {
-        programs.iter_mut().for_each(|program| program.equip());
-        let fabric = ports.iter().any(|port| port.role == Role::Fabric);
-        let egress = programs.iter().any(|program| program.has_egress());
-        let stats = Arc::new(SwitchStats::new(ports.len()));
+    pub fn new(ports: Vec<PortInfo>, measure: Measure, forward: Forward, order: Order) -> Self {
+        let fabric = has_fabric(&ports);
+        let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, programs, forward, order, hand_over, stats, phvs, fabric, egress }
+        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0 }
+    }
+
+    /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
+    /// and frees nothing: whoever made the parts drops what comes back, and [finishes](Measure::finish) a measure.
+    pub fn exchange(&mut self, parts: &mut Parts) {
+        if let Some(ports) = &mut parts.ports {
+            self.fabric = has_fabric(ports);
+            std::mem::swap(&mut self.ports, ports);
+        }
+        if let Some(forward) = &mut parts.forward {
+            self.lost_before = self.stats.lost_learn_digests.get();
+            std::mem::swap(&mut self.forward, forward);
+        }
+        if let Some(order) = &mut parts.order {
+            std::mem::swap(&mut self.order, order);
+        }
+        if let Some(measure) = &mut parts.measure {
+            std::mem::swap(&mut self.measure, measure);
+        }
     }
 
     pub fn stats(&self) -> &Arc<SwitchStats> {
         &self.stats
-    }
-
-    /// A zeroed set of registers, one bank for each program.
-    pub fn spare(&self) -> Vec<Box<dyn Bank>> {
-        self.programs.iter().map(|program| program.spare()).collect()
     }
 
     /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be empty. Every packet ends in
@@ -123,26 +202,26 @@ impl Switch {
         }
         self.count_received(ingress, burst);
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric | self.egress { None } else { self.forward.fixed(ingress) };
-        if let (Some(verdict), true) = (fixed, self.programs.is_empty()) {
+        let fixed = if self.fabric | self.measure.egress { None } else { self.forward.fixed(ingress) };
+        if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
         let phvs = &mut self.phvs[..burst.len()];
-        for program in &mut self.programs {
+        for program in &mut self.measure.programs {
             program.ingress(phvs, self.order);
         }
         if let Some(verdict) = fixed {
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.forward.decide(phvs, now);
-        self.stats.lost_learn_digests.set(self.forward.lost_digests());
+        self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
         let mut leaving = [false; BURST];
         let packets = burst.len();
         for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
             *leaves = self.emit(frame, phv, out);
         }
-        if self.egress {
+        if self.measure.egress {
             self.run_egress(&leaving[..packets]);
         }
     }
@@ -151,7 +230,7 @@ impl Switch {
     fn run_egress(&mut self, leaving: &[bool]) {
         let phvs = &mut self.phvs[..leaving.len()];
         phvs.iter_mut().zip(leaving).for_each(|(phv, leaves)| phv.leaves = *leaves);
-        for program in &mut self.programs {
+        for program in &mut self.measure.programs {
             program.egress(phvs, self.order);
         }
     }
@@ -159,39 +238,25 @@ impl Switch {
     /// Ends the epoch when `now` lies in another one. A driver calls it also when no packets come.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {
-        if let Some(epoch) = self.hand_over.ended(now) {
+        if let Some(epoch) = self.measure.hand_over.ended(now) {
             self.end_epoch(epoch);
         }
     }
 
-    /// Hands over what has been measured so far; nothing may be processed afterwards. There is no next epoch that the
-    /// registers could run on into, so a spare is made when none has come back.
+    /// Hands over what has been measured so far; nothing may be processed afterwards.
     pub fn finish(&mut self) {
-        if let Some(epoch) = self.hand_over.started() {
-            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
-            self.hand_over_to(banks, epoch);
-        }
+        self.measure.finish(&self.stats);
     }
 
     #[cold]
     fn end_epoch(&mut self, epoch: u64) {
-        match self.hand_over.spare() {
-            Some(banks) => self.hand_over_to(banks, epoch),
+        match self.measure.hand_over.spare() {
+            Some(banks) => self.measure.hand_over_to(banks, epoch, &self.stats),
             None => {
                 self.stats.late_epochs.add(1);
-                self.hand_over.carry_on(epoch);
-                self.programs.iter_mut().for_each(|program| program.enter(epoch, false));
+                self.measure.hand_over.carry_on(epoch);
+                self.measure.programs.iter_mut().for_each(|program| program.enter(epoch, false));
             }
-        }
-    }
-
-    fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64) {
-        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
-            program.exchange(bank.as_mut());
-            program.enter(epoch, true);
-        }
-        if !self.hand_over.send(banks, epoch) {
-            self.stats.lost_epochs.add(1);
         }
     }
 
@@ -235,7 +300,7 @@ impl Switch {
         let role = self.ports[usize::from(ingress)].role;
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
-        let epoch = self.hand_over.running() & 1 == 1;
+        let epoch = self.measure.hand_over.running() & 1 == 1;
         for (frame, rejected) in burst.iter().zip(&mut rejected) {
             let phv = &mut self.phvs[kept];
             phv.begin(ingress, frame.wire_len() as u32);
@@ -346,6 +411,10 @@ impl Switch {
             }
         }
     }
+}
+
+fn has_fabric(ports: &[PortInfo]) -> bool {
+    ports.iter().any(|port| port.role == Role::Fabric)
 }
 
 /// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.

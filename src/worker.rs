@@ -1,51 +1,80 @@
 //! The poll loop that drives [`Switch::process`] on a core of its own.
 
+mod idle;
+mod orders;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_burst};
+use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_burst, sleep_precisely};
 use crate::epoch::Nanos;
-use crate::pisa::{DropReason, PortId};
+use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::port::{Burst, RxQueue, Sent, TxQueue};
 use crate::switch::{Outbox, Switch};
+use idle::Idle;
 
-/// Rounds of the loop without a packet after which the core is offered to others between rounds.
-const PATIENCE: u32 = 1 << 10;
+pub use idle::Patience;
+pub use orders::{Change, Died, Orders, Queues, Remote, orders};
 
 /// What one worker owns.
 pub struct Worker {
-    pub switch: Switch,
+    switch: Switch,
     /// The receive queues that it polls.
-    pub rx: Vec<(PortId, RxQueue)>,
-    /// A transmit queue of every port.
-    pub tx: Vec<TxQueue>,
+    rx: Vec<(PortId, RxQueue)>,
+    /// A transmit queue of every port, by number.
+    tx: Vec<Option<TxQueue>>,
+    outbox: Outbox<Mbuf>,
+    /// Without them nobody changes the worker.
+    orders: Option<Orders>,
+    patience: Arc<Patience>,
 }
 
 impl Worker {
+    /// A worker that never sleeps and takes no orders. `ports` is one more than the highest number of a port.
+    pub fn new(switch: Switch, mut queues: Queues, ports: usize) -> Self {
+        let mut worker = Self {
+            switch,
+            rx: Vec::with_capacity(MAX_PORTS),
+            tx: (0..MAX_PORTS).map(|_| None).collect(),
+            outbox: Outbox::new(ports),
+            orders: None,
+            patience: Arc::default(),
+        };
+        worker.take_over(&mut queues);
+        worker
+    }
+
+    /// Lets the worker be changed while it runs, and sleep when there is nothing to do.
+    pub fn controlled(self, orders: Orders, patience: Arc<Patience>) -> Self {
+        Self { orders: Some(orders), patience, ..self }
+    }
+
     /// Polls until `stop`, on CPU `core`, and gives the registers of the last epoch over. Calls `ready` when it polls.
     pub fn run(mut self, eal: &Eal, core: usize, stop: &AtomicBool, ready: impl FnOnce()) -> Result<(), LcoreError> {
         let _lcore = Lcore::register(eal, Some(core))?;
+        sleep_precisely();
         let mut clock = Clock::new(cycles_per_second(eal));
-        let mut outbox = Outbox::<Mbuf>::new(self.tx.len());
         let mut burst = Burst::new();
         let stats = Arc::clone(self.switch.stats());
-        let mut idle = 0;
+        let mut idle = Idle::new(self.patience.clone());
+        idle.watch(&self.rx);
         ready();
         while !stop.load(Relaxed) {
             let now = clock.now();
-            let busy = self.round(now, &mut burst, &mut outbox);
+            stats.clock.set(now);
+            let busy = self.round(now, &mut burst);
             stats.polls.add(1);
+            if self.orders.as_ref().is_some_and(Orders::waiting) {
+                self.obey(&mut idle);
+            }
             if busy {
                 stats.busy_polls.add(1);
-                idle = 0;
+                idle.end();
                 continue;
             }
             self.switch.tick(now);
-            idle = u32::saturating_add(idle, 1);
-            if idle > PATIENCE {
-                std::thread::yield_now();
-            }
+            idle.wait(now);
         }
         self.switch.finish();
         Ok(())
@@ -53,7 +82,7 @@ impl Worker {
 
     /// One burst from each queue. Whether there was any packet.
     #[inline(always)]
-    fn round(&mut self, now: Nanos, burst: &mut Burst, outbox: &mut Outbox<Mbuf>) -> bool {
+    fn round(&mut self, now: Nanos, burst: &mut Burst) -> bool {
         let mut busy = false;
         for (port, queue) in &mut self.rx {
             queue.receive(burst);
@@ -61,26 +90,62 @@ impl Worker {
                 continue;
             }
             busy = true;
-            self.switch.process(*port, burst, now, outbox);
-            send(&mut self.tx, &self.switch, outbox);
+            self.switch.process(*port, burst, now, &mut self.outbox);
+            send(&mut self.tx, &self.switch, &mut self.outbox);
         }
         busy
+    }
+
+    /// Makes the change that waits. The outbox is empty now, so no packet is under way.
+    #[cold]
+    fn obey(&mut self, idle: &mut Idle) {
+        let Some(orders) = &self.orders else { return };
+        let Some(mut change) = orders.take() else { return };
+        self.give_up(&change.remove, &mut change.old);
+        self.take_over(&mut change.queues);
+        self.switch.exchange(&mut change.parts);
+        if let Some(outbox) = &mut change.outbox {
+            std::mem::swap(&mut self.outbox, outbox);
+        }
+        // Queues that are given back may be closed at once.
+        idle.watch(&self.rx);
+        if let Some(orders) = &self.orders {
+            orders.give_back(change);
+        }
+    }
+
+    fn take_over(&mut self, queues: &mut Queues) {
+        self.rx.append(&mut queues.rx);
+        for (port, queue) in queues.tx.drain(..) {
+            if let Some(slot) = self.tx.get_mut(usize::from(port)) {
+                *slot = Some(queue);
+            }
+        }
+    }
+
+    fn give_up(&mut self, ports: &[PortId], old: &mut Queues) {
+        while let Some(at) = self.rx.iter().position(|(port, _)| ports.contains(port)) {
+            old.rx.push(self.rx.remove(at));
+        }
+        let give = |&port: &PortId| Some((port, self.tx.get_mut(usize::from(port))?.take()?));
+        old.tx.extend(ports.iter().filter_map(give));
     }
 }
 
 /// Hands every queue of the outbox to its port. What does not get out is counted with the port it was for: a full queue, a
 /// port without a link, or a frame that the device refused.
 #[inline(always)]
-fn send(tx: &mut [TxQueue], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
+fn send(tx: &mut [Option<TxQueue>], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
     for (port, frames) in outbox.queues() {
         let stats = switch.stats().port(port);
         let offered = frames.len();
-        let sent = tx.get_mut(usize::from(port)).map_or(Sent::default(), |queue| queue.transmit(frames));
+        let mut queue = tx.get_mut(usize::from(port)).and_then(Option::as_mut);
+        let sent = queue.as_mut().map_or(Sent::default(), |queue| queue.transmit(frames));
         stats.tx_packets.add(sent.packets as u64);
         stats.tx_bytes.add(sent.bytes);
         if sent.packets < offered {
             stats.drop(DropReason::TxRefused, (offered - frames.len() - sent.packets) as u64);
-            let up = tx.get(usize::from(port)).is_some_and(TxQueue::is_up);
+            let up = queue.is_some_and(|queue| queue.is_up());
             stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
             free_burst(frames);
         }

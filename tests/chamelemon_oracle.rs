@@ -16,7 +16,7 @@ use weir::program::chamelemon::{
     Sketches,
 };
 use weir::program::{Dataplane, Record};
-use weir::switch::{BURST, Burst, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
 use weir::trace::{Frames, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
@@ -265,9 +265,9 @@ fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials) -> (Swit
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)) };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let program = config.build(polynomials).unwrap();
-    let switch = Switch::new(roles.map(port).to_vec(), vec![program], forward, Order::PacketMajor, hand_over);
-    (0..4).for_each(|_| collecting.spares.try_send(switch.spare()).unwrap());
+    let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over);
+    (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
+    let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
     (switch, collecting)
 }
 
@@ -359,8 +359,8 @@ fn losses_within_one_switch() {
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let program = config.build(&Polynomials::reproducible(5)).unwrap();
-    let mut switch = Switch::new(ports, vec![program], forward, Order::StageMajor, hand_over);
+    let measure = Measure::new(vec![config.build(&Polynomials::reproducible(5)).unwrap()], hand_over);
+    let mut switch = Switch::new(ports, measure, forward, Order::StageMajor);
     let mut lost = BTreeMap::new();
     for (number, chunk) in frames(5).chunks(BURST).enumerate() {
         let open = number % 7 != 2;

@@ -11,7 +11,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
-use weir::switch::{BURST, Burst, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.
@@ -169,7 +169,7 @@ impl Bench {
         let order = if world.stage_major { Order::StageMajor } else { Order::PacketMajor };
         // Nobody collects: every epoch runs on into the next.
         let (hand_over, _) = epoch::hand_over(0, Some(50_000_000), 1);
-        let switch = Switch::new(ports.clone(), programs, forward, order, hand_over);
+        let switch = Switch::new(ports.clone(), Measure::new(programs, hand_over), forward, order);
         let fixed = learning.is_none() && ports.iter().all(|port| port.role == Role::Host);
         Self { switch, learning, ports, fixed, blind: fixed && !world.program, now: 0, received: 0, queued: 0, bare: 0 }
     }

@@ -7,6 +7,7 @@ mod doctor;
 mod measured;
 mod output;
 mod port;
+mod reload;
 mod replay;
 mod run;
 mod show;
@@ -44,8 +45,10 @@ enum Command {
     Replay(replay::Replay),
     /// Ask a running switch
     Show(show::Show),
-    /// Take a port of a running switch up or down
+    /// Add, remove or change a port of a running switch
     Port(port::Port),
+    /// Have a running switch read its configuration file again
+    Reload(reload::Reload),
     /// Show what the pipeline takes of its hardware target, stage by stage
     Budget(budget::Budget),
     /// Check a configuration file, or print its JSON Schema
@@ -93,7 +96,7 @@ impl From<AssembleError> for Failure {
 }
 
 /// The programs of a command, as `--program` gives them.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Programs {
     /// A telemetry program and its parameters; may be given several times
     #[arg(long = "program", value_name = "P[:KEY=VALUE,…]")]
@@ -131,6 +134,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Port(command) => command.run(json),
+        Command::Reload(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),

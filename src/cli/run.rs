@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Programs};
-use crate::config::{Config, ForwardMode, Length, OrderConfig, PortConfig};
+use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
 
 /// What is given here overrules the configuration file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
@@ -45,6 +45,12 @@ pub struct Run {
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED")]
     reproducible: Option<u64>,
+    /// The longest that a packet may wait for a worker that sleeps because nothing came; or off
+    #[arg(long, value_name = "LENGTH")]
+    idle: Option<Idle>,
+    /// Workers never sleep: the same as --idle off
+    #[arg(long, conflicts_with = "idle")]
+    busy_poll: bool,
     /// Do without huge pages even if there are any
     #[arg(long)]
     no_huge_pages: bool,
@@ -96,6 +102,7 @@ impl Run {
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
+        switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {
             switch.huge_pages = Some(false);
         }
@@ -127,13 +134,14 @@ mod live {
     use std::time::Instant;
 
     use serde::Serialize;
-    use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     use signal_hook::flag;
 
     use super::Run;
-    use crate::cli::{Failure, output, show};
+    use crate::cli::{Failure, output, reload, show};
+    use crate::control::api::Service;
     use crate::control::view::{Drops, HeavyFlows, Ports};
-    use crate::live::{Live, LiveError};
+    use crate::live::{Live, LiveError, Reread};
 
     #[derive(Serialize)]
     struct Totals {
@@ -148,16 +156,27 @@ mod live {
         fn from(error: LiveError) -> Self {
             match error {
                 LiveError::Assemble(error) => error.into(),
+                LiveError::Config(error) => error.into(),
                 LiveError::Usage(message) => Self::Usage(message),
                 error => Self::failed(error),
             }
         }
     }
 
+    /// The file once more, with the same words on top.
+    fn reread(command: Run) -> Reread {
+        Box::new(move || {
+            command.config().map_err(|failure| match failure {
+                Failure::Failed(why) | Failure::Usage(why) | Failure::Missed(why) => why,
+            })
+        })
+    }
+
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
         let config = command.config()?;
         let stop = Arc::new(AtomicBool::new(false));
         let print = Arc::new(AtomicBool::new(false));
+        let again = Arc::new(AtomicBool::new(false));
         let impatient = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // A second signal ends the process at once, should the drain hang. Not at first: a terminal, make or timeout
@@ -166,13 +185,21 @@ mod live {
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
+        flag::register(SIGHUP, again.clone()).map_err(Failure::failed)?;
 
-        let mut live = Live::start(config, command.eal, command.socket)?;
+        let reread = command.config.is_some().then(|| reread(command.clone()));
+        let mut live = Live::start(config, reread, command.eal, command.socket)?;
         output::say(&format!("weir: {}", live.describe()));
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
+            // The switch says by itself why it refuses.
+            if again.swap(false, Relaxed)
+                && let Ok(reloaded) = live.service().reload()
+            {
+                output::say(&format!("weir: reloaded: {}", reload::text(&reloaded)));
+            }
             if print.swap(false, Relaxed) {
                 output::say(&show::ports_text(&live.ports()));
             }

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::routing::{get, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use super::view;
+use crate::config::default_mtu;
+use crate::port::Dev;
+use crate::switch::Role;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
@@ -19,6 +22,12 @@ pub trait Service: Send + Sync + 'static {
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
+    /// Opens a device and adds it. Gives the new port.
+    fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
+    /// Gives what the port had counted.
+    fn remove_port(&self, port: &str) -> Result<view::Port, String>;
+    /// Becomes what the configuration file says now, or stays as it is.
+    fn reload(&self) -> Result<view::Reloaded, String>;
 }
 
 /// `GET /v1/heavy`.
@@ -45,6 +54,21 @@ pub struct Link {
     pub up: bool,
 }
 
+/// `POST /v1/ports`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewPort {
+    pub name: String,
+    pub dev: Dev,
+    #[serde(default)]
+    pub role: Role,
+    #[serde(default = "default_mtu")]
+    pub mtu_bytes: u32,
+    /// The port that it is joined with, in a switch that joins ports in pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
+}
+
 type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
 
 fn answer<T>(result: Result<T, String>) -> Answer<T> {
@@ -67,6 +91,21 @@ async fn set_link<S: Service>(
     answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
 }
 
+async fn add_port<S: Service>(
+    State(service): State<Arc<S>>,
+    port: Result<Json<NewPort>, JsonRejection>,
+) -> Answer<view::Port> {
+    answer(port.map_err(|wrong| wrong.body_text()).and_then(|Json(port)| service.add_port(&port)))
+}
+
+async fn remove_port<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::Port> {
+    answer(service.remove_port(&name))
+}
+
+async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::Reloaded> {
+    answer(service.reload())
+}
+
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
     let error = format!("{method} {}: this switch has no such answer", uri.path());
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
@@ -74,7 +113,9 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
 
 fn router<S: Service>(service: Arc<S>) -> Router {
     Router::new()
-        .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())))
+        .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(add_port::<S>))
+        .route("/v1/ports/{name}", delete(remove_port::<S>))
+        .route("/v1/reload", post(reload::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
@@ -115,7 +156,7 @@ mod tests {
         fn ports(&self) -> view::Ports {
             let port = view::Port { name: "a".into(), rx_packets: 7, link_up: true, ..view::Port::default() };
             view::Ports {
-                packets: view::Packets::of(std::slice::from_ref(&port)),
+                packets: view::Packets::of(std::slice::from_ref(&port), &view::Removed::default()),
                 ports: vec![port],
                 ..Default::default()
             }
@@ -138,6 +179,21 @@ mod tests {
 
         fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
             if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
+        }
+
+        fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
+            if port.name == "a" {
+                return Err("port a: there is one of this name; the ports are a".into());
+            }
+            Ok(view::Port { name: port.name.clone(), mtu_bytes: port.mtu_bytes, ..view::Port::default() })
+        }
+
+        fn remove_port(&self, port: &str) -> Result<view::Port, String> {
+            self.set_link(port, false).map(|()| self.ports().ports.remove(0))
+        }
+
+        fn reload(&self) -> Result<view::Reloaded, String> {
+            Ok(view::Reloaded { changes: vec!["port b = null added".into()] })
         }
     }
 
@@ -191,6 +247,21 @@ mod tests {
             matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })),
             "another document"
         );
+    }
+
+    #[test]
+    fn ports_come_and_go() {
+        let (_dir, _, client) = served();
+        let new = |name: &str| serde_json::json!({"name": name, "dev": "null"});
+        assert_eq!(client.post::<view::Port>("/v1/ports", &new("b")).unwrap().mtu_bytes, 1500);
+        let taken = refused(client.post::<view::Port>("/v1/ports", &new("a")));
+        assert_eq!(taken, "port a: there is one of this name; the ports are a");
+        let wrong = serde_json::json!({"name": "c", "dev": "ufo:1"});
+        assert!(refused(client.post::<view::Port>("/v1/ports", &wrong)).contains("`ufo:1` is no device"));
+        assert_eq!(client.delete::<view::Port>("/v1/ports/a").unwrap().rx_packets, 7);
+        assert_eq!(refused(client.delete::<view::Port>("/v1/ports/b")), "there is no port b; the ports are a");
+        let reloaded: view::Reloaded = client.post("/v1/reload", &()).unwrap();
+        assert_eq!(reloaded.changes, ["port b = null added"]);
     }
 
     #[test]

@@ -48,8 +48,19 @@ impl Client {
     }
 
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|e| self.broken(e))?;
-        self.ask(Method::PUT, query, body)
+        self.ask(Method::PUT, query, self.encode(body)?)
+    }
+
+    pub fn post<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.ask(Method::POST, query, self.encode(body)?)
+    }
+
+    pub fn delete<T: DeserializeOwned>(&self, query: &str) -> Result<T, ClientError> {
+        self.ask(Method::DELETE, query, Vec::new())
+    }
+
+    fn encode(&self, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+        serde_json::to_vec(body).map_err(|e| self.broken(e))
     }
 
     fn ask<T: DeserializeOwned>(&self, method: Method, query: &str, body: Vec<u8>) -> Result<T, ClientError> {

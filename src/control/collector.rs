@@ -55,6 +55,15 @@ impl Collector {
         }
     }
 
+    /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
+    /// [finished](crate::switch::Measure::finish): what they sent last is taken, and then forgotten with the rest of the
+    /// history, which counts it.
+    pub fn renew(&mut self, replicas: Vec<Collecting>) {
+        self.finish();
+        self.replicas = replicas;
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).restart();
+    }
+
     fn receive(&self, timeout: Duration) -> Result<Banks, RecvTimeoutError> {
         let mut select = Select::new();
         for replica in &self.replicas {
@@ -223,6 +232,21 @@ mod tests {
         assert_eq!(bench.window(9), (7, Some((1, 2))));
         bench.collector.finish();
         assert_eq!(bench.window(9), (7, Some((1, 2))));
+    }
+
+    #[test]
+    fn renewed_replicas_start_a_new_history() {
+        let mut bench = Bench::new(2);
+        bench.report(0, 3);
+        let (mut switch, collecting) = hand_over(0, Some(1), 2);
+        assert_eq!(switch.ended(1), None);
+        bench.collector.renew(vec![collecting]);
+        assert_eq!(bench.history.lock().unwrap().forgotten(), 1, "the epoch that was open");
+        assert_eq!(bench.window(9), (0, None));
+        assert!(switch.send(vec![Box::new(Fake(8))], 2));
+        bench.collector.collect_ready();
+        assert_eq!(bench.window(9), (8, Some((1, 1))));
+        assert!(switch.spare().is_some(), "the bank goes back to the new replica");
     }
 
     #[test]

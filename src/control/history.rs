@@ -48,6 +48,7 @@ pub struct History {
     epochs: VecDeque<Arc<Epoch>>,
     capacity: usize,
     whole: Option<Whole>,
+    forgotten: u64,
 }
 
 /// All epochs added up, every flow kept.
@@ -86,7 +87,7 @@ fn span(covered: Option<(u64, u64)>, first: u64, last: u64) -> Option<(u64, u64)
 impl History {
     /// Keeps at most `capacity` epochs, and at least one.
     pub fn new(capacity: usize) -> Self {
-        Self { epochs: VecDeque::new(), capacity: capacity.max(1), whole: None }
+        Self { epochs: VecDeque::new(), capacity: capacity.max(1), whole: None, forgotten: 0 }
     }
 
     /// Adds all epochs up and keeps every flow, for a run that has an end. Its memory grows with the flows.
@@ -115,6 +116,24 @@ impl History {
         if self.epochs.len() > self.capacity {
             self.epochs.pop_front();
         }
+    }
+
+    /// Keeps at most `capacity` epochs from now on, and at least one.
+    pub fn resize(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+        let surplus = self.epochs.len().saturating_sub(self.capacity);
+        self.epochs.drain(..surplus);
+    }
+
+    /// Forgets all epochs: those to come are of other programs, or of another length.
+    pub fn restart(&mut self) {
+        self.forgotten += self.epochs.len() as u64;
+        self.epochs.clear();
+    }
+
+    /// Epochs that a [restart](Self::restart) forgot.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     pub fn newest(&self) -> Option<&Epoch> {
@@ -228,6 +247,18 @@ mod tests {
         assert_eq!(window(&history, 2), (vec![(1, 20), (104, 1), (105, 1)], Some((4, 5)), 0));
         assert_eq!(window(&history, usize::MAX), (vec![(1, 30), (103, 1), (104, 1), (105, 1)], Some((3, 5)), 0));
         assert!(history.heavy(1, 9).counts.0.is_empty());
+    }
+
+    #[test]
+    fn a_restart_forgets_and_counts() {
+        let mut history = History::new(9);
+        (1..=5).for_each(|epoch| history.push(epoch, epoch, record(&[(1, 10)])));
+        history.resize(2);
+        assert_eq!((window(&history, 9).1, history.forgotten()), (Some((4, 5)), 0));
+        history.restart();
+        assert_eq!((window(&history, 9).1, history.forgotten()), (None, 2));
+        history.push(1, 1, record(&[(1, 10)]));
+        assert_eq!(window(&history, 9), (vec![(1, 10)], Some((1, 1)), 0));
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Window;
-use crate::config::{Config, PortConfig};
+use crate::config::PortConfig;
 use crate::epoch::Nanos;
-use crate::pisa::DropReason;
+use crate::pisa::{DropReason, PortId};
 use crate::program::hashpipe::{Heavy, Unit};
 use crate::stats::{PortStats, SwitchStats};
 use crate::wire::Flow;
@@ -38,7 +38,8 @@ pub struct Port {
 }
 
 impl Port {
-    fn new(config: &PortConfig) -> Self {
+    /// A port whose link is up and that has counted nothing.
+    pub fn new(config: &PortConfig) -> Self {
         Self {
             name: config.name.clone(),
             dev: config.dev.to_string(),
@@ -68,7 +69,37 @@ impl Port {
     }
 }
 
-/// All ports added up. After a drain `rx_packets + copied_packets = tx_packets + dropped_packets`.
+/// Ports that were removed while the switch ran, added up. The keys are those of a port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Removed {
+    pub removed_ports: u64,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub copied_packets: u64,
+    pub without_shim_packets: u64,
+    pub drops: BTreeMap<String, u64>,
+    pub device: BTreeMap<String, u64>,
+}
+
+impl Removed {
+    /// Takes over the counts of a port that has gone.
+    pub fn add(&mut self, port: &Port) {
+        self.removed_ports += 1;
+        self.rx_packets += port.rx_packets;
+        self.rx_bytes += port.rx_bytes;
+        self.tx_packets += port.tx_packets;
+        self.tx_bytes += port.tx_bytes;
+        self.copied_packets += port.copied_packets;
+        self.without_shim_packets += port.without_shim_packets;
+        for (sum, more) in [(&mut self.drops, &port.drops), (&mut self.device, &port.device)] {
+            more.iter().for_each(|(reason, packets)| *sum.entry(reason.clone()).or_default() += packets);
+        }
+    }
+}
+
+/// All ports added up, those included that were removed. After a drain `rx_packets + copied_packets = tx_packets + dropped_packets`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packets {
     pub rx_packets: u64,
@@ -78,8 +109,14 @@ pub struct Packets {
 }
 
 impl Packets {
-    pub fn of(ports: &[Port]) -> Self {
-        ports.iter().fold(Self::default(), |sum, port| Self {
+    pub fn of(ports: &[Port], removed: &Removed) -> Self {
+        let gone = Self {
+            rx_packets: removed.rx_packets,
+            copied_packets: removed.copied_packets,
+            tx_packets: removed.tx_packets,
+            dropped_packets: removed.drops.values().sum(),
+        };
+        ports.iter().fold(gone, |sum, port| Self {
             rx_packets: sum.rx_packets + port.rx_packets,
             copied_packets: sum.copied_packets + port.copied_packets,
             tx_packets: sum.tx_packets + port.tx_packets,
@@ -108,6 +145,8 @@ pub struct Measurement {
     pub lost_learn_digests: u64,
     /// Times a new station was refused because the table was full.
     pub refused_stations: u64,
+    /// Epochs whose results were dropped early, because a reload changed the programs or the length of an epoch.
+    pub forgotten_epochs: u64,
 }
 
 impl Measurement {
@@ -125,18 +164,25 @@ pub struct Ports {
     pub packets: Packets,
     pub measurement: Measurement,
     pub ports: Vec<Port>,
+    pub removed: Removed,
 }
 
 impl Ports {
-    /// The ports as configured, with what all workers counted; what only devices know is left out.
-    pub fn collect(config: &Config, workers: &[Arc<SwitchStats>]) -> Self {
-        let mut ports: Vec<_> = config.ports.iter().map(Port::new).collect();
+    /// Ports with their numbers, with what all workers counted; what only devices know is left out.
+    pub fn collect<'a>(
+        ports: impl Iterator<Item = (PortId, &'a PortConfig)>,
+        removed: Removed,
+        workers: &[Arc<SwitchStats>],
+    ) -> Self {
+        let port = |(id, config): (PortId, &PortConfig)| {
+            let mut port = Port::new(config);
+            workers.iter().for_each(|worker| port.add(worker.port(id)));
+            port
+        };
+        let ports: Vec<_> = ports.map(port).collect();
         let mut measurement = Measurement::default();
-        for worker in workers {
-            ports.iter_mut().zip(worker.ports()).for_each(|(port, stats)| port.add(stats));
-            measurement.add(worker);
-        }
-        Self { packets: Packets::of(&ports), measurement, ports }
+        workers.iter().for_each(|worker| measurement.add(worker));
+        Self { packets: Packets::of(&ports, &removed), measurement, ports, removed }
     }
 }
 
@@ -158,9 +204,12 @@ pub struct Drop {
 }
 
 impl Drops {
+    /// Stands in place of a port's name for all ports that were removed.
+    pub const REMOVED: &'static str = "(removed)";
+
     pub fn of(ports: &Ports) -> Self {
-        let of_port = |port: &Port, device: bool| {
-            let (name, losses) = (port.name.clone(), if device { &port.device } else { &port.drops });
+        let of_port = |name: &str, losses: &BTreeMap<String, u64>, device: bool| {
+            let name = name.to_owned();
             let drop = move |(reason, &packets): (&String, &u64)| Drop {
                 port: name.clone(),
                 reason: reason.clone(),
@@ -169,7 +218,12 @@ impl Drops {
             };
             losses.iter().filter(|(_, packets)| **packets > 0).map(drop).collect::<Vec<_>>()
         };
-        let drops = ports.ports.iter().flat_map(|port| [of_port(port, false), of_port(port, true)]).flatten().collect();
+        let ports_drops = ports.ports.iter().map(|port| (port.name.as_str(), &port.drops, &port.device));
+        let drops = ports_drops
+            .chain([(Self::REMOVED, &ports.removed.drops, &ports.removed.device)])
+            .flat_map(|(name, drops, device)| [of_port(name, drops, false), of_port(name, device, true)])
+            .flatten()
+            .collect();
         Self { packets: ports.packets, drops }
     }
 }
@@ -275,4 +329,10 @@ impl HeavyFlows {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub error: String,
+}
+
+/// What a reload changed, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    pub changes: Vec<String>,
 }

@@ -14,6 +14,7 @@ mod mempool;
 mod packet_batch;
 mod packet_socket;
 mod sys;
+mod waiting;
 
 pub use arguments::{EalOptions, HugePages};
 pub use eal::{Eal, EalError};
@@ -25,3 +26,4 @@ pub use mbuf::{BURST, Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
 pub use packet_batch::{Received, RxBatch, TxBatch};
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};
+pub use waiting::{Waiting, sleep_precisely};

@@ -146,7 +146,8 @@ impl PacketSocket {
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    pub(super) fn fd(&self) -> i32 {
+    /// The descriptor, open as long as the socket lives.
+    pub fn fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }
 

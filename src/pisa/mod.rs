@@ -10,7 +10,7 @@ pub mod table;
 mod word;
 
 pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
-pub use phv::{DropReason, Phv, PortId, Verdict};
+pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};

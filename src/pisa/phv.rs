@@ -2,8 +2,12 @@
 
 use crate::wire::Headers;
 
-/// A port of the switch, counted from 0 in the order of the configuration.
+/// A port of the switch: from 0 in the order of the configuration, and a port that is added later has the lowest number that
+/// is free. It keeps it as long as it is there.
 pub type PortId = u16;
+
+/// Most ports of a switch.
+pub const MAX_PORTS: usize = 256;
 
 /// The fields that every program and table sees: parsed headers and intrinsic metadata.
 /// A program's own metadata is a type of its own.

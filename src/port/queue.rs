@@ -1,8 +1,11 @@
 //! The two ends of a port that workers hold.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    os::fd::RawFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
@@ -69,6 +72,14 @@ impl RxQueue {
             }
             RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
             RxDriver::Memory(memory) => memory.receive(burst, &self.counters),
+        }
+    }
+
+    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as the queue lives.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        match &self.driver {
+            RxDriver::Veth(veth) => Some(veth.descriptor()),
+            RxDriver::Eth { .. } | RxDriver::Memory(_) => None,
         }
     }
 }

@@ -85,6 +85,10 @@ pub(super) struct VethRx {
 }
 
 impl VethRx {
+    pub fn descriptor(&self) -> i32 {
+        self.socket.fd()
+    }
+
     pub fn receive(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) {
         if self.next == self.received {
             self.fetch(counters, link);

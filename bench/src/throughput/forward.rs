@@ -11,7 +11,7 @@ use weir::assemble::assemble;
 use weir::config::{Config, ForwardMode};
 use weir::dpdk::{Eal, EalOptions, HugePages, Mempool, PoolOptions};
 use weir::port::{Burst, Dev, Port, PortOptions};
-use weir::worker::Worker;
+use weir::worker::{Queues, Worker};
 
 #[derive(Args)]
 pub struct Forward {
@@ -51,9 +51,9 @@ impl Forward {
         let switch = assemble(&config, None, 1)?.switches.remove(0);
         let stats = switch.stats().clone();
         let rx = (0..).zip(&ports).filter_map(|(id, port)| Some((id, port.rx_queue(0)?))).collect();
-        let mut tx: Vec<_> = ports.iter().filter_map(|port| port.tx_queue(0)).collect();
+        let mut tx: Vec<_> = (0..).zip(&ports).filter_map(|(id, port)| Some((id, port.tx_queue(0)?))).collect();
         if self.dev == "ring" {
-            for queue in &mut tx {
+            for (_, queue) in &mut tx {
                 let mut burst = Burst::new();
                 ensure!(pool.alloc_bulk(&mut burst, SEED), "no packets for the rings");
                 ensure!(burst.iter_mut().all(|packet| packet.resize(64)), "the buffers are too small");
@@ -62,7 +62,7 @@ impl Forward {
         }
         let sent = || stats.ports().map(|port| port.tx_packets.get()).sum::<u64>();
         let stop = AtomicBool::new(false);
-        let worker = Worker { switch, rx, tx };
+        let worker = Worker::new(switch, Queues { rx, tx }, ports.len());
         let rate = std::thread::scope(|scope| {
             let running = scope.spawn(|| worker.run(&eal, self.core, &stop, || {}));
             sleep(Duration::from_millis(300));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -40,15 +41,42 @@ impl Control {
     pub fn new(config: Config, polynomial: Polynomial) -> Self {
         let shape = Shape { capacity: config.capacity, key_bits: 60, action_bits: PortId::BITS };
         let (sender, digests) = bounded(config.queue);
-        Self {
+        let mut control = Self {
             stations: Shared::new(Stations { version: 0, table: Exact::new(shape, polynomial) }),
             seen: (0..config.capacity).map(|_| AtomicU32::new(0)).collect(),
             free: (0..config.capacity as u32).rev().collect(),
-            ageing_seconds: config.ageing.as_secs().min(u64::from(u32::MAX)) as u32,
+            ageing_seconds: 0,
             sender,
             digests,
             refused: 0,
-        }
+        };
+        control.set_ageing(config.ageing);
+        control
+    }
+
+    /// A table of another size with the stations of this one; when it has no room for all, those that were heard last.
+    /// It has dataplanes of its own.
+    pub fn resized(&self, config: Config, polynomial: Polynomial) -> Self {
+        let mut next = Self { refused: self.refused, ..Self::new(config, polynomial) };
+        let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
+        let current = self.stations.current();
+        let mut known: Vec<_> =
+            current.table.iter().map(|(key, station)| (heard(station), key, station.port)).collect();
+        known.sort_unstable_by(|a, b| b.cmp(a));
+        let (free, seen) = (&mut next.free, &next.seen);
+        next.stations.update(|stations| {
+            for (heard, key, port) in known {
+                let Some(index) = free.pop() else { break };
+                seen[index as usize].store(heard, Ordering::Relaxed);
+                stations.table.insert(key, Station { port, index }).expect("an index was free, so there is room");
+            }
+        });
+        next
+    }
+
+    /// The silence after which stations are forgotten from now on.
+    pub fn set_ageing(&mut self, ageing: Duration) {
+        self.ageing_seconds = ageing.as_secs().min(u64::from(u32::MAX)) as u32;
     }
 
     /// A dataplane that reads this table and reports to it, for one worker.

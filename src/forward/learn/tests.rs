@@ -219,3 +219,24 @@ fn workers_learn_from_each_other_while_they_run() {
         }
     });
 }
+
+#[test]
+fn a_table_of_another_size_keeps_what_was_heard_last() {
+    let mut control = control(10);
+    let mut learn = control.dataplane();
+    for n in 1..=6 {
+        send(&mut learn, &mut control, vec![frame(0, host(n), host(99), n as PortId)], u64::from(n) * 100 * SECOND);
+    }
+    let resized = |capacity| {
+        let config = Config { capacity, ageing: Duration::from_secs(300), queue: 64 };
+        control.resized(config, Polynomial::STANDARD[0])
+    };
+    let now = 1000 * SECOND;
+    assert_eq!(resized(50).entries(now), control.entries(now));
+    let mut small = resized(2);
+    assert_eq!(small.entries(now).iter().map(|entry| entry.port).collect::<Vec<_>>(), [5, 6]);
+    let verdicts = send(&mut small.dataplane(), &mut small, vec![frame(0, host(9), host(6), 0)], now);
+    assert_eq!((verdicts[0], small.refused()), (Verdict::Port(6), 1));
+    small.set_ageing(Duration::from_secs(450));
+    assert_eq!(small.age(now), 1);
+}

@@ -1,0 +1,25 @@
+//! `weir reload`: a running switch reads its configuration file again.
+
+use clap::Args;
+
+use super::show::Where;
+use super::{Failure, output};
+use crate::control::view;
+
+#[derive(Debug, Args)]
+pub struct Reload {
+    #[command(flatten)]
+    at: Where,
+}
+
+impl Reload {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let reloaded: view::Reloaded = self.at.client()?.post("/v1/reload", &())?;
+        if json { output::json(&reloaded) } else { output::print(&text(&reloaded)) }
+    }
+}
+
+/// What has changed, a line each.
+pub fn text(reloaded: &view::Reloaded) -> String {
+    if reloaded.changes.is_empty() { "nothing has changed".into() } else { reloaded.changes.join("\n") }
+}

@@ -1,0 +1,266 @@
+//! Changing the switch while it runs: all that can fail is done before the first worker hears of it.
+
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+
+use super::Shared;
+use super::diff::{Diff, Ports, ports};
+use super::slots::{NoBuffers, Slot, Slots, has_room};
+use crate::assemble::{self, AssembleError, kept_epochs, port_info};
+use crate::config::{Config, ConfigError, ForwardMode};
+use crate::control::{Learning, view};
+use crate::epoch::{Collecting, Nanos};
+use crate::forward::Forward;
+use crate::pisa::PortId;
+use crate::port::PortError;
+use crate::switch::{Measure, Outbox, PortInfo};
+use crate::worker::{Change, Died, Queues, Remote};
+
+/// How long the collector may take to go on with other programs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a running switch stays as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error(transparent)]
+    Buffers(#[from] NoBuffers),
+    #[error("{key} = {wanted}: it is {running}, and to change it takes a restart")]
+    Restart { key: String, wanted: String, running: String },
+    #[error("there is no port {name}; the ports are {ports}")]
+    NoPort { name: String, ports: String },
+    #[error("port {name}: there is one of this name; the ports are {ports}")]
+    NameTaken { name: String, ports: String },
+    #[error("port {name}: port {other} has {dev}")]
+    DeviceTaken { name: String, dev: String, other: String },
+    #[error("port {name}: all numbers for ports are taken")]
+    NoSlot { name: String },
+    #[error("--pair {name}: {why}")]
+    Pair { name: String, why: String },
+    #[error("the switch was started without a file (--config), so there is none to read again")]
+    NoFile,
+    #[error("{0}")]
+    File(String),
+    #[error(transparent)]
+    Died(#[from] Died),
+}
+
+/// What the switch is to become.
+pub(super) struct Next {
+    pub config: Config,
+    /// The names of the ports that `xconnect` joins, also those that the configuration joins by their order.
+    pub pairs: Vec<[String; 2]>,
+}
+
+impl Next {
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let name = |id: PortId| config.ports[usize::from(id)].name.clone();
+        let pairs = config.pairs()?.into_iter().map(|(a, b)| [name(a), name(b)]).collect();
+        Ok(Self { config, pairs })
+    }
+}
+
+/// What the control side knows of the running switch.
+pub(super) struct State {
+    pub config: Config,
+    pub pairs: Vec<[String; 2]>,
+    pub slots: Slots,
+    pub removed: view::Removed,
+    pub remotes: Vec<Remote>,
+}
+
+/// The collector's ends of other programs' hand-over, and what is told when it has taken them.
+pub(super) type Renewal = (Vec<Collecting>, crossbeam_channel::Sender<()>);
+
+/// What has been made for a change, and not been given to the workers yet.
+struct Made {
+    opened: Vec<(PortId, Slot)>,
+    removed: Vec<PortId>,
+    /// All ports by number, if any has changed.
+    infos: Option<Vec<PortInfo>>,
+    learning: Option<Option<Learning>>,
+    forwards: Option<Vec<Forward>>,
+    measures: Option<(Vec<Measure>, Vec<Collecting>)>,
+}
+
+impl Shared {
+    /// Makes the switch what `next` says, or says why not and leaves it as it is. Gives what has changed, in words.
+    pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
+        let diff = Diff::new(state, &next)?;
+        if diff.is_empty() {
+            return Ok(Vec::new());
+        }
+        let made = self.make(state, &next, &diff)?;
+        let Made { opened, removed, infos, learning, forwards, measures } = made;
+        let (measures, collecting) = measures.map_or((None, None), |(m, c)| (Some(m), Some(c)));
+        let (mut forwards, mut measures) = (forwards.map(Vec::into_iter), measures.map(Vec::into_iter));
+        let workers = state.remotes.len();
+        let changes = (0..workers).map(|worker| {
+            let mut change =
+                Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
+            opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, workers, &mut change.queues));
+            change.outbox = infos.as_ref().map(|infos| Outbox::new(infos.len()));
+            change.parts.ports.clone_from(&infos);
+            change.parts.forward = forwards.as_mut().and_then(Iterator::next);
+            change.parts.measure = measures.as_mut().and_then(Iterator::next);
+            change.parts.order = Some(next.config.switch.order.into());
+            change
+        });
+        let changes: Vec<_> = changes.collect();
+        self.tell(state, changes)?;
+        if let Some(collecting) = collecting {
+            self.renew(collecting);
+        }
+        self.settle(state, &removed, opened, learning);
+        self.adopt(state, next, &diff);
+        Ok(diff.words)
+    }
+
+    /// All that can fail.
+    fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
+        let config = &next.config;
+        config.validate()?;
+        let workers = state.remotes.len();
+        let polynomials = assemble::polynomials(config)?;
+        assemble::place(config, &polynomials)?;
+        let Ports { kept, added, removed } = ports(state, config)?;
+        let opened = self.open(&added, workers)?;
+        let infos = diff.ports.then(|| infos(state, &kept, &opened));
+        let pairs = numbered(next, &kept, &opened);
+        let mut learning = None;
+        let mut forwards = None;
+        if diff.forward
+            && config.switch.forward == ForwardMode::Learn
+            && state.config.switch.forward == ForwardMode::Learn
+        {
+            // Only the size of the table can differ.
+            let old = self.learning();
+            if let Some((new, dataplanes)) = old.as_ref().map(|old| old.resized(&config.switch, workers)) {
+                (learning, forwards) = (Some(Some(new)), Some(dataplanes));
+            }
+        } else if diff.forward {
+            let (new, dataplanes) = assemble::forwarding(&config.switch, &pairs, &polynomials, workers)?;
+            (learning, forwards) = (Some(new), Some(dataplanes));
+        }
+        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let measures =
+            diff.measure.then(|| assemble::measures(config, Some(epoch), &polynomials, workers)).transpose()?;
+        Ok(Made { opened, removed, infos, learning, forwards, measures })
+    }
+
+    fn open(
+        &self,
+        added: &[(PortId, crate::config::PortConfig)],
+        workers: usize,
+    ) -> Result<Vec<(PortId, Slot)>, ChangeError> {
+        let mut opened = Vec::new();
+        for (id, config) in added {
+            has_room(config, workers, &self.pool)?;
+            let slot = Slot::open(config, workers, &self.pool)?;
+            slot.look_at_link();
+            opened.push((*id, slot));
+        }
+        Ok(opened)
+    }
+
+    /// Has every worker make its change, and drops what was replaced.
+    fn tell(&self, state: &State, changes: Vec<Change>) -> Result<(), Died> {
+        for (remote, change) in state.remotes.iter().zip(changes) {
+            remote.send(change)?;
+        }
+        for (remote, stats) in state.remotes.iter().zip(&self.workers) {
+            let mut change = remote.done()?;
+            // Hands over the registers of the running epoch.
+            if let Some(measure) = &mut change.parts.measure {
+                measure.finish(stats);
+            }
+        }
+        Ok(())
+    }
+
+    /// The collector takes what the old programs sent last, and goes on with the new ones.
+    fn renew(&self, collecting: Vec<Collecting>) {
+        let (taken, wait) = bounded(1);
+        // A collector that has ended says so when the switch stops.
+        if self.collector.send((collecting, taken)).is_ok() {
+            let _ = wait.recv_timeout(PATIENCE);
+        }
+    }
+
+    /// The workers have let go of what went and have what came.
+    fn settle(
+        &self,
+        state: &mut State,
+        removed: &[PortId],
+        opened: Vec<(PortId, Slot)>,
+        learning: Option<Option<Learning>>,
+    ) {
+        let now = self.now();
+        let mut current = self.learning();
+        if let Some(new) = learning {
+            *current = new;
+        }
+        for &id in removed {
+            if let Some(learning) = current.as_mut() {
+                learning.flush_port(id, now);
+            }
+            if let Some(slot) = state.slots.remove(id) {
+                state.removed.add(&slot.view(id, &self.workers));
+                self.workers.iter().for_each(|worker| worker.port(id).clear());
+            }
+        }
+        opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
+    }
+
+    /// What the workers need not be told.
+    fn adopt(&self, state: &mut State, next: Next, diff: &Diff) {
+        let switch = &next.config.switch;
+        if let Some(learning) = self.learning().as_mut() {
+            learning.set_ageing(switch.mac_age.0);
+        }
+        self.patience.set(switch.idle.0);
+        self.history().resize(kept_epochs(switch, Some(switch.epoch.0.as_nanos() as Nanos)));
+        for config in &next.config.ports {
+            if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
+                slot.info = PortInfo { up: slot.info.up.clone(), ..port_info(config) };
+                slot.config = config.clone();
+            }
+        }
+        if !diff.words.is_empty() {
+            tracing::info!("changed: {}", diff.words.join("; "));
+        }
+        (state.config, state.pairs) = (next.config, next.pairs);
+    }
+}
+
+/// All ports by number as they will be.
+fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<PortInfo> {
+    let up = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.up.clone());
+    let old = kept.iter().filter_map(|(id, config)| Some((*id, PortInfo { up: up(*id)?, ..port_info(config) })));
+    let all: Vec<_> = old.chain(opened.iter().map(|(id, slot)| (*id, slot.info.clone()))).collect();
+    let mut infos: Vec<_> =
+        (0..all.iter().map(|(id, _)| usize::from(*id) + 1).max().unwrap_or(0)).map(|_| PortInfo::vacant()).collect();
+    all.into_iter().for_each(|(id, info)| infos[usize::from(id)] = info);
+    infos
+}
+
+/// The pairs by the numbers that the ports will have.
+fn numbered(
+    next: &Next,
+    kept: &[(PortId, crate::config::PortConfig)],
+    opened: &[(PortId, Slot)],
+) -> Vec<(PortId, PortId)> {
+    let find = |name: &str| {
+        let kept = kept.iter().map(|(id, config)| (*id, config));
+        let mut all = kept.chain(opened.iter().map(|(id, slot)| (*id, &slot.config)));
+        all.find(|(_, config)| config.name == name).map(|(id, _)| id)
+    };
+    next.pairs.iter().filter_map(|[a, b]| Some((find(a)?, find(b)?))).collect()
+}

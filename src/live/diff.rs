@@ -1,0 +1,175 @@
+//! What differs between the switch that runs and the one that is wanted.
+
+use std::fmt::Debug;
+
+use super::change::{ChangeError, Next, State};
+use crate::config::{Config, ForwardMode, PortConfig, SwitchConfig};
+use crate::pisa::PortId;
+use crate::port::Dev;
+
+/// The parts that must be made anew.
+#[derive(Debug, Default)]
+pub(super) struct Diff {
+    /// Some port comes, goes or is another.
+    pub ports: bool,
+    pub forward: bool,
+    pub measure: bool,
+    /// All differences, for people.
+    pub words: Vec<String>,
+}
+
+impl Diff {
+    /// An error names what takes a restart.
+    pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
+        let Config { switch, ports: _, programs } = &next.config;
+        let running = &state.config.switch;
+        restart(running, switch)?;
+        let mut diff = Self::default();
+        diff.look_at_ports(&state.config.ports, &next.config.ports);
+        if state.config.programs != *programs {
+            diff.measure = true;
+            let names = programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
+            diff.words.push(if names.is_empty() { "no programs".into() } else { format!("programs {names}") });
+        }
+        diff.measure |= diff.value("switch.epoch", running.epoch, switch.epoch);
+        diff.forward |= diff.value("switch.forward", forward(running.forward), forward(switch.forward));
+        let learns = switch.forward == ForwardMode::Learn;
+        diff.forward |= diff.value("switch.mac_table", running.mac_table, switch.mac_table) && learns;
+        if !learns && (state.pairs != next.pairs || diff.ports) {
+            diff.forward = true;
+        }
+        if state.pairs != next.pairs && !learns {
+            let pairs = next.pairs.iter().map(|[a, b]| format!("{a}-{b}")).collect::<Vec<_>>().join(", ");
+            diff.words.push(format!("pairs {pairs}"));
+        }
+        diff.value("switch.mac_age", running.mac_age, switch.mac_age);
+        diff.value("switch.history", running.history, switch.history);
+        diff.value("switch.idle", running.idle, switch.idle);
+        diff.value("switch.target", &running.target, &switch.target);
+        diff.value("switch.order", format!("{:?}", running.order), format!("{:?}", switch.order));
+        Ok(diff)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    fn value(&mut self, key: &str, running: impl ToString, wanted: impl ToString) -> bool {
+        let (running, wanted) = (running.to_string(), wanted.to_string());
+        let differs = running != wanted;
+        if differs {
+            self.words.push(format!("{key} = {}, was {}", wanted.to_lowercase(), running.to_lowercase()));
+        }
+        differs
+    }
+
+    fn look_at_ports(&mut self, running: &[PortConfig], wanted: &[PortConfig]) {
+        let same = |a: &PortConfig, b: &PortConfig| a.name == b.name && a.dev == b.dev;
+        for port in running.iter().filter(|port| !wanted.iter().any(|other| same(port, other))) {
+            self.words.push(format!("port {} = {} removed", port.name, port.dev));
+        }
+        for port in wanted {
+            match running.iter().find(|other| same(port, other)) {
+                None => self.words.push(format!("port {} = {} added", port.name, port.dev)),
+                Some(old) => {
+                    self.value(&format!("port {}: mtu", port.name), old.mtu, port.mtu);
+                    self.value(&format!("port {}: role", port.name), old.role.name(), port.role.name());
+                }
+            }
+        }
+        self.ports = !self.words.is_empty();
+    }
+}
+
+fn forward(mode: ForwardMode) -> String {
+    format!("{mode:?}")
+}
+
+/// Refuses what cannot change at run time.
+fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeError> {
+    // Every key is named, so that a new one is thought of.
+    let SwitchConfig {
+        name,
+        cores,
+        buffers,
+        reproducible,
+        huge_pages,
+        forward: _,
+        pairs: _,
+        epoch: _,
+        history: _,
+        target: _,
+        order: _,
+        mac_table: _,
+        mac_age: _,
+        idle: _,
+    } = wanted;
+    same("switch.name", &running.name, name)?;
+    same("switch.cores", &running.cores, cores)?;
+    same("switch.buffers", &running.buffers, buffers)?;
+    same("switch.reproducible", &running.reproducible, reproducible)?;
+    same("switch.huge_pages", &running.huge_pages, huge_pages)
+}
+
+fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
+    if running == wanted {
+        return Ok(());
+    }
+    let text = |value: &T| {
+        let text = format!("{value:?}");
+        let inner = text.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')).map(str::to_owned);
+        inner.unwrap_or(if text == "None" { "(not set)".into() } else { text })
+    };
+    Err(ChangeError::Restart { key: key.into(), wanted: text(wanted), running: text(running) })
+}
+
+/// What becomes of each port.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub kept: Vec<(PortId, PortConfig)>,
+    pub added: Vec<(PortId, PortConfig)>,
+    pub removed: Vec<PortId>,
+}
+
+/// A port is the same when its name and device are. New ones get the lowest free numbers; numbers that become free by this
+/// change are not given out by it.
+pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError> {
+    let (mut kept, mut added) = (Vec::new(), Vec::new());
+    let mut vacant = state.slots.vacant();
+    for (i, config) in wanted.ports.iter().enumerate() {
+        let same =
+            state.slots.iter().find(|(_, slot)| slot.config.name == config.name && slot.config.dev == config.dev);
+        match same {
+            Some((_, slot)) if slot.config.mtu != config.mtu => {
+                let (key, running) = (format!("port[{i}].mtu"), slot.config.mtu.to_string());
+                return Err(ChangeError::Restart { key, wanted: config.mtu.to_string(), running });
+            }
+            Some((id, _)) => kept.push((id, config.clone())),
+            None => {
+                alone(state, wanted, i, config)?;
+                let id = vacant.next().ok_or_else(|| ChangeError::NoSlot { name: config.name.clone() })?;
+                added.push((id, config.clone()));
+            }
+        }
+    }
+    let stays = |id: PortId| kept.iter().any(|(other, _)| *other == id);
+    let removed = state.slots.iter().map(|(id, _)| id).filter(|id| !stays(*id)).collect();
+    Ok(Ports { kept, added, removed })
+}
+
+/// A new port's device must be nobody else's: neither another new port's nor that of a port that runs until the new one does.
+fn alone(state: &State, wanted: &Config, at: usize, config: &PortConfig) -> Result<(), ChangeError> {
+    if matches!(config.dev, Dev::Null { .. } | Dev::Memory | Dev::Ring { .. } | Dev::Pcap { .. }) {
+        return Ok(());
+    }
+    let running = state.slots.iter().map(|(_, slot)| &slot.config);
+    let new = wanted.ports.iter().take(at);
+    match running.chain(new).find(|other| other.dev == config.dev) {
+        None => Ok(()),
+        Some(other) => Err(ChangeError::DeviceTaken {
+            name: config.name.clone(),
+            dev: config.dev.to_string(),
+            other: other.name.clone(),
+        }),
+    }
+}

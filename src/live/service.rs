@@ -1,0 +1,159 @@
+//! What the API of a live switch answers and does.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Shared;
+use super::change::{ChangeError, Next, State};
+use crate::config::ForwardMode;
+use crate::config::PortConfig;
+use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::view;
+use crate::epoch::Nanos;
+use crate::program::ProgramConfig;
+use crate::program::hashpipe::Unit;
+
+impl Shared {
+    /// The program that `show heavy` speaks of, and what it counts.
+    fn heavy_program(state: &State) -> Option<(usize, Unit)> {
+        state.config.programs.iter().enumerate().find_map(|(i, program)| match program {
+            ProgramConfig::HashPipe(config) => Some((i, config.count)),
+            ProgramConfig::ChameleMon(_) => None,
+        })
+    }
+
+    fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {
+        let mut state = self.state();
+        if state.slots.find(&new.name).is_some() {
+            return Err(ChangeError::NameTaken { name: new.name.clone(), ports: state.slots.names() });
+        }
+        let mut next = running(&state);
+        let NewPort { name, dev, role, mtu_bytes, pair } = new.clone();
+        if let Some(peer) = pair {
+            pair_with(&state, &name, &peer)?;
+            next.pairs.push([name.clone(), peer]);
+        }
+        next.config.ports.push(PortConfig { name: name.clone(), dev, role, mtu: mtu_bytes });
+        next.config.switch.pairs.clone_from(&next.pairs);
+        self.change(&mut state, next)?;
+        let (id, slot) =
+            state.slots.iter().find(|(_, slot)| slot.config.name == name).ok_or_else(|| no_port(&state, &name))?;
+        Ok(slot.view(id, &self.workers))
+    }
+
+    fn remove(&self, name: &str) -> Result<view::Port, ChangeError> {
+        let mut state = self.state();
+        let id = state.slots.find(name).ok_or_else(|| no_port(&state, name))?;
+        let mut next = running(&state);
+        next.config.ports.retain(|port| port.name != name);
+        next.pairs.retain(|pair| pair.iter().all(|port| port != name));
+        next.config.switch.pairs.clone_from(&next.pairs);
+        let last = state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.view(id, &self.workers));
+        self.change(&mut state, next)?;
+        last.ok_or_else(|| no_port(&state, name))
+    }
+
+    fn reread(&self) -> Result<view::Reloaded, ChangeError> {
+        let reread = self.reread.as_ref().ok_or(ChangeError::NoFile)?;
+        let next = Next::new(reread().map_err(ChangeError::File)?)?;
+        let changes = self.change(&mut self.state(), next)?;
+        Ok(view::Reloaded { changes })
+    }
+}
+
+/// The switch as it runs, to be changed.
+fn running(state: &State) -> Next {
+    Next { config: state.config.clone(), pairs: state.pairs.clone() }
+}
+
+fn no_port(state: &State, name: &str) -> ChangeError {
+    ChangeError::NoPort { name: name.to_owned(), ports: state.slots.names() }
+}
+
+/// Whether a new port can be joined with `peer`.
+fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
+    let wrong = |why: String| Err(ChangeError::Pair { name: peer.to_owned(), why });
+    if state.config.switch.forward != ForwardMode::Xconnect {
+        return wrong("only switch.forward = xconnect joins ports in pairs".into());
+    }
+    if peer == name {
+        return wrong("a port is not joined with itself".into());
+    }
+    if state.slots.find(peer).is_none() {
+        return wrong(format!("there is no such port; the ports are {}", state.slots.names()));
+    }
+    match state.pairs.iter().find(|pair| pair.iter().any(|port| port == peer)) {
+        None => Ok(()),
+        Some([a, b]) => wrong(format!("it is joined with {}", if a == peer { b } else { a })),
+    }
+}
+
+impl Service for Shared {
+    fn ports(&self) -> view::Ports {
+        let state = self.state();
+        let configs = state.slots.iter().map(|(id, slot)| (id, &slot.config));
+        let mut ports = view::Ports::collect(configs, state.removed.clone(), &self.workers);
+        for (view, (_, slot)) in ports.ports.iter_mut().zip(state.slots.iter()) {
+            slot.describe(view);
+        }
+        if let Some(learning) = self.learning().as_ref() {
+            ports.measurement.refused_stations = learning.refused();
+        }
+        ports.measurement.forgotten_epochs = self.history().forgotten();
+        ports
+    }
+
+    fn stations(&self) -> view::Stations {
+        let state = self.state();
+        let stations =
+            self.learning().as_ref().map(|learning| learning.stations(|id| state.slots.name(id), self.now()));
+        view::Stations { stations: stations.unwrap_or_default() }
+    }
+
+    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
+        let state = self.state();
+        let (program, unit) = Self::heavy_program(&state)
+            .ok_or("the switch runs no program that finds heavy flows; start it with --program hashpipe")?;
+        let length = state.config.switch.epoch.0.as_nanos() as Nanos;
+        drop(state);
+        let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
+        let history = self.history();
+        let selection = match query.after {
+            Some(after) => history.next(after),
+            None => history.last(epochs),
+        };
+        drop(history);
+        Ok(view::HeavyFlows::new(&selection.heavy(program), unit, length, query.top, query.threshold))
+    }
+
+    fn set_link(&self, name: &str, up: bool) -> Result<(), String> {
+        let mut state = self.state();
+        let id = state.slots.find(name).ok_or_else(|| no_port(&state, name).to_string())?;
+        let Some(slot) = state.slots.get_mut(id) else { return Ok(()) };
+        let was = std::mem::replace(&mut slot.enabled, up);
+        // Before the device is told, so that nothing is sent that it would refuse.
+        let fell = !up && slot.info.up.swap(false, Relaxed);
+        let set = slot.port.set_link(up).map_err(|e| e.to_string());
+        if set.is_err() {
+            slot.enabled = was;
+        } else if fell {
+            self.forget_stations(id);
+        }
+        self.look_at_links(&state);
+        set
+    }
+
+    fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {
+        self.add(new).map_err(|error| error.to_string())
+    }
+
+    fn remove_port(&self, name: &str) -> Result<view::Port, String> {
+        self.remove(name).map_err(|error| error.to_string())
+    }
+
+    fn reload(&self) -> Result<view::Reloaded, String> {
+        self.reread().map_err(|error| {
+            tracing::warn!("not reloaded, everything stays as it was: {error}");
+            error.to_string()
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! The ports of a running switch, each in a slot whose number it keeps as long as it is there.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::assemble::port_info;
+use crate::config::PortConfig;
+use crate::control::view;
+use crate::dpdk::Mempool;
+use crate::pisa::{MAX_PORTS, PortId};
+use crate::port::{Dev, Port, PortError, PortOptions};
+use crate::stats::SwitchStats;
+use crate::switch::PortInfo;
+use crate::worker::Queues;
+
+/// Descriptors of each queue.
+pub(super) const DESCRIPTORS: u16 = 1024;
+/// Ethernet header, two tags and the telemetry shim.
+const FRAME_OVERHEAD: u32 = 14 + 8 + 6;
+
+/// One port.
+pub(super) struct Slot {
+    pub config: PortConfig,
+    pub port: Port,
+    pub info: PortInfo,
+    /// Whether the user wants the port up.
+    pub enabled: bool,
+}
+
+impl Slot {
+    /// Opens the device.
+    pub fn open(config: &PortConfig, workers: usize, pool: &Arc<Mempool>) -> Result<Self, PortError> {
+        let options = PortOptions {
+            rx_queues: rx_queues(&config.dev, workers),
+            tx_queues: workers as u16,
+            rx_descriptors: DESCRIPTORS,
+            tx_descriptors: DESCRIPTORS,
+            mtu: config.mtu as u16,
+            ..PortOptions::default()
+        };
+        let port = Port::open(&config.name, &config.dev, &options, pool)?;
+        Ok(Self { config: config.clone(), port, info: port_info(config), enabled: true })
+    }
+
+    /// Lets the workers know whether packets may leave here. True when they may no longer.
+    pub fn look_at_link(&self) -> bool {
+        let up = self.enabled && self.port.link_up();
+        self.info.up.swap(up, Relaxed) && !up
+    }
+
+    /// The port as reports have it, with what all workers counted.
+    pub fn view(&self, id: PortId, workers: &[Arc<SwitchStats>]) -> view::Port {
+        let mut view = view::Port::new(&self.config);
+        workers.iter().for_each(|worker| view.add(worker.port(id)));
+        self.describe(&mut view);
+        view
+    }
+
+    /// Adds what the device knows.
+    pub fn describe(&self, view: &mut view::Port) {
+        view.enabled = self.enabled;
+        view.link_up = self.info.up.load(Relaxed);
+        view.mac = self.port.mac().to_string();
+        view.device = self.port.stats().drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+    }
+
+    /// The queues of one worker. Of one queue each, the ports are dealt out in turn.
+    pub fn deal(&self, id: PortId, worker: usize, workers: usize, queues: &mut Queues) {
+        // Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
+        // direction was written, so that one worker keeps it.
+        let first = if self.port.rx_queues() > 1 { 0 } else { usize::from(id) };
+        let mine = (0..workers).filter(|queue| (first + queue) % workers == worker);
+        queues.rx.extend(mine.filter_map(|queue| Some((id, self.port.rx_queue(queue as u16)?))));
+        queues.tx.extend(self.port.tx_queue(worker as u16).map(|queue| (id, queue)));
+    }
+}
+
+/// What is sent on a ring's queue comes back on the same one, and a tap's queues come in pairs.
+fn rx_queues(dev: &Dev, workers: usize) -> u16 {
+    if matches!(dev, Dev::Tap { .. } | Dev::Ring { .. }) { workers as u16 } else { 1 }
+}
+
+/// Why the packet buffers are none for a port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBuffers {
+    #[error("port {port} needs {needed} packet buffers and {free} are free; start the switch with more (--buffers N)")]
+    Few { port: String, needed: u32, free: u32 },
+    #[error(
+        "port {port}: its MTU of {mtu} bytes does not fit the packet buffers, whose size was set at the start for {most}"
+    )]
+    Small { port: String, mtu: u32, most: u32 },
+}
+
+/// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their receive queues.
+pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Result<(), NoBuffers> {
+    let most = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
+    if port.mtu > most {
+        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
+    }
+    let queues = u32::from(rx_queues(&port.dev, workers));
+    let needed = match port.dev {
+        Dev::Veth { .. } | Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
+        _ => queues * u32::from(DESCRIPTORS),
+    };
+    let free = pool.available();
+    if free < needed {
+        return Err(NoBuffers::Few { port: port.name.clone(), needed, free });
+    }
+    Ok(())
+}
+
+/// The ports by number.
+#[derive(Default)]
+pub(super) struct Slots(Vec<Option<Slot>>);
+
+impl Slots {
+    pub fn iter(&self) -> impl Iterator<Item = (PortId, &Slot)> {
+        (0..).zip(&self.0).filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
+    }
+
+    pub fn get_mut(&mut self, id: PortId) -> Option<&mut Slot> {
+        self.0.get_mut(usize::from(id))?.as_mut()
+    }
+
+    pub fn find(&self, name: &str) -> Option<PortId> {
+        self.iter().find(|(_, slot)| slot.config.name == name).map(|(id, _)| id)
+    }
+
+    pub fn insert(&mut self, id: PortId, slot: Slot) {
+        let at = usize::from(id);
+        self.0.resize_with(self.0.len().max(at + 1), || None);
+        self.0[at] = Some(slot);
+    }
+
+    pub fn remove(&mut self, id: PortId) -> Option<Slot> {
+        self.0.get_mut(usize::from(id))?.take()
+    }
+
+    /// The numbers that no port has, the lowest first.
+    pub fn vacant(&self) -> impl Iterator<Item = PortId> {
+        let free = |id: &PortId| self.0.get(usize::from(*id)).is_none_or(Option::is_none);
+        (0..MAX_PORTS as PortId).filter(free)
+    }
+
+    pub fn name(&self, id: PortId) -> &str {
+        self.0.get(usize::from(id)).and_then(Option::as_ref).map_or("", |slot| &slot.config.name)
+    }
+
+    /// The names, for messages.
+    pub fn names(&self) -> String {
+        self.iter().map(|(_, slot)| slot.config.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
