@@ -1,12 +1,13 @@
 //! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
-use crate::control::{Collector, History, Learning};
+use crate::control::{Collector, History, Learning, Routing};
 use crate::epoch::{self, Collecting, Nanos};
+use crate::forward::route::RoutedPort;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement, PortId, Target};
@@ -17,6 +18,8 @@ use crate::switch::{Measure, PortInfo, Switch};
 const SPARES: usize = 2;
 /// The polynomial that places stations; programs count theirs from 0 up.
 const STATION_HASH: usize = Polynomials::LEN - 1;
+/// Those that place neighbours and choose gateways.
+const ROUTER_HASHES: [usize; 2] = [Polynomials::LEN - 2, Polynomials::LEN - 3];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +44,8 @@ pub struct Assembly {
     pub history: Arc<Mutex<History>>,
     /// There when the switch learns stations.
     pub learning: Option<Learning>,
+    /// There when the switch routes.
+    pub routing: Option<Routing>,
     /// The ports as all replicas see them.
     pub ports: Vec<PortInfo>,
     pub placement: Placement,
@@ -52,13 +57,16 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let polynomials = polynomials(config)?;
     let placement = place(config, &polynomials)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-    let (learning, forwards) = forwarding(&config.switch, &config.pairs()?, &polynomials, replicas)?;
+    ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
+    let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
+    let Forwarding { learning, routing, forwards } =
+        forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
     let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
     let replica = |(forward, measure)| Switch::new(ports.clone(), measure, forward, config.switch.order.into());
     let switches = forwards.into_iter().zip(measures).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, ports, placement })
+    Ok(Assembly { switches, collector, history, learning, routing, ports, placement })
 }
 
 /// How many epochs the history keeps.
@@ -109,26 +117,51 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
     Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))?)
 }
 
+/// A locally administered MAC, for ports whose device is not open.
+const NO_MAC: u64 = 0x0200_0000_0000;
+
 /// A port as the switch sees it, its link up.
 pub fn port_info(port: &PortConfig) -> PortInfo {
-    PortInfo { role: port.role, mtu: port.mtu, up: Arc::new(AtomicBool::new(true)) }
+    let (up, mac) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(NO_MAC)));
+    PortInfo { role: port.role, mtu: port.mtu, up, mac }
 }
 
-/// The replicas' forwarding, and the control half of learning. `pairs` are those of `xconnect`.
+/// The ports as the router sees them.
+pub fn routed(ports: &[PortInfo]) -> Vec<RoutedPort> {
+    ports.iter().map(|port| RoutedPort { mtu: port.mtu, up: port.up.clone(), mac: port.mac.clone() }).collect()
+}
+
+/// The replicas' forwarding, and its control half.
+#[derive(Default)]
+pub struct Forwarding {
+    pub learning: Option<Learning>,
+    pub routing: Option<Routing>,
+    pub forwards: Vec<Forward>,
+}
+
+/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number.
 pub fn forwarding(
-    config: &SwitchConfig,
+    config: &Config,
     pairs: &[(PortId, PortId)],
+    named: &[(PortId, String)],
+    ports: &[PortInfo],
     polynomials: &Polynomials,
     replicas: usize,
-) -> Result<(Option<Learning>, Vec<Forward>), AssembleError> {
-    match config.forward {
+) -> Result<Forwarding, AssembleError> {
+    match config.switch.forward {
         ForwardMode::Xconnect => {
             let xconnect = Xconnect::new(pairs)?;
-            Ok((None, (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect()))
+            let forwards = (0..replicas).map(|_| Forward::Xconnect(xconnect.clone())).collect();
+            Ok(Forwarding { forwards, ..Forwarding::default() })
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(config, polynomials.get(STATION_HASH), replicas);
-            Ok((Some(learning), forwards))
+            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
+            Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
+        }
+        ForwardMode::Route => {
+            let hashes = ROUTER_HASHES.map(|i| polynomials.get(i));
+            let (routing, forwards) = Routing::new(config, named, routed(ports), hashes, replicas)?;
+            Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
     }
 }

@@ -10,15 +10,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::epoch;
+use crate::forward::route::Net;
 use crate::pisa::{MAX_PORTS, Order, PortId, Target};
 use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
 mod idle;
+mod routes;
 mod words;
 
 pub use idle::Idle;
+pub use routes::{NeighbourConfig, RouteConfig};
 
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +35,12 @@ pub struct Config {
     /// The telemetry programs, in the order in which a packet meets them.
     #[serde(rename = "program")]
     pub programs: Vec<ProgramConfig>,
+    /// With `forward = "route"`: where packets go that are for none of the ports' own networks.
+    #[serde(rename = "route")]
+    pub routes: Vec<RouteConfig>,
+    /// With `forward = "route"`: neighbours that are not asked for.
+    #[serde(rename = "neighbour")]
+    pub neighbours: Vec<NeighbourConfig>,
 }
 
 /// The target that is chosen by what fits.
@@ -43,7 +52,7 @@ const AUTO: &str = "auto";
 pub struct SwitchConfig {
     /// Names the control socket, so that several switches run side by side.
     pub name: String,
-    /// What decides the output port: learn or xconnect.
+    /// What decides the output port: learn, xconnect or route.
     pub forward: ForwardMode,
     /// Pairs of port names that `xconnect` joins; by default the first with the second, the third with the fourth, …
     pub pairs: Vec<[String; 2]>,
@@ -66,6 +75,12 @@ pub struct SwitchConfig {
     pub mac_table: u32,
     /// Silence after which `learn` forgets a station.
     pub mac_age: Length,
+    /// Routes of each family that `route` has room for; every own address takes four.
+    #[schemars(range(min = 16, max = 1 << 20))]
+    pub route_table: u32,
+    /// Neighbours that `route` remembers.
+    #[schemars(range(min = 1, max = 1 << 20))]
+    pub neighbour_table: u32,
     /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
@@ -88,6 +103,8 @@ impl Default for SwitchConfig {
             buffers: None,
             mac_table: 8192,
             mac_age: Length(Duration::from_secs(300)),
+            route_table: 16_384,
+            neighbour_table: 4096,
             reproducible: None,
             huge_pages: None,
             idle: Idle::default(),
@@ -104,6 +121,8 @@ pub enum ForwardMode {
     Learn,
     /// Port pairs.
     Xconnect,
+    /// IPv4 and IPv6 routing.
+    Route,
 }
 
 /// How a burst goes through the stages.
@@ -140,6 +159,16 @@ pub struct PortConfig {
     #[schemars(range(min = 68, max = 9216))]
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// With `forward = "route"`: the switch's own addresses on this port and their networks, as 10.0.1.1/24 or fd00:1::1/64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Net>,
+}
+
+impl PortConfig {
+    /// A host port with everything else as it is by default.
+    pub fn new(name: impl Into<String>, dev: Dev) -> Self {
+        Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() }
+    }
 }
 
 pub fn default_mtu() -> u32 {
@@ -262,6 +291,8 @@ impl Config {
         check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
         check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
+        check_range("switch.route_table", switch.route_table, 16, 1 << 20)?;
+        check_range("switch.neighbour_table", switch.neighbour_table, 1, 1 << 20)?;
         if let Some(longest) = switch.idle.0 {
             check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
         }
@@ -277,6 +308,7 @@ impl Config {
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }
+        self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
     }
 

@@ -11,6 +11,7 @@ pub mod program;
 pub mod forward;
 pub mod epoch;
 pub mod stats;
+pub mod tap;
 pub mod switch;
 #[cfg(feature = "dpdk")]
 pub mod worker;

@@ -18,12 +18,14 @@ use crossbeam_channel::{Sender, bounded};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
-use crate::control::{History, Learning, api, socket, view};
+use crate::control::tables::Table;
+use crate::control::{History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
 use crate::stats::SwitchStats;
+use crate::tap::Taps;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};
@@ -68,12 +70,14 @@ pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 struct Shared {
     state: Mutex<State>,
     learning: Mutex<Option<Learning>>,
+    routing: Mutex<Option<Routing>>,
     history: Arc<Mutex<History>>,
     workers: Vec<Arc<SwitchStats>>,
     patience: Arc<Patience>,
     collector: Sender<Renewal>,
     pool: Arc<Mempool>,
     reread: Option<Reread>,
+    taps: Taps,
 }
 
 /// The control socket's file, removed when dropped.
@@ -108,7 +112,7 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { switches, collector, history, learning, ports: infos, .. } =
+        let Assembly { mut switches, collector, history, learning, routing, ports: infos, .. } =
             assemble(&config, Some(epoch), cores.len())?;
         let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
@@ -124,6 +128,8 @@ impl Live {
         let slots = setup::open_ports(&config, infos, cores.len(), &pool)?;
 
         let stop = Arc::new(AtomicBool::new(false));
+        let taps = Taps::default();
+        switches.iter_mut().for_each(|switch| switch.attach(&taps));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let patience = Arc::new(Patience::new(config.switch.idle.0));
         let (workers, remotes) = setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience)?;
@@ -134,12 +140,14 @@ impl Live {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
             learning: Mutex::new(learning),
+            routing: Mutex::new(routing),
             history,
             workers: stats,
             patience,
             collector: renewals,
             pool,
             reread,
+            taps,
         });
         api::serve(listener, shared.clone())?;
         let huge_pages = eal.has_huge_pages();
@@ -175,6 +183,9 @@ impl Live {
         if let Some(learning) = self.shared.learning().as_mut() {
             learning.serve(self.shared.now());
         }
+        if let Some(routing) = self.shared.routing() {
+            routing.serve(self.shared.now());
+        }
         sleep(ROUND);
     }
 
@@ -192,6 +203,11 @@ impl Live {
     pub fn memory(&self, port: &str) -> Option<MemoryHandle> {
         let state = self.shared.state();
         state.slots.iter().find(|(_, slot)| slot.config.name == port)?.1.port.memory()
+    }
+
+    /// The tables that can be read and changed; to be asked for anew after the switch has changed.
+    pub fn tables(&self) -> Vec<Box<dyn Table>> {
+        self.shared.tables()
     }
 
     pub fn ports(&self) -> view::Ports {
@@ -226,6 +242,15 @@ impl Shared {
 
     fn learning(&self) -> MutexGuard<'_, Option<Learning>> {
         self.learning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The tables of what forwards now.
+    fn tables(&self) -> Vec<Box<dyn Table>> {
+        self.routing().map(|routing| routing.tables()).unwrap_or_default()
     }
 
     fn history(&self) -> MutexGuard<'_, History> {

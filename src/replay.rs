@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
-use crate::control::{Collector, History, Learning, view};
+use crate::control::{Collector, History, Learning, Routing, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Outbox, Switch};
+use crate::tap::PacketTrace;
 use crate::wire::{Frame, HeapFrame};
 
 /// One switch in memory.
@@ -18,6 +19,7 @@ pub struct Replayer {
     collector: Collector,
     history: Arc<Mutex<History>>,
     learning: Option<Learning>,
+    routing: Option<Routing>,
     burst: Burst<HeapFrame>,
     ingress: PortId,
     now: Nanos,
@@ -41,7 +43,8 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, collector, history, learning, placement, .. } = assemble(&config, epoch, 1)?;
+        let Assembly { mut switches, collector, history, learning, routing, placement, .. } =
+            assemble(&config, epoch, 1)?;
         *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
         Ok(Self {
             outbox: Outbox::new(config.ports.len()),
@@ -50,6 +53,7 @@ impl Replayer {
             collector,
             history,
             learning,
+            routing,
             burst: Burst::new(),
             ingress: 0,
             now: 0,
@@ -78,6 +82,17 @@ impl Replayer {
         self.burst.push(frame);
     }
 
+    /// Processes what has been taken in, then takes one frame through alone, and tells all that happens to it.
+    pub fn trace(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) -> PacketTrace {
+        if !self.burst.is_empty() {
+            self.flush();
+        }
+        self.now = self.now.max(at);
+        let trace = self.switch.trace(ingress, HeapFrame::new(bytes), self.now, &mut self.outbox);
+        self.send();
+        trace
+    }
+
     /// A burst has one time, so an epoch ends between bursts.
     fn is_of_another_epoch(&self, at: Nanos) -> bool {
         self.epoch.is_some_and(|length| at > self.now && at / length != self.now / length)
@@ -88,6 +103,11 @@ impl Replayer {
         let started = Instant::now();
         self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
         self.switching += started.elapsed();
+        self.send();
+    }
+
+    /// Counts what goes out, and serves what stands beside the switch.
+    fn send(&mut self) {
         for (port, queue) in self.outbox.queues() {
             let stats = self.switch.stats().port(port);
             stats.tx_packets.add(queue.len() as u64);
@@ -99,6 +119,9 @@ impl Replayer {
         self.collector.collect_ready();
         if let Some(learning) = &mut self.learning {
             learning.serve(self.now);
+        }
+        if let Some(routing) = &self.routing {
+            routing.serve(self.now);
         }
     }
 

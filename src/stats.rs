@@ -36,7 +36,7 @@ pub struct PortStats {
     pub rx_bytes: Count,
     pub tx_packets: Count,
     pub tx_bytes: Count,
-    /// Packets that flooding made, beyond the one that came in.
+    /// Packets that the switch made: by flooding, beyond the one that came in, and where it routes its own answers and questions.
     pub copies: Count,
     /// Packets that went to a fabric port without a shim, because the shim would have passed its MTU.
     pub without_shim: Count,
@@ -73,6 +73,8 @@ pub struct SwitchStats {
     pub lost_epochs: Count,
     /// Learn digests that found their queue full.
     pub lost_learn_digests: Count,
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    pub suppressed_messages: Count,
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: Count,
     pub busy_polls: Count,
@@ -88,6 +90,7 @@ impl Default for SwitchStats {
             late_epochs: Count::default(),
             lost_epochs: Count::default(),
             lost_learn_digests: Count::default(),
+            suppressed_messages: Count::default(),
             polls: Count::default(),
             busy_polls: Count::default(),
             clock: Count::default(),

@@ -2,20 +2,27 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
+mod parts;
+mod tapped;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 
-use crate::epoch::{HandOver, Nanos};
-use crate::forward::Forward;
+use crate::epoch::Nanos;
+use crate::forward::{Finished, Forward, route};
 use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
-use crate::program::{Bank, Dataplane};
 use crate::stats::SwitchStats;
+use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::{self, Frame, Net, Shim};
+
+pub use parts::{Measure, Parts};
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
+
+const _: () = assert!(BURST <= route::BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -65,64 +72,20 @@ pub struct PortInfo {
     pub mtu: u32,
     /// Whether packets may leave here; the control side writes it.
     pub up: Arc<AtomicBool>,
+    /// The switch's own MAC where it routes, in the low 48 bits; the control side writes it.
+    pub mac: Arc<AtomicU64>,
 }
 
 impl PortInfo {
     /// What stands in the slot of a port that was removed: nothing can leave by it.
     pub fn vacant() -> Self {
-        Self { role: Role::Host, mtu: 0, up: Arc::new(AtomicBool::new(false)) }
-    }
-}
-
-/// Telemetry programs with their registers, and where these go at the end of an epoch.
-pub struct Measure {
-    programs: Vec<Box<dyn Dataplane>>,
-    hand_over: HandOver,
-    /// Some program has egress stages.
-    egress: bool,
-}
-
-impl Measure {
-    /// Takes memory for the programs' first registers.
-    pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
-        programs.iter_mut().for_each(|program| program.equip());
-        let egress = programs.iter().any(|program| program.has_egress());
-        Self { programs, hand_over, egress }
+        let (up, mac) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        Self { role: Role::Host, mtu: 0, up, mac }
     }
 
-    /// A zeroed set of registers, one bank for each program.
-    pub fn spare(&self) -> Vec<Box<dyn Bank>> {
-        self.programs.iter().map(|program| program.spare()).collect()
+    fn is_vacant(&self) -> bool {
+        self.mtu == 0
     }
-
-    /// Hands over what has been measured so far; nothing may be measured afterwards. There is no next epoch that the
-    /// registers could run on into, so a spare is made when none has come back.
-    pub fn finish(&mut self, stats: &SwitchStats) {
-        if let Some(epoch) = self.hand_over.started() {
-            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
-            self.hand_over_to(banks, epoch, stats);
-        }
-    }
-
-    fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64, stats: &SwitchStats) {
-        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
-            program.exchange(bank.as_mut());
-            program.enter(epoch, true);
-        }
-        if !self.hand_over.send(banks, epoch) {
-            stats.lost_epochs.add(1);
-        }
-    }
-}
-
-/// The parts of a switch that can change while it runs. Those that are there change places with the ones in use.
-#[derive(Default)]
-pub struct Parts {
-    /// All ports by their numbers.
-    pub ports: Option<Vec<PortInfo>>,
-    pub forward: Option<Forward>,
-    pub order: Option<Order>,
-    pub measure: Option<Measure>,
 }
 
 /// Where a burst's packets go: a queue for each port, with room for one burst.
@@ -156,8 +119,10 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
-    /// Learn digests that were lost before `forward` came.
+    tap: Tap,
+    /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
+    suppressed_before: u64,
 }
 
 impl Switch {
@@ -165,7 +130,28 @@ impl Switch {
         let fabric = has_fabric(&ports);
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
-        Self { ports, measure, forward, order, stats, phvs, fabric, lost_before: 0 }
+        Self {
+            ports,
+            measure,
+            forward,
+            order,
+            stats,
+            phvs,
+            fabric,
+            lost_before: 0,
+            suppressed_before: 0,
+            tap: Taps::default().tap(),
+        }
+    }
+
+    /// Lets the taps that are opened there look at this replica's packets.
+    pub fn attach(&mut self, taps: &Taps) {
+        self.tap = taps.tap();
+    }
+
+    /// Where a driver shows what a port did not take.
+    pub fn tap(&mut self) -> &mut Tap {
+        &mut self.tap
     }
 
     /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
@@ -177,6 +163,7 @@ impl Switch {
         }
         if let Some(forward) = &mut parts.forward {
             self.lost_before = self.stats.lost_learn_digests.get();
+            self.suppressed_before = self.stats.suppressed_messages.get();
             std::mem::swap(&mut self.forward, forward);
         }
         if let Some(order) = &mut parts.order {
@@ -200,22 +187,45 @@ impl Switch {
             burst.clear();
             return;
         }
+        if self.tap.is_open() {
+            return self.tapped(ingress, burst, now, out);
+        }
+        self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+    }
+
+    /// The dataplane. Queues of `out` may hold packets of the same burst from before.
+    #[inline(always)]
+    fn forward_burst<F: Frame, W: Watch>(
+        &mut self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut Outbox<F>,
+        watch: &mut W,
+    ) {
         self.count_received(ingress, burst);
         // With one way for all packets of a port there is no need to look at each.
         let fixed = if self.fabric | self.measure.egress { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
+            watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
-            program.ingress(phvs, self.order);
+            watch.program(program.as_mut(), phvs, self.order);
         }
         if let Some(verdict) = fixed {
+            if !burst.is_empty() {
+                watch.fixed(&mut self.forward, ingress);
+            }
             return self.move_whole(ingress, burst, verdict, out);
         }
-        self.forward.decide(phvs, now);
+        watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
+        if self.forward.router().is_some() {
+            self.rewrite(burst, out);
+        }
         let mut leaving = [false; BURST];
         let packets = burst.len();
         for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
@@ -290,8 +300,12 @@ impl Switch {
                 fits
             });
         }
-        // The outbox was empty, so the whole burst changes hands.
-        std::mem::swap(queue, burst);
+        if queue.is_empty() {
+            std::mem::swap(queue, burst);
+        } else {
+            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
+            stats.drop(DropReason::TxFull, left as u64);
+        }
     }
 
     /// Fills the PHVs. What may not enter is counted and leaves the burst.
@@ -335,6 +349,31 @@ impl Switch {
         });
     }
 
+    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
+    #[inline(never)]
+    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) {
+        for (i, frame) in burst.iter_mut().enumerate() {
+            let Some(router) = self.forward.router() else { return };
+            let phv = &mut self.phvs[i];
+            let Finished { ended, extra } = router.finish(i, frame, phv);
+            let (ingress, suppressed) = (phv.ingress, router.suppressed());
+            let stats = self.stats.port(ingress);
+            self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
+            if let Some(reason) = ended {
+                stats.drop(reason, 1);
+                stats.copies.add(1);
+                // What stands in the packet's place is none of its flow's.
+                phv.hierarchy = 0;
+            }
+            if let Some((frame, port)) = extra {
+                stats.copies.add(1);
+                let mut phv = Phv { verdict: Verdict::Port(port), ..Phv::default() };
+                (phv.ingress, phv.wire_bytes) = (ingress, frame.wire_len() as u32);
+                self.emit(frame, &phv, out);
+            }
+        }
+    }
+
     /// Puts one packet into the queues its verdict names. True when it, or a copy, is on its way to a host.
     #[inline(always)]
     fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
@@ -355,7 +394,7 @@ impl Switch {
         let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
-            stats.drop(DropReason::NoRoute, 1);
+            stats.drop(self.why_nowhere(phv.ingress), 1);
             return false;
         };
         let mut leaves = false;
@@ -372,6 +411,13 @@ impl Switch {
         }
         note(self.send(frame, phv, last, out));
         leaves
+    }
+
+    /// Why a packet that is for all other ports goes to none.
+    #[cold]
+    fn why_nowhere(&self, ingress: PortId) -> DropReason {
+        let other = |(id, port): (PortId, &PortInfo)| id != ingress && !port.is_vacant();
+        if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
     }
 
     /// True when the port leads to a host.

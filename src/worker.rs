@@ -91,7 +91,7 @@ impl Worker {
             }
             busy = true;
             self.switch.process(*port, burst, now, &mut self.outbox);
-            send(&mut self.tx, &self.switch, &mut self.outbox);
+            send(&mut self.tx, &mut self.switch, &mut self.outbox, now);
         }
         busy
     }
@@ -135,7 +135,7 @@ impl Worker {
 /// Hands every queue of the outbox to its port. What does not get out is counted with the port it was for: a full queue, a
 /// port without a link, or a frame that the device refused.
 #[inline(always)]
-fn send(tx: &mut [Option<TxQueue>], switch: &Switch, outbox: &mut Outbox<Mbuf>) {
+fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, outbox: &mut Outbox<Mbuf>, now: Nanos) {
     for (port, frames) in outbox.queues() {
         let stats = switch.stats().port(port);
         let offered = frames.len();
@@ -146,7 +146,9 @@ fn send(tx: &mut [Option<TxQueue>], switch: &Switch, outbox: &mut Outbox<Mbuf>) 
         if sent.packets < offered {
             stats.drop(DropReason::TxRefused, (offered - frames.len() - sent.packets) as u64);
             let up = queue.is_some_and(|queue| queue.is_up());
-            stats.drop(if up { DropReason::TxFull } else { DropReason::PortDown }, frames.len() as u64);
+            let reason = if up { DropReason::TxFull } else { DropReason::PortDown };
+            stats.drop(reason, frames.len() as u64);
+            switch.tap().dropped(port, frames, reason, now);
             free_burst(frames);
         }
     }

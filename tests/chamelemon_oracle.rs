@@ -262,7 +262,7 @@ const EPOCH: u64 = 1_000_000;
 
 /// A switch whose ports 0 and 1 are joined.
 fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials) -> (Switch, Collecting) {
-    let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)) };
+    let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over);
@@ -354,7 +354,7 @@ fn losses_between_two_switches() {
 #[test]
 fn losses_within_one_switch() {
     let config = Config { hh_threshold: 20, ..Config::default() };
-    let port = |mtu| PortInfo { role: Role::Host, mtu, up: Arc::new(AtomicBool::new(true)) };
+    let port = |mtu| PortInfo { role: Role::Host, mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();

@@ -7,6 +7,8 @@ use std::path::Path;
 mod capture;
 #[path = "../fuzz/checks/config.rs"]
 mod config;
+#[path = "../fuzz/checks/filter.rs"]
+mod filter;
 #[path = "../fuzz/checks/program_words.rs"]
 mod program_words;
 #[path = "../fuzz/checks/wire_parse.rs"]
@@ -39,6 +41,11 @@ fn captures() {
 #[test]
 fn configurations() {
     each("config", text(config::run));
+}
+
+#[test]
+fn filters() {
+    each("filter", filter::run);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
-use weir::program::Dataplane;
 use weir::program::hashpipe::oracle::Oracle;
 use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, Unit};
+use weir::program::{Bank, Dataplane};
+use weir::tap::{Recorder, Unwatched, Watch};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// A packet of one of a few flows of either family, so that they collide.
@@ -91,6 +92,47 @@ proptest! {
         };
         prop_assert_eq!(tables(&bank.v4), v4);
         prop_assert_eq!(tables(&bank.v6), v6);
+    }
+
+    /// Traced packets among others leave the registers and the PHVs that they leave untraced.
+    #[test]
+    fn tracing_changes_nothing(
+        config in config(),
+        seed: u64,
+        packets in proptest::collection::vec((packet(), any::<bool>()), 0..300),
+        sum: bool,
+    ) {
+        let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
+        let program = || {
+            let mut program = config.build(&Polynomials::reproducible(seed)).unwrap();
+            program.equip();
+            program
+        };
+        let (mut plain, mut traced) = (program(), program());
+        for (mut phv, trace) in packets {
+            let (before, mut told) = (phv, phv);
+            plain.ingress(std::slice::from_mut(&mut phv), Order::PacketMajor);
+            let mut recorder = Recorder::default();
+            let watch: &mut dyn Watch = if trace { &mut recorder } else { &mut Unwatched };
+            watch.program(traced.as_mut(), std::slice::from_mut(&mut told), Order::PacketMajor);
+            prop_assert_eq!(phv, told);
+            if trace {
+                let stages = &recorder.programs[0].stages;
+                let own = config.flow(&before.headers).unwrap().to_string();
+                prop_assert_eq!(stages.len(), config.stages as usize);
+                // The first stage always takes the packet's own key in.
+                prop_assert!(stages[0][0].cell.as_ref().unwrap().after.starts_with(&own));
+            }
+        }
+        let (mut a, mut b) = (plain.spare(), traced.spare());
+        plain.exchange(a.as_mut());
+        traced.exchange(b.as_mut());
+        let tables = |bank: &dyn Bank| {
+            let bank: &dyn std::any::Any = bank;
+            let bank = bank.downcast_ref::<HashPipeBank<Tuple4, Tuple6>>().unwrap();
+            (tables(&bank.v4), tables(&bank.v6))
+        };
+        prop_assert_eq!(tables(a.as_ref()), tables(b.as_ref()));
     }
 
     /// A count that is read out, and the dataplane's own estimate, never exceed what the flow has sent so far.

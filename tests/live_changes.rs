@@ -23,7 +23,7 @@ fn file(config: Config) {
 }
 
 fn port(name: &str, dev: &str) -> PortConfig {
-    PortConfig { name: name.into(), dev: dev.parse().unwrap(), role: Role::Host, mtu: 1500 }
+    PortConfig::new(name, dev.parse().unwrap())
 }
 
 /// Two ports that stay through all changes, and a program.

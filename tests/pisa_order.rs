@@ -2,7 +2,7 @@
 //! programs of every shape that the pipeline takes.
 
 use proptest::prelude::*;
-use weir::pisa::{Array, Order, Pipeline, Repeat, Salu, Slot, Stage, Then};
+use weir::pisa::{AccessTrace, Array, LookupTrace, Order, Pipeline, Probe, Repeat, Salu, Slot, Stage, Then};
 
 const FIELDS: usize = 4;
 const CELLS: u32 = 8;
@@ -103,6 +103,47 @@ fn cells(program: &Program) -> Vec<Vec<u32>> {
     arrays.map(|array| array.registers().cells().to_vec()).collect()
 }
 
+/// What a trace told: the number of stages, and each array in order.
+#[derive(Default)]
+struct Steps {
+    stages: usize,
+    accesses: Vec<AccessTrace>,
+}
+
+impl Probe for Steps {
+    fn stage(&mut self) {
+        self.stages += 1;
+    }
+
+    fn access(&mut self, access: AccessTrace) {
+        self.accesses.push(access);
+    }
+
+    fn lookup(&mut self, lookup: LookupTrace) {
+        panic!("a program looks nothing up: {lookup:?}");
+    }
+}
+
+impl Steps {
+    /// Each array was met once, and all its cells but the one that was told are as they were.
+    fn hold(&self, before: &[Vec<u32>], after: &[Vec<u32>]) {
+        assert_eq!((self.accesses.len(), self.stages), (before.len(), before.len() - 2));
+        for ((access, before), after) in self.accesses.iter().zip(before).zip(after) {
+            let mut expected = before.clone();
+            if let Some(cell) = &access.cell {
+                match before.get(cell.slot as usize) {
+                    None => assert_eq!((&*cell.before, &*cell.output), ("outside the array", "nothing")),
+                    Some(was) => {
+                        assert_eq!(cell.before, was.to_string());
+                        expected[cell.slot as usize] = cell.after.parse().unwrap();
+                    }
+                }
+            }
+            assert_eq!(&expected, after);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn both_orders_leave_the_same_state(
@@ -120,6 +161,34 @@ proptest! {
             (cells(&program), packets)
         };
         prop_assert_eq!(run(Order::PacketMajor), run(Order::StageMajor));
+    }
+
+    /// A traced packet leaves the registers and the PHV as an untraced one, and what is told of each access is what
+    /// happened to the cells.
+    #[test]
+    fn tracing_changes_nothing_and_tells_the_truth(
+        first in [salu(), salu(), salu()],
+        later in proptest::collection::vec(salu(), 0..6),
+        packets in proptest::collection::vec((any::<Fields>(), any::<bool>()), 0..60),
+    ) {
+        let [a, b, c] = first.map(array);
+        let program: Program =
+            Then(Stage((a, b, c)), Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect()));
+        let (mut plain, mut traced) = (program.clone(), program);
+        for (packet, trace) in packets {
+            let (mut phv, mut told) = (packet, packet);
+            plain.packet(&mut phv);
+            if trace {
+                let before = cells(&traced);
+                let mut probe = Steps::default();
+                traced.trace(&mut told, &mut probe);
+                probe.hold(&before, &cells(&traced));
+            } else {
+                traced.packet(&mut told);
+            }
+            prop_assert_eq!(phv, told);
+            prop_assert_eq!(cells(&plain), cells(&traced));
+        }
     }
 
     /// The arrays of one stage work side by side: each sees the PHV as it entered the stage.

@@ -1,7 +1,7 @@
 //! Whatever comes in, at whatever port: every packet goes out or is counted, and hosts see no telemetry shim.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use weir::config::SwitchConfig;
@@ -154,7 +154,12 @@ struct Bench {
 
 impl Bench {
     fn new(world: &World) -> Self {
-        let port = |&(role, mtu): &(Role, u32)| PortInfo { role, mtu, up: Arc::new(AtomicBool::new(true)) };
+        let port = |&(role, mtu): &(Role, u32)| PortInfo {
+            role,
+            mtu,
+            up: Arc::new(AtomicBool::new(true)),
+            mac: Arc::new(AtomicU64::new(0)),
+        };
         let ports: Vec<_> = world.ports.iter().map(port).collect();
         let polynomials = Polynomials::reproducible(1);
         let (learning, forward) = match &world.forwarding {

@@ -5,6 +5,10 @@ mod figures;
 mod hashpipe;
 mod heavy;
 #[cfg(feature = "dpdk")]
+mod hosts;
+#[cfg(feature = "dpdk")]
+mod hostile;
+#[cfg(feature = "dpdk")]
 mod throughput;
 
 use anyhow::Result;
@@ -27,6 +31,12 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
+    /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU when idle. Needs root
+    #[cfg(feature = "dpdk")]
+    Hosts(hosts::Hosts),
+    /// weir under random frames, floods of stations and of flows, beside ordinary traffic
+    #[cfg(feature = "dpdk")]
+    Hostile(hostile::Hostile),
     /// One run of weir between two ports; prints packets per second
     #[cfg(feature = "dpdk")]
     Forward(throughput::Forward),
@@ -41,5 +51,9 @@ fn main() -> Result<()> {
         Command::Cycles(cycles) => cycles.run(),
         #[cfg(feature = "dpdk")]
         Command::Forward(forward) => forward.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Hosts(hosts) => hosts.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Hostile(hostile) => hostile.run(),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod budget;
+mod capture;
 mod config;
 mod demo;
 mod doctor;
@@ -11,6 +12,8 @@ mod reload;
 mod replay;
 mod run;
 mod show;
+mod summary;
+mod trace;
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -49,6 +52,10 @@ enum Command {
     Port(port::Port),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
+    /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
+    Trace(trace::Trace),
+    /// Copy packets out of a running switch, as lines or as pcapng
+    Capture(capture::Capture),
     /// Show what the pipeline takes of its hardware target, stage by stage
     Budget(budget::Budget),
     /// Check a configuration file, or print its JSON Schema
@@ -135,6 +142,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Show(command) => command.run(json),
         Command::Port(command) => command.run(json),
         Command::Reload(command) => command.run(json),
+        Command::Trace(command) => command.run(json),
+        Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),
@@ -170,10 +179,8 @@ fn start_logging(verbose: u8) {
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
     let port = |name: &str| crate::config::PortConfig {
-        name: name.into(),
-        dev: crate::port::Dev::Memory,
-        role: Default::default(),
         mtu: 9216,
+        ..crate::config::PortConfig::new(name, crate::port::Dev::Memory)
     };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

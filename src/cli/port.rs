@@ -1,24 +1,18 @@
 //! `weir port`: the ports of a running switch.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::show::Where;
 use super::{Failure, output};
 use crate::config::{PortConfig, default_mtu};
-use crate::control::api::NewPort;
+use crate::control::api::{Link, NewPort};
 use crate::control::view;
 use crate::switch::Role;
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Port {
     #[command(subcommand)]
-    verb: Option<Verb>,
-    // `weir port NAME up|down`, the other way round.
-    #[arg(hide = true, required = true)]
-    name: Option<String>,
-    #[arg(hide = true, required = true)]
-    state: Option<State>,
+    verb: Verb,
     #[command(flatten)]
     at: Where,
 }
@@ -30,17 +24,17 @@ enum Verb {
     /// Remove a port and close its device
     Remove {
         /// The port's name
-        name: String,
+        port: String,
     },
     /// Take a port up
     Up {
         /// The port's name
-        name: String,
+        port: String,
     },
     /// Take a port down
     Down {
         /// The port's name
-        name: String,
+        port: String,
     },
 }
 
@@ -60,43 +54,31 @@ struct Add {
     pair: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
-    Up,
-    Down,
-}
-
 impl Port {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = || self.at.client();
-        let (name, up) = match (self.verb, self.name, self.state) {
-            (Some(Verb::Add(add)), ..) => {
+        match self.verb {
+            Verb::Add(add) => {
                 let PortConfig { name, dev, .. } = add.port;
                 let new = NewPort { name, dev, role: add.role, mtu_bytes: add.mtu, pair: add.pair };
-                let added: view::Port = client()?.post("/v1/ports", &new)?;
-                return if json { output::json(&added) } else { Ok(()) };
+                answer(&client()?.post::<view::Port>("/v1/ports", &new)?, json)
             }
-            (Some(Verb::Remove { name }), ..) => {
-                checked(&name)?;
-                let removed: view::Port = client()?.delete(&format!("/v1/ports/{name}"))?;
-                return if json { output::json(&removed) } else { Ok(()) };
-            }
-            (Some(Verb::Up { name }), ..) => (name, true),
-            (Some(Verb::Down { name }), ..) => (name, false),
-            (None, Some(name), Some(state)) => (name, matches!(state, State::Up)),
-            (None, ..) => return Err(Failure::Usage("weir port: name what to do, and the port".into())),
-        };
-        checked(&name)?;
-        let answer: serde_json::Value =
-            client()?.put(&format!("/v1/ports/{name}/link"), &serde_json::json!({ "up": up }))?;
-        if json { output::json(&answer) } else { Ok(()) }
+            Verb::Remove { port } => answer(&client()?.delete::<view::Port>(&path(&port, "")?)?, json),
+            Verb::Up { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: true })?, json),
+            Verb::Down { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: false })?, json),
+        }
     }
 }
 
-/// Names stand in paths.
-fn checked(name: &str) -> Result<(), Failure> {
-    if crate::config::is_name(name) {
-        return Ok(());
+/// Nothing needs to be said of what was done, unless a program asks.
+fn answer(document: &impl serde::Serialize, json: bool) -> Result<(), Failure> {
+    if json { output::json(document) } else { Ok(()) }
+}
+
+/// The path of what the API has of a port.
+fn path(port: &str, what: &str) -> Result<String, Failure> {
+    if crate::config::is_name(port) {
+        return Ok(format!("/v1/ports/{port}{what}"));
     }
-    Err(Failure::Usage(format!("no port can be called {name:?}; `weir show ports` lists them")))
+    Err(Failure::Usage(format!("no port can be called {port:?}; `weir show ports` lists them")))
 }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
+use crate::forward::route::Net;
 
 /// What is given here overrules the configuration file.
 #[derive(Clone, Debug, Args)]
@@ -24,6 +25,9 @@ pub struct Run {
     /// With --forward xconnect: two ports that are joined
     #[arg(long = "pair", value_name = "A,B", value_parser = pair)]
     pairs: Vec<[String; 2]>,
+    /// With --forward route: an address of the switch on a port, and its network
+    #[arg(long = "address", value_name = "PORT=ADDRESS/LENGTH", value_parser = port_address)]
+    addresses: Vec<(String, Net)>,
     /// A core that polls; may be given several times
     #[arg(long = "core", value_name = "N")]
     cores: Vec<usize>,
@@ -73,6 +77,11 @@ fn pair(text: &str) -> Result<[String; 2], String> {
     Ok([a.into(), b.into()])
 }
 
+fn port_address(text: &str) -> Result<(String, Net), String> {
+    let (port, net) = text.split_once('=').ok_or("write PORT=ADDRESS/LENGTH, for example a=10.0.1.1/24")?;
+    Ok((port.into(), net.parse()?))
+}
+
 impl Run {
     /// The file's configuration with the words of the command line on top.
     fn config(&self) -> Result<Config, Failure> {
@@ -85,6 +94,12 @@ impl Run {
             ports.iter_mut().for_each(|port| port.mtu = mtu);
         }
         config.ports.extend(ports);
+        for (name, net) in &self.addresses {
+            let port = config.ports.iter_mut().find(|port| port.name == *name);
+            let port =
+                port.ok_or_else(|| Failure::Usage(format!("--address {name}={net}: there is no port {name}")))?;
+            port.addresses.push(*net);
+        }
         config.programs.extend(self.programs.parse()?);
         let switch = &mut config.switch;
         switch.pairs.extend(self.pairs.iter().cloned());

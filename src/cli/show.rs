@@ -17,7 +17,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug, Args)]
 pub struct Where {
     /// The switch's name
-    #[arg(long, global = true, default_value = "weir", value_name = "NAME")]
+    // Commands that take a port's name call that `name`.
+    #[arg(id = "switch", long = "name", global = true, default_value = "weir", value_name = "NAME")]
     name: String,
     /// Its control socket, when it is not at the usual place
     #[arg(long, global = true, value_name = "PATH")]

@@ -16,7 +16,7 @@ impl FromStr for PortConfig {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, dev) = text.split_once('=').ok_or("write NAME=DEV, for example a=tap:tap0")?;
         let dev = dev.parse().map_err(|e| format!("{e}"))?;
-        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu() })
+        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() })
     }
 }
 

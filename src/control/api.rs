@@ -11,10 +11,11 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::view;
+use super::{taps, view};
 use crate::config::default_mtu;
 use crate::port::Dev;
 use crate::switch::Role;
+use crate::tap::Taps;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
@@ -28,6 +29,9 @@ pub trait Service: Send + Sync + 'static {
     fn remove_port(&self, port: &str) -> Result<view::Port, String>;
     /// Becomes what the configuration file says now, or stays as it is.
     fn reload(&self) -> Result<view::Reloaded, String>;
+    fn taps(&self) -> &Taps;
+    /// The ports by number, for traces and captures.
+    fn tap_ports(&self) -> Vec<taps::TapPort>;
 }
 
 /// `GET /v1/heavy`.
@@ -119,6 +123,9 @@ fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
+        .route("/v1/trace", post(taps::trace::<S>))
+        .route("/v1/capture", post(taps::capture::<S>))
+        .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(service)
@@ -150,7 +157,8 @@ mod tests {
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    struct Fake;
+    #[derive(Default)]
+    struct Fake(Taps);
 
     impl Service for Fake {
         fn ports(&self) -> view::Ports {
@@ -195,12 +203,20 @@ mod tests {
         fn reload(&self) -> Result<view::Reloaded, String> {
             Ok(view::Reloaded { changes: vec!["port b = null added".into()] })
         }
+
+        fn taps(&self) -> &Taps {
+            &self.0
+        }
+
+        fn tap_ports(&self) -> Vec<taps::TapPort> {
+            vec![taps::TapPort { id: 3, name: "a".into(), dev: "memory".into(), mtu_bytes: 1500 }]
+        }
     }
 
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
         let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(Fake)).unwrap();
+        serve(listener, Arc::new(Fake::default())).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }
@@ -216,11 +232,11 @@ mod tests {
     #[test]
     fn documents_go_round() {
         let (_dir, _, client) = served();
-        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake.ports());
-        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake.stations());
+        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake::default().ports());
+        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake::default().stations());
         let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
         let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-        assert_eq!(heavy, Fake.heavy(&query).unwrap());
+        assert_eq!(heavy, Fake::default().heavy(&query).unwrap());
         assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();

@@ -1,5 +1,7 @@
 //! The documents that the API, `--json` and the totals share: stable keys, units in the names.
 
+pub mod packet;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ pub struct Port {
     pub name: String,
     pub dev: String,
     pub role: String,
-    /// Set by `weir port NAME up|down`.
+    /// Set by `weir port up|down NAME`.
     pub enabled: bool,
     /// What the device says of its link.
     pub link_up: bool,
@@ -145,6 +147,12 @@ pub struct Measurement {
     pub lost_learn_digests: u64,
     /// Times a new station was refused because the table was full.
     pub refused_stations: u64,
+    /// Times a new neighbour was refused because the table was full of ones in use.
+    #[serde(default)]
+    pub refused_neighbours: u64,
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    #[serde(default)]
+    pub suppressed_messages: u64,
     /// Epochs whose results were dropped early, because a reload changed the programs or the length of an epoch.
     pub forgotten_epochs: u64,
 }
@@ -155,6 +163,7 @@ impl Measurement {
         self.late_epochs += stats.late_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();
         self.lost_learn_digests += stats.lost_learn_digests.get();
+        self.suppressed_messages += stats.suppressed_messages.get();
     }
 }
 

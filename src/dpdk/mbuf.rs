@@ -220,6 +220,11 @@ impl Frame for Mbuf {
         fits
     }
 
+    #[inline]
+    fn resize(&mut self, length: usize) -> bool {
+        Mbuf::resize(self, length)
+    }
+
     fn duplicate(&self) -> Option<Self> {
         // SAFETY: the mbuf is valid, so its pool is; the call copies all bytes and flags into a chain of its own.
         let copy = unsafe { sys::rte_pktmbuf_copy(self.0.as_ptr(), self.get(sys::WEIR_MBUF_POOL), 0, u32::MAX) };

@@ -1,18 +1,22 @@
 //! The match-action tables that decide each packet's output port.
 
 pub mod learn;
+pub mod route;
 mod xconnect;
 
 pub use learn::Learn;
+pub use route::{Finished, Route};
 pub use xconnect::{Xconnect, XconnectError};
 
-use crate::pisa::{Phv, PortId, Verdict};
+use crate::pisa::{Phv, PortId, Probe, Verdict};
 
 /// How a switch forwards. A worker has its own; what workers share is behind a [`Reader`](crate::pisa::table::Reader).
 #[derive(Debug)]
 pub enum Forward {
     Xconnect(Xconnect),
     Learn(Learn),
+    /// Boxed, because its hash unit is large.
+    Route(Box<Route>),
 }
 
 impl Forward {
@@ -21,7 +25,7 @@ impl Forward {
     pub fn fixed(&self, ingress: PortId) -> Option<Verdict> {
         match self {
             Self::Xconnect(xconnect) => Some(xconnect.verdict(ingress)),
-            Self::Learn(_) => None,
+            Self::Learn(_) | Self::Route(_) => None,
         }
     }
 
@@ -30,6 +34,16 @@ impl Forward {
         match self {
             Self::Xconnect(_) => 0,
             Self::Learn(learn) => learn.lost_digests(),
+            Self::Route(route) => route.lost_digests(),
+        }
+    }
+
+    /// There when packets change on their way: each must go through its `finish` behind `decide`.
+    #[inline]
+    pub fn router(&mut self) -> Option<&mut Route> {
+        match self {
+            Self::Xconnect(_) | Self::Learn(_) => None,
+            Self::Route(route) => Some(route.as_mut()),
         }
     }
 
@@ -39,6 +53,16 @@ impl Forward {
         match self {
             Self::Xconnect(xconnect) => xconnect.decide(phvs),
             Self::Learn(learn) => learn.decide(phvs, now),
+            Self::Route(route) => route.decide(phvs, now),
+        }
+    }
+
+    /// Writes the verdict of one packet as [`Self::decide`] does, and tells of each look-up.
+    pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
+        match self {
+            Self::Xconnect(xconnect) => xconnect.trace(phv, probe),
+            Self::Learn(learn) => learn.trace(phv, now, probe),
+            Self::Route(route) => route.trace(phv, now, probe),
         }
     }
 }

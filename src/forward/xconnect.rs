@@ -1,6 +1,6 @@
 //! Port pairs: what comes in at one port of a pair goes out at the other.
 
-use crate::pisa::{DropReason, Phv, PortId, Verdict};
+use crate::pisa::{DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
 
 /// The verdict for each ingress port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,22 @@ impl Xconnect {
         for phv in phvs {
             phv.verdict = self.verdict(phv.ingress);
         }
+    }
+
+    /// As [`Self::decide`] for one packet, telling of the look-up.
+    pub fn trace(&self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.decide(std::slice::from_mut(phv));
+        let port = match phv.verdict {
+            Verdict::Port(port) => Some(port),
+            _ => None,
+        };
+        probe.lookup(LookupTrace {
+            table: "xconnect",
+            key: "ingress port".into(),
+            entry: port.map(|_| "paired".into()),
+            port,
+            action: if port.is_some() { "to its pair" } else { "drop, no_route" }.into(),
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changing the switch while it runs: all that can fail is done before the first worker hears of it.
 
-use std::sync::MutexGuard;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -8,9 +8,9 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, has_room};
-use crate::assemble::{self, AssembleError, kept_epochs, port_info};
+use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, port_info, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
-use crate::control::{Learning, view};
+use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
@@ -86,6 +86,7 @@ struct Made {
     /// All ports by number, if any has changed.
     infos: Option<Vec<PortInfo>>,
     learning: Option<Option<Learning>>,
+    routing: Option<Option<Routing>>,
     forwards: Option<Vec<Forward>>,
     measures: Option<(Vec<Measure>, Vec<Collecting>)>,
 }
@@ -98,7 +99,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let made = self.make(state, &next, &diff)?;
-        let Made { opened, removed, infos, learning, forwards, measures } = made;
+        let Made { opened, removed, infos, learning, routing, forwards, measures } = made;
         let (measures, collecting) = measures.map_or((None, None), |(m, c)| (Some(m), Some(c)));
         let (mut forwards, mut measures) = (forwards.map(Vec::into_iter), measures.map(Vec::into_iter));
         let workers = state.remotes.len();
@@ -118,7 +119,7 @@ impl Shared {
         if let Some(collecting) = collecting {
             self.renew(collecting);
         }
-        self.settle(state, &removed, opened, learning);
+        self.settle(state, &removed, opened, (learning, routing));
         self.adopt(state, next, &diff);
         Ok(diff.words)
     }
@@ -132,10 +133,14 @@ impl Shared {
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         let opened = self.open(&added, workers)?;
-        let infos = diff.ports.then(|| infos(state, &kept, &opened));
+        let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
-        let mut learning = None;
-        let mut forwards = None;
+        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let measures =
+            diff.measure.then(|| assemble::measures(config, Some(epoch), &polynomials, workers)).transpose()?;
+        let (mut learning, mut routing, mut forwards) = (None, None, None);
+        let named = named(&kept, &opened);
+        let routes = |config: &Config| config.switch.forward == ForwardMode::Route;
         if diff.forward
             && config.switch.forward == ForwardMode::Learn
             && state.config.switch.forward == ForwardMode::Learn
@@ -145,14 +150,19 @@ impl Shared {
             if let Some((new, dataplanes)) = old.as_ref().map(|old| old.resized(&config.switch, workers)) {
                 (learning, forwards) = (Some(Some(new)), Some(dataplanes));
             }
+        } else if let (true, Some(old)) =
+            (diff.forward && !diff.routing && routes(config) && routes(&state.config), self.routing())
+        {
+            // Only ports have come or gone: the tables stay, with all that was changed and learned since.
+            let (new, dataplanes) = old.renewed(&named, routed(&infos), &removed, workers);
+            (routing, forwards) = (Some(Some(new)), Some(dataplanes));
         } else if diff.forward {
-            let (new, dataplanes) = assemble::forwarding(&config.switch, &pairs, &polynomials, workers)?;
-            (learning, forwards) = (Some(new), Some(dataplanes));
+            let new = assemble::forwarding(config, &pairs, &named, &infos, &polynomials, workers)?;
+            let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
+            (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }
-        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let measures =
-            diff.measure.then(|| assemble::measures(config, Some(epoch), &polynomials, workers)).transpose()?;
-        Ok(Made { opened, removed, infos, learning, forwards, measures })
+        let infos = diff.ports.then_some(infos);
+        Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
     }
 
     fn open(
@@ -200,9 +210,12 @@ impl Shared {
         state: &mut State,
         removed: &[PortId],
         opened: Vec<(PortId, Slot)>,
-        learning: Option<Option<Learning>>,
+        (learning, routing): (Option<Option<Learning>>, Option<Option<Routing>>),
     ) {
         let now = self.now();
+        if let Some(new) = routing {
+            *self.routing.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        }
         let mut current = self.learning();
         if let Some(new) = learning {
             *current = new;
@@ -229,7 +242,7 @@ impl Shared {
         self.history().resize(kept_epochs(switch, Some(switch.epoch.0.as_nanos() as Nanos)));
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
-                slot.info = PortInfo { up: slot.info.up.clone(), ..port_info(config) };
+                slot.info = PortInfo { up: slot.info.up.clone(), mac: slot.info.mac.clone(), ..port_info(config) };
                 slot.config = config.clone();
             }
         }
@@ -242,13 +255,19 @@ impl Shared {
 
 /// All ports by number as they will be.
 fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<PortInfo> {
-    let up = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.up.clone());
-    let old = kept.iter().filter_map(|(id, config)| Some((*id, PortInfo { up: up(*id)?, ..port_info(config) })));
+    let old = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.clone());
+    let old = kept.iter().filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, ..old(*id)? })));
     let all: Vec<_> = old.chain(opened.iter().map(|(id, slot)| (*id, slot.info.clone()))).collect();
     let mut infos: Vec<_> =
         (0..all.iter().map(|(id, _)| usize::from(*id) + 1).max().unwrap_or(0)).map(|_| PortInfo::vacant()).collect();
     all.into_iter().for_each(|(id, info)| infos[usize::from(id)] = info);
     infos
+}
+
+/// The ports' numbers and names as they will be.
+fn named(kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<(PortId, String)> {
+    let kept = kept.iter().map(|(id, config)| (*id, config.name.clone()));
+    kept.chain(opened.iter().map(|(id, slot)| (*id, slot.config.name.clone()))).collect()
 }
 
 /// The pairs by the numbers that the ports will have.

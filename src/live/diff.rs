@@ -13,6 +13,8 @@ pub(super) struct Diff {
     /// Some port comes, goes or is another.
     pub ports: bool,
     pub forward: bool,
+    /// What the file says of routing.
+    pub routing: bool,
     pub measure: bool,
     /// All differences, for people.
     pub words: Vec<String>,
@@ -21,7 +23,7 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, ports: _, programs } = &next.config;
+        let Config { switch, ports: _, programs, routes, neighbours } = &next.config;
         let running = &state.config.switch;
         restart(running, switch)?;
         let mut diff = Self::default();
@@ -38,7 +40,17 @@ impl Diff {
         if !learns && (state.pairs != next.pairs || diff.ports) {
             diff.forward = true;
         }
-        if state.pairs != next.pairs && !learns {
+        if switch.forward == ForwardMode::Route {
+            diff.routing |= diff.value("switch.route_table", running.route_table, switch.route_table);
+            diff.routing |= diff.value("switch.neighbour_table", running.neighbour_table, switch.neighbour_table);
+            diff.routing |= diff.value("addresses", addresses(&state.config), addresses(&next.config));
+            if state.config.routes != *routes || state.config.neighbours != *neighbours {
+                diff.routing = true;
+                diff.words.push(format!("{} routes, {} neighbours", routes.len(), neighbours.len()));
+            }
+            diff.forward |= diff.routing;
+        }
+        if state.pairs != next.pairs && switch.forward == ForwardMode::Xconnect {
             let pairs = next.pairs.iter().map(|[a, b]| format!("{a}-{b}")).collect::<Vec<_>>().join(", ");
             diff.words.push(format!("pairs {pairs}"));
         }
@@ -81,6 +93,15 @@ impl Diff {
     }
 }
 
+/// The own addresses of all ports.
+fn addresses(config: &Config) -> String {
+    let of = |port: &PortConfig| {
+        let name = port.name.clone();
+        port.addresses.iter().map(move |net| format!("{name} {net}")).collect::<Vec<_>>()
+    };
+    config.ports.iter().flat_map(of).collect::<Vec<_>>().join(", ")
+}
+
 fn forward(mode: ForwardMode) -> String {
     format!("{mode:?}")
 }
@@ -102,6 +123,8 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         order: _,
         mac_table: _,
         mac_age: _,
+        route_table: _,
+        neighbour_table: _,
         idle: _,
     } = wanted;
     same("switch.name", &running.name, name)?;

@@ -4,13 +4,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
 use super::change::{ChangeError, Next, State};
+use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
+use crate::pisa::PortId;
 use crate::program::ProgramConfig;
 use crate::program::hashpipe::Unit;
+use crate::tap::Taps;
 
 impl Shared {
     /// The program that `show heavy` speaks of, and what it counts.
@@ -32,7 +36,7 @@ impl Shared {
             pair_with(&state, &name, &peer)?;
             next.pairs.push([name.clone(), peer]);
         }
-        next.config.ports.push(PortConfig { name: name.clone(), dev, role, mtu: mtu_bytes });
+        next.config.ports.push(PortConfig { role, mtu: mtu_bytes, ..PortConfig::new(&name, dev) });
         next.config.switch.pairs.clone_from(&next.pairs);
         self.change(&mut state, next)?;
         let (id, slot) =
@@ -98,6 +102,9 @@ impl Service for Shared {
         if let Some(learning) = self.learning().as_ref() {
             ports.measurement.refused_stations = learning.refused();
         }
+        if let Some(routing) = self.routing() {
+            ports.measurement.refused_neighbours = routing.refused();
+        }
         ports.measurement.forgotten_epochs = self.history().forgotten();
         ports
     }
@@ -140,6 +147,20 @@ impl Service for Shared {
         }
         self.look_at_links(&state);
         set
+    }
+
+    fn taps(&self) -> &Taps {
+        &self.taps
+    }
+
+    fn tap_ports(&self) -> Vec<TapPort> {
+        let port = |(id, slot): (PortId, &Slot)| TapPort {
+            id,
+            name: slot.config.name.clone(),
+            dev: slot.config.dev.to_string(),
+            mtu_bytes: slot.config.mtu,
+        };
+        self.state().slots.iter().map(port).collect()
     }
 
     fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {

@@ -65,7 +65,9 @@ pub(super) fn open_ports(
 ) -> Result<Slots, PortError> {
     let mut slots = Slots::default();
     for ((id, port), info) in (0..).zip(&config.ports).zip(infos) {
-        slots.insert(id, Slot { info, ..Slot::open(port, workers, pool)? });
+        let slot = Slot::open(port, workers, pool)?;
+        info.mac.store(slot.info.mac.load(Relaxed), Relaxed);
+        slots.insert(id, Slot { info, ..slot });
     }
     Ok(slots)
 }

@@ -11,6 +11,7 @@ use crate::pisa::{MAX_PORTS, PortId};
 use crate::port::{Dev, Port, PortError, PortOptions};
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
+use crate::wire::Mac;
 use crate::worker::Queues;
 
 /// Descriptors of each queue.
@@ -39,7 +40,9 @@ impl Slot {
             ..PortOptions::default()
         };
         let port = Port::open(&config.name, &config.dev, &options, pool)?;
-        Ok(Self { config: config.clone(), port, info: port_info(config), enabled: true })
+        let info = port_info(config);
+        info.mac.store(own_mac(&config.dev, port.mac()).to_u64(), Relaxed);
+        Ok(Self { config: config.clone(), port, info, enabled: true })
     }
 
     /// Lets the workers know whether packets may leave here. True when they may no longer.
@@ -72,6 +75,16 @@ impl Slot {
         let mine = (0..workers).filter(|queue| (first + queue) % workers == worker);
         queues.rx.extend(mine.filter_map(|queue| Some((id, self.port.rx_queue(queue as u16)?))));
         queues.tx.extend(self.port.tx_queue(worker as u16).map(|queue| (id, queue)));
+    }
+}
+
+/// The MAC with which the switch routes on a port: a NIC's own. The interface of a tap or veth port has a MAC that a kernel
+/// answers to, the host's or the one under the switch, so there it is another.
+fn own_mac(dev: &Dev, device: Mac) -> Mac {
+    let [a, b, c, d, e, f] = device.0;
+    match dev {
+        Dev::Pci { .. } => device,
+        _ => Mac([(a | 2) & !1, b ^ 0x57, c, d, e, f]),
     }
 }
 

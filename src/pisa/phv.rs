@@ -79,10 +79,30 @@ pub enum DropReason {
     TxFull,
     /// The output device refused it for what it is; the device's own counters say more.
     TxRefused,
+    /// Routed port: addressed to another's MAC.
+    OtherMac,
+    /// Routed port: a VLAN tag.
+    Tagged,
+    /// Routed port: neither IP nor ARP.
+    NotRouted,
+    /// Routed port: an IP header, ARP or neighbour discovery message that is wrong or not whole.
+    BadHeader,
+    /// Routed port: an address that may not stand there, or goes no further than its link.
+    Martian,
+    /// Routed port: to a group or a broadcast address, which is not routed.
+    Multicast,
+    /// The TTL or hop limit has run out.
+    TtlExpired,
+    /// A route says so.
+    Blackhole,
+    /// The next hop's MAC is not known (yet). The packet's frame may have become the question for it.
+    NoNeighbour,
+    /// Meant for the router itself, which has answered it or had no use for it.
+    ToRouter,
 }
 
 impl DropReason {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 20] = [
         Self::Runt,
         Self::NoRoute,
         Self::SamePort,
@@ -93,6 +113,16 @@ impl DropReason {
         Self::NoBuffer,
         Self::TxFull,
         Self::TxRefused,
+        Self::OtherMac,
+        Self::Tagged,
+        Self::NotRouted,
+        Self::BadHeader,
+        Self::Martian,
+        Self::Multicast,
+        Self::TtlExpired,
+        Self::Blackhole,
+        Self::NoNeighbour,
+        Self::ToRouter,
     ];
 
     /// The name in reports, JSON and metrics.
@@ -108,6 +138,16 @@ impl DropReason {
             Self::NoBuffer => "no_buffer",
             Self::TxFull => "tx_full",
             Self::TxRefused => "tx_refused",
+            Self::OtherMac => "other_mac",
+            Self::Tagged => "tagged",
+            Self::NotRouted => "not_routed",
+            Self::BadHeader => "bad_header",
+            Self::Martian => "martian",
+            Self::Multicast => "multicast",
+            Self::TtlExpired => "ttl_expired",
+            Self::Blackhole => "blackhole",
+            Self::NoNeighbour => "no_neighbour",
+            Self::ToRouter => "to_router",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by packet. `tests/pisa_order.rs`
 //! holds the two equal for random programs.
 
-use super::{Array, Salu, Slot, StageUse};
+use super::{Array, Probe, Salu, Slot, StageUse};
 
 /// Which loop is the outer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,8 @@ impl Members {
 pub trait Pipeline<V> {
     /// Takes one packet through.
     fn packet(&mut self, phv: &mut V);
+    /// Takes one packet through and tells of each step, also of the stages that have no more to do with it.
+    fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe);
     /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
     fn batch(&mut self, phvs: &mut [V], members: &mut Members);
     /// Adds what each stage uses, in order.
@@ -85,6 +87,12 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
     #[inline(always)]
     fn packet(&mut self, phv: &mut S::Phv) {
         let out = self.0.access(phv);
+        self.0.commit(out, phv);
+    }
+
+    fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
+        probe.stage();
+        let out = self.0.traced(phv, probe);
         self.0.commit(out, phv);
     }
 
@@ -127,6 +135,12 @@ macro_rules! stage_of_several {
                 $(self.0.$field.commit($out, phv);)+
             }
 
+            fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe) {
+                probe.stage();
+                $(let $out = self.0.$field.traced(phv, probe);)+
+                $(self.0.$field.commit($out, phv);)+
+            }
+
             #[inline(always)]
             fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
                 for i in members.iter() {
@@ -163,6 +177,10 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
         }
     }
 
+    fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe) {
+        self.0.iter_mut().for_each(|stage| stage.trace(phv, probe));
+    }
+
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
         for stage in &mut self.0 {
@@ -187,6 +205,11 @@ impl<V, A: Pipeline<V>, B: Pipeline<V>> Pipeline<V> for Then<A, B> {
     fn packet(&mut self, phv: &mut V) {
         self.0.packet(phv);
         self.1.packet(phv);
+    }
+
+    fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe) {
+        self.0.trace(phv, probe);
+        self.1.trace(phv, probe);
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Register memory, and the array that joins it with its stateful ALU.
 
-use super::{ArrayUse, Salu, Slot, Word};
+use super::{AccessTrace, ArrayUse, CellTrace, Probe, Salu, Slot, Word};
 
 /// The cells of one register array. Whoever holds it may read it; only the engine writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,25 @@ impl<S: Salu> Array<S> {
         let (next, out) = self.salu.rmw(*cell, phv);
         *cell = next;
         Some(out)
+    }
+
+    /// As [`Self::access`], and tells what it did.
+    pub(super) fn traced(&mut self, phv: &S::Phv, probe: &mut dyn Probe) -> Option<S::Out> {
+        let slot = self.salu.enabled(phv).then(|| self.salu.slot(phv));
+        let read = |array: &Self| {
+            slot.and_then(|slot| array.registers.0.get(slot.0 as usize))
+                .map_or("outside the array".into(), Word::describe)
+        };
+        let before = read(self);
+        let out = slot.and_then(|slot| self.access_at(slot, phv));
+        let cell = slot.map(|Slot(slot)| CellTrace {
+            slot,
+            before,
+            after: read(self),
+            output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
+        });
+        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.salu.hash_bits(), cell });
+        out
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! The stateful ALU: all that a program can do to memory.
 
+use std::fmt::Debug;
+
 use super::Word;
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
@@ -15,7 +17,7 @@ pub trait Salu: Copy + Send + 'static {
     type Phv;
     type Cell: Word;
     /// What leaves the ALU for the PHV.
-    type Out: Copy;
+    type Out: Copy + Debug;
     /// How many fields of the PHV that output fills. Tofino's register action has one, Tofino 2's up to four.
     const OUTPUTS: u32 = 1;
     /// Whether the output decides what the next stage does, which takes a match of its own on some targets.
@@ -38,6 +40,11 @@ pub trait Salu: Copy + Send + 'static {
     #[inline(always)]
     fn ended(_phv: &Self::Phv) -> bool {
         false
+    }
+
+    /// The output as a person reads it, for traces.
+    fn describe(&self, out: &Self::Out) -> String {
+        format!("{out:?}")
     }
 
     /// Bits that the hash units deliver for the index.

@@ -8,8 +8,11 @@ mod sealed {
 
 /// A register cell's content. Sealed, so that memory is always counted in the bits that the hardware would use,
 /// never in `size_of`. The default value is all zero: a cleared cell.
-pub trait Word: sealed::Sealed + Copy + Default + Send + Sync + 'static {
+pub trait Word: sealed::Sealed + Copy + Default + PartialEq + Send + Sync + 'static {
     const BITS: u32;
+
+    /// The content as a person reads it, for traces.
+    fn describe(&self) -> String;
 }
 
 macro_rules! words {
@@ -17,20 +20,39 @@ macro_rules! words {
         impl sealed::Sealed for $t {}
         impl Word for $t {
             const BITS: u32 = $bits;
+
+            fn describe(&self) -> String {
+                self.to_string()
+            }
         }
     )*};
 }
 
-words!(
-    bool: 1, u8: 8, u16: 16, u32: 32, u64: 64,
-    Tuple4: <Tuple4 as FlowKey>::BITS, Tuple6: <Tuple6 as FlowKey>::BITS, Pair4: <Pair4 as FlowKey>::BITS, Pair6: <Pair6 as FlowKey>::BITS,
-);
+macro_rules! key_words {
+    ($($t:ty),*) => {$(
+        impl sealed::Sealed for $t {}
+        impl Word for $t {
+            const BITS: u32 = <Self as FlowKey>::BITS;
+
+            fn describe(&self) -> String {
+                self.flow().to_string()
+            }
+        }
+    )*};
+}
+
+words!(bool: 1, u8: 8, u16: 16, u32: 32, u64: 64);
+key_words!(Tuple4, Tuple6, Pair4, Pair6);
 
 macro_rules! address_words {
     ($($t:ident),*) => {$(
         impl<const DST: bool> sealed::Sealed for $t<DST> {}
         impl<const DST: bool> Word for $t<DST> {
             const BITS: u32 = <Self as FlowKey>::BITS;
+
+            fn describe(&self) -> String {
+                self.flow().to_string()
+            }
         }
     )*};
 }
@@ -42,4 +64,11 @@ impl<A: Word, B: Word> sealed::Sealed for (A, B) {}
 /// A wide cell: two fields that one stateful ALU reads and writes together.
 impl<A: Word, B: Word> Word for (A, B) {
     const BITS: u32 = A::BITS + B::BITS;
+
+    fn describe(&self) -> String {
+        if *self == Self::default() {
+            return "empty".into();
+        }
+        format!("{}, {}", self.0.describe(), self.1.describe())
+    }
 }

@@ -8,12 +8,14 @@ use std::any::Any;
 use serde::{Deserialize, Serialize};
 
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{Order, Phv, ProgramUse};
+use crate::pisa::{Order, Phv, Probe, ProgramUse};
 
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: Order);
+    /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
     /// Whether it has egress stages.
     fn has_egress(&self) -> bool {
         false

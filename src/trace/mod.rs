@@ -28,7 +28,7 @@ pub use cdf::Cdf;
 pub use frames::Frames;
 pub use lengths::Lengths;
 pub use order::Order;
-pub use pcap::{CaptureError, CaptureReader, CaptureWriter, Captured};
+pub use pcap::{CaptureError, CaptureReader, CaptureWriter, Captured, INBOUND, OUTBOUND, PcapNgStream};
 pub use rng::SplitMix64;
 pub use sizes::SizeLaw;
 pub use truth::{FlowTruth, Truth, TruthError};

@@ -15,7 +15,9 @@ use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use thiserror::Error;
 
 mod blocks;
+mod stream;
 use blocks::Interfaces;
+pub use stream::PcapNgStream;
 
 /// What is wrong with a capture.
 #[derive(Debug, Error)]
@@ -46,7 +48,24 @@ pub struct Captured<'a> {
     /// Length on the wire; `bytes` may be shorter.
     pub wire_len: u32,
     pub bytes: &'a [u8],
+    /// What pcapng calls the interface.
+    pub interface: Option<&'a str>,
+    /// pcapng's `epb_flags`: whether it came in or went out. 0 when not said.
+    pub flags: u32,
+    /// pcapng's first comment on the packet.
+    pub comment: Option<&'a str>,
 }
+
+impl Captured<'_> {
+    /// Whether it is said to have gone out by its interface.
+    pub fn is_outbound(&self) -> bool {
+        self.flags & 3 == OUTBOUND
+    }
+}
+
+/// The direction in `epb_flags`.
+pub const INBOUND: u32 = 1;
+pub const OUTBOUND: u32 = 2;
 
 /// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
 const MAX_RECORD: usize = 256 * 1024;
@@ -154,6 +173,14 @@ impl<R: Read> CaptureReader<R> {
         next
     }
 
+    /// Packets that the capturer says it missed, as far as has been read.
+    pub fn missed(&self) -> u64 {
+        match &self.format {
+            Format::Pcap(_) => 0,
+            Format::PcapNg { interfaces, .. } => interfaces.missed(),
+        }
+    }
+
     /// Packets asked for so far, the failed one included.
     pub fn position(&self) -> u64 {
         self.packet
@@ -180,7 +207,8 @@ fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<
         return malformed(format!("{} {name} are more than a second", raw.ts_frac));
     }
     let wire_len = raw.orig_len.max(raw.incl_len);
-    Some(Ok(Captured { at_ns: u64::from(raw.ts_sec) * NANOS + fraction, wire_len, bytes }))
+    let at_ns = u64::from(raw.ts_sec) * NANOS + fraction;
+    Some(Ok(Captured { at_ns, wire_len, bytes, interface: None, flags: 0, comment: None }))
 }
 
 /// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to the parser.

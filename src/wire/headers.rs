@@ -1,6 +1,9 @@
 //! What the parser finds in a frame: the fields that forwarding and measurement match on.
 
 use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +17,12 @@ impl Mac {
         self.0[0] & 1 == 1
     }
 
+    /// From the low 48 bits.
+    pub fn from_u64(bits: u64) -> Self {
+        let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
+        Self([a, b, c, d, e, f])
+    }
+
     /// The address in the low 48 bits.
     pub fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
@@ -25,6 +34,33 @@ impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not an Ethernet address; write 02:00:00:00:00:01");
+        let mut mac = Self::default();
+        let mut parts = text.split(':');
+        for byte in &mut mac.0 {
+            let part = parts.next().filter(|part| part.len() == 2 && !part.starts_with('+')).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+        }
+        if parts.next().is_some() { Err(wrong()) } else { Ok(mac) }
+    }
+}
+
+impl Serialize for Mac {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mac {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

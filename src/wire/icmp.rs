@@ -11,6 +11,9 @@ pub const ECHO_REPLY: u8 = 0;
 pub const UNREACHABLE: u8 = 3;
 pub const ECHO_REQUEST: u8 = 8;
 pub const TIME_EXCEEDED: u8 = 11;
+pub const V6_UNREACHABLE: u8 = 1;
+pub const V6_TOO_BIG: u8 = 2;
+pub const V6_TIME_EXCEEDED: u8 = 3;
 pub const V6_ECHO_REQUEST: u8 = 128;
 pub const V6_ECHO_REPLY: u8 = 129;
 

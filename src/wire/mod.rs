@@ -12,15 +12,18 @@ mod parse;
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod filter;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod ndp;
 pub mod shim;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
 pub use error::{Layer, WireError};
+pub use filter::{Filter, FilterError};
 pub use flow::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};

@@ -97,7 +97,7 @@ fn wrong_usage_ends_with_2() {
         "show weather",
         "show heavy --last 5",
         "port a sideways",
-        "port a/b up",
+        "port up a/b",
         "config check",
     ] {
         let ended = weir(words);
@@ -109,7 +109,7 @@ fn wrong_usage_ends_with_2() {
 #[test]
 fn no_switch_to_ask() {
     let files = Files::new();
-    for words in ["show ports", "show drops --json", "show macs", "show heavy --top 3", "port a up"] {
+    for words in ["show ports", "show drops --json", "show macs", "show heavy --top 3", "port up a"] {
         let ended = files.weir(&format!("{words} --socket here.sock"));
         let message = ended.refused(1);
         assert!(message.starts_with("weir: no switch answers at here.sock (No such file"), "{message}");
@@ -122,4 +122,33 @@ fn no_switch_to_ask() {
     // A switch that was killed leaves its socket behind.
     drop(std::os::unix::net::UnixListener::bind(files.path("old.sock")).unwrap());
     assert!(files.weir("show ports --socket old.sock").refused(1).contains("Connection refused"));
+}
+
+#[test]
+fn a_switch_that_is_not_there_is_named() {
+    let files = Files::new();
+    for words in ["port add a=null", "port remove a", "port up a", "port down a", "reload"] {
+        let ended = files.weir(&format!("{words} --socket none.sock"));
+        let message = ended.refused(1);
+        assert!(message.starts_with("weir: no switch answers at none.sock"), "{message}");
+    }
+}
+
+#[test]
+fn wrong_ports_are_refused_before_the_switch_is_asked() {
+    for (words, says) in [
+        ("port add a", "write NAME=DEV"),
+        ("port add a=ufo:1", "`ufo:1` is no device"),
+        ("port add a=null --role guest", "host, fabric"),
+        ("port remove a/b", "no port can be called"),
+        ("port", "Usage: weir port"),
+        ("port a sideways", "unrecognized subcommand"),
+        ("run --port a=null --idle never", "100us"),
+        ("run --port a=null --idle 2s", "switch.idle = 2s: 1us to 1s"),
+        ("run --port a=null --idle 1ms --busy-poll", "cannot be used with"),
+    ] {
+        let ended = weir(words);
+        let message = ended.refused(2);
+        assert!(message.contains(says), "{words}: {message}");
+    }
 }

@@ -13,7 +13,7 @@ const WRONG: [(&str, usize, &str); 19] = [
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
     ("[switch]\nepoch = \"1us\"\n", 2, "switch.epoch = 1us: 1ms to 1h"),
     ("[switch]\ntarget = \"abacus\"\n", 2, "switch.target = abacus: one of auto, tofino, tofino2, rmt, software"),
-    ("[switch]\nforward = \"route\"\n", 2, "unknown variant `route`, expected `learn` or `xconnect`"),
+    ("[switch]\nforward = \"bridge\"\n", 2, "unknown variant `bridge`, expected one of `learn`, `xconnect`, `route`"),
     ("[switch]\ncores = [1, -1]\n", 2, "expected a whole number"),
     ("[switch]\ncores = [1, 1]\n", 2, "switch.cores = 1: each core at most once"),
     ("[switch]\nbuffers = 3\n", 2, "switch.buffers = 3: 256 to 16777216"),
@@ -80,8 +80,11 @@ fn the_example_is_right_and_has_every_key() {
         checked.stderr
     );
 
+    let checked = weir_in(root, "config check docs/route.toml");
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
-    let (page, example) = (read("config.md"), read("weir.toml"));
+    let (page, example, router) = (read("config.md"), read("weir.toml"), read("route.toml"));
     // What stands behind a # is right too, each by itself.
     let files = Files::new();
     let mut table = String::new();
@@ -104,7 +107,9 @@ fn the_example_is_right_and_has_every_key() {
         for key in properties {
             assert!(page.contains(&format!("| `{key}` |")), "docs/config.md does not have {table} {key}");
             let stands = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} = "));
-            assert!(example.lines().any(stands), "docs/weir.toml does not have {table} {key}");
+            // What only a router has a use for stands in an example of its own.
+            let found = example.lines().chain(router.lines()).any(stands);
+            assert!(found, "neither docs/weir.toml nor docs/route.toml has {table} {key}");
         }
     }
 }
@@ -112,8 +117,13 @@ fn the_example_is_right_and_has_every_key() {
 /// The tables of the file and their keys, as the schema has them. Every key must have a description.
 fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
-    let tables =
-        [("switch", &schema["$defs"]["SwitchConfig"]), ("port", &schema["$defs"]["PortConfig"]), ("program", program)];
+    let tables = [
+        ("switch", &schema["$defs"]["SwitchConfig"]),
+        ("port", &schema["$defs"]["PortConfig"]),
+        ("program", program),
+        ("route", &schema["$defs"]["RouteConfig"]),
+        ("neighbour", &schema["$defs"]["NeighbourConfig"]),
+    ];
     let keys = |(name, table): (&'static str, &Value)| {
         let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{name}: {table}"));
         for (key, property) in properties {
@@ -128,10 +138,10 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
 #[test]
 fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
-    assert_eq!(crate::keys(&schema["properties"]), ["port", "program", "switch"]);
+    assert_eq!(crate::keys(&schema["properties"]), ["neighbour", "port", "program", "route", "switch"]);
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [13, 4, 9]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [17, 5, 9, 4, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

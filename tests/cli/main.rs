@@ -7,6 +7,7 @@ mod demo;
 mod json;
 mod pipes;
 mod replay;
+mod trace;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -92,4 +93,11 @@ fn keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
+}
+
+/// The shortest Ethernet frame between two stations.
+fn frame(to: u8, from: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x08, 0x00];
+    frame.resize(60, 0);
+    frame
 }

@@ -48,15 +48,24 @@ impl Weir {
         weir
     }
 
+    /// The process that runs it: `nsenter` becomes it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
     /// Another command of weir's, to this switch.
-    pub fn try_ask(&self, line: &str) -> Output {
+    pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(BINARY);
-        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).arg("--json");
-        command.stdin(Stdio::null()).output().expect("runs")
+        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).stdin(Stdio::null());
+        command
+    }
+
+    pub fn try_ask(&self, line: &str) -> Output {
+        self.command(line).arg("--json").output().expect("runs")
     }
 
     pub fn ask(&self, line: &str) -> Value {
@@ -123,12 +132,14 @@ impl Totals {
     /// Whatever came in, and every copy made of it, went out or was dropped for a reason that has a name.
     fn balance(&self) {
         let drops = |port: &Value| port["drops"].as_object().expect("drops").values().map(number).sum::<u64>();
-        let dropped: u64 = self.ports().iter().map(drops).sum();
-        let (rx, copied, tx) = (self.rx(), self.sum("copied_packets"), self.tx());
+        let removed = &self.0["removed"];
+        let dropped: u64 = self.ports().iter().map(drops).sum::<u64>() + drops(removed);
+        let of = |key: &str| self.sum(key) + number(&removed[key]);
+        let (rx, copied, tx) = (of("rx_packets"), of("copied_packets"), of("tx_packets"));
         assert_eq!(rx + copied, tx + dropped, "rx {rx} + copies {copied} = tx {tx} + drops {dropped} in {:#}", self.0);
         let all = &self.0["packets"];
         let totals = ["rx_packets", "copied_packets", "tx_packets", "dropped_packets"].map(|key| number(&all[key]));
-        assert_eq!(totals, [rx, copied, tx, dropped], "the totals are the ports' sums in {:#}", self.0);
+        assert_eq!(totals, [rx, copied, tx, dropped], "the totals are the sums of all ports in {:#}", self.0);
     }
 }
 

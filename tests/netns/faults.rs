@@ -29,12 +29,12 @@ fn port_command(test: &str, link: Link) {
     let (a, b) = pair(&hosts);
     let totals = under_traffic(weir, &hosts, |weir| {
         for _ in 0..2 {
-            weir.ask("port port2 down");
+            weir.ask("port down port2");
             assert!(!a.ping(b, "-c 2 -W 1"), "nothing passes a port that is down");
-            weir.ask("port port2 up");
+            weir.ask("port up port2");
             a.reaches(b);
         }
-        assert_eq!(weir.try_ask("port nonesuch down").status.code(), Some(2));
+        assert_eq!(weir.try_ask("port down nonesuch").status.code(), Some(2));
     });
     assert!(totals.dropped("port_down") > 0, "what was for the port is counted: {}", totals.0);
 }

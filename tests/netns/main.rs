@@ -10,5 +10,8 @@ mod common;
 mod faults;
 mod heavy;
 mod hostile;
+mod live;
+mod taps;
+mod routes;
 mod traffic;
 mod vlan;

@@ -7,7 +7,7 @@ use crossbeam_channel::Sender;
 
 use super::{Digest, StationKey, Stations, seconds};
 use crate::pisa::table::Reader;
-use crate::pisa::{DropReason, Phv, Verdict};
+use crate::pisa::{DropReason, LookupTrace, Phv, Probe, Verdict};
 use crate::wire::Mac;
 
 /// One worker's dataplane of a learning switch.
@@ -52,6 +52,40 @@ impl Learn {
                 Some(station) => Verdict::Port(station.port),
             };
         }
+    }
+
+    /// As [`Self::decide`] for one packet, telling of both look-ups.
+    pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
+        let (src, dst, vid) = (phv.headers.src, phv.headers.dst, phv.headers.vid());
+        let stations = self.stations.load();
+        let find = |mac: Mac| stations.table.get(StationKey::new(vid, mac).0).map(|station| station.port);
+        let lookup = |key: &str, mac: Mac, action: &str| LookupTrace {
+            table: "stations",
+            key: format!("{key} {mac}, vlan {vid}"),
+            entry: find(mac).map(|_| "a station".into()),
+            port: find(mac),
+            action: action.into(),
+        };
+        if is_bridge_group(dst) {
+            let entry = Some("01:80:c2:00:00:00 to 0f".into());
+            let (key, action) = (format!("destination {dst}"), "drop, link_local".into());
+            probe.lookup(LookupTrace { table: "bridge group", key, entry, port: None, action });
+        } else {
+            let noted = match find(src) {
+                Some(port) if port == phv.ingress => "note when it was heard",
+                _ if src.is_group() || src == Mac::default() => "none, it is nobody's address",
+                Some(_) => "report that it has moved",
+                None => "report it, to be learned",
+            };
+            probe.lookup(lookup("source", src, noted));
+            let way = match find(dst) {
+                None => "flood",
+                Some(port) if port == phv.ingress => "drop, same_port",
+                Some(_) => "to its port",
+            };
+            probe.lookup(lookup("destination", dst, way));
+        }
+        self.decide(std::slice::from_mut(phv), now);
     }
 
     /// Digests that found the queue full. Nothing is lost for good: the station's next frame is reported again.

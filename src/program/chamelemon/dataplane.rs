@@ -134,6 +134,10 @@ impl<C: Counter> Salu for Tower<C> {
         phv.estimate = phv.estimate.min(out);
     }
 
+    fn describe(&self, out: &u32) -> String {
+        if *out == u32::MAX { "more than it can say".into() } else { format!("a size of {out}") }
+    }
+
     fn hash_bits(&self) -> u32 {
         u32::BITS - (self.range.slots() - 1).leading_zeros()
     }
@@ -184,6 +188,10 @@ impl<const PART: usize> Salu for Fragment<PART> {
     #[inline(always)]
     fn commit(&self, (): (), _: &mut Meta) {}
 
+    fn describe(&self, (): &()) -> String {
+        "nothing".into()
+    }
+
     fn hash_bits(&self) -> u32 {
         self.bits.into()
     }
@@ -220,6 +228,10 @@ impl Salu for Count {
 
     #[inline(always)]
     fn commit(&self, (): (), _: &mut Meta) {}
+
+    fn describe(&self, (): &()) -> String {
+        "nothing".into()
+    }
 
     fn hash_bits(&self) -> u32 {
         self.bits.into()

@@ -12,7 +12,7 @@ use super::hashes::{Hashes, Lanes};
 use super::runtime::{Runtime, Shape};
 use super::{Config, Width};
 use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
-use crate::pisa::{Array, BATCH, Members, Order, Phv, Pipeline, ProgramUse, Repeat, Stage, StageUse};
+use crate::pisa::{Array, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse};
 use crate::program::{Bank, Dataplane, ProgramError};
 
 /// One counter array of the classifier.
@@ -61,6 +61,14 @@ impl Pipeline<Meta> for TowerStage {
             Self::Bits8(stage) => stage.batch(phvs, members),
             Self::Bits16(stage) => stage.batch(phvs, members),
             Self::Bits32(stage) => stage.batch(phvs, members),
+        }
+    }
+
+    fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
+        match self {
+            Self::Bits8(stage) => stage.trace(phv, probe),
+            Self::Bits16(stage) => stage.trace(phv, probe),
+            Self::Bits32(stage) => stage.trace(phv, probe),
         }
     }
 
@@ -243,6 +251,15 @@ impl ChameleMon {
 impl Dataplane for ChameleMon {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
         phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        let mut batch = Batch::of(std::slice::from_ref(phv), &mut self.hashing, |phv| phv.enters);
+        if let Some(meta) = batch.metas.first_mut() {
+            self.tower.trace(meta, probe);
+            phv.hierarchy = self.gate.classify(meta);
+            self.upstream.trace(meta, probe);
+        }
     }
 
     fn has_egress(&self) -> bool {

@@ -35,6 +35,19 @@ pub struct Evicted<K> {
     estimate: u32,
 }
 
+impl<K: Word> Evicted<K> {
+    fn describe(&self) -> String {
+        let carried = match self.count {
+            0 => "carries nothing on".into(),
+            count => format!("carries {}, {count} on", self.key.describe()),
+        };
+        match self.estimate {
+            0 => carried,
+            estimate => format!("{carried}; its own flow counts {estimate} here"),
+        }
+    }
+}
+
 /// Both kinds of stage are generic over the key; the marker keeps them `Copy` and without a key of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct For<S, K>(pub S, pub std::marker::PhantomData<K>);
@@ -77,6 +90,10 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
         phv.key = out.key;
         phv.count = out.count;
         phv.estimate = out.estimate;
+    }
+
+    fn describe(&self, out: &Evicted<K>) -> String {
+        out.describe()
     }
 
     fn hash_bits(&self) -> u32 {
@@ -138,6 +155,10 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
         if SUM {
             phv.estimate = phv.estimate.saturating_add(out.estimate);
         }
+    }
+
+    fn describe(&self, out: &Evicted<K>) -> String {
+        out.describe()
     }
 
     fn hash_bits(&self) -> u32 {

@@ -9,7 +9,7 @@ use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Unit};
 use crate::pisa::hash::{Polynomials, SlotHash};
-use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, ProgramUse, Registers, Repeat, Stage, Then, Word};
+use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{Bank, Dataplane, Record};
 use crate::wire::{FlowKey, Net};
 
@@ -58,6 +58,13 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
             stages.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
         }
+    }
+
+    fn trace(&mut self, phv: &mut Phv, unit: Unit, probe: &mut dyn Probe) {
+        let Some(stages) = self.stages.as_mut().filter(|_| phv.headers.net == K::NET) else { return };
+        let mut carry = carry(phv, self.mask, unit);
+        stages.trace(&mut carry, probe);
+        phv.flow_estimate = carry.estimate;
     }
 
     /// Stage by stage. The first stage takes the packets as they come, and most end there: only those that still carry
@@ -146,6 +153,11 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPi
                 }
             }
         }
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.v4.trace(phv, self.config.count, probe);
+        self.v6.trace(phv, self.config.count, probe);
     }
 
     fn spare(&self) -> Box<dyn Bank> {

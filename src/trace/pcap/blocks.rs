@@ -12,8 +12,11 @@ use pcap_file::{DataLink, Endianness, PcapError};
 use super::{CaptureError, Captured, MAX_RECORD, NANOS, broken};
 
 /// One interface: its link type and its clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Interface {
+    name: Option<String>,
+    /// What its newest statistics say was missed.
+    missed: u64,
     link: DataLink,
     snap_len: usize,
     /// Ticks in a second.
@@ -25,12 +28,37 @@ struct Interface {
 #[derive(Debug, Default)]
 pub struct Interfaces(Vec<Interface>);
 
+impl Interfaces {
+    pub fn missed(&self) -> u64 {
+        self.0.iter().fold(0, |sum, interface| sum.saturating_add(interface.missed))
+    }
+
+    /// Notes what an interface's statistics say.
+    fn statistics(&mut self, mut fields: Fields<'_>) -> Option<()> {
+        let (interface, _when) = (fields.u32()?, fields.ticks()?);
+        let missed = fields.option(ISB_IFDROP)?;
+        let mut missed = Fields { bytes: missed, little: fields.little };
+        self.0.get_mut(interface as usize)?.missed = missed.long()?;
+        Some(())
+    }
+}
+
+/// The one type of block that `pcap-file` has no name for.
+const INTERFACE_STATISTICS_BLOCK: u32 = 5;
+
+/// Options: a comment, the direction of a packet, packets that the capturer lost.
+const OPT_COMMENT: u16 = 1;
+const EPB_FLAGS: u16 = 2;
+const ISB_IFDROP: u16 = 5;
+
 impl Interface {
     fn of(block: &InterfaceDescriptionBlock<'_>) -> Self {
         let snap_len = if block.snaplen == 0 { usize::MAX } else { block.snaplen as usize };
-        let mut interface = Self { link: block.linktype, snap_len, per_second: 1_000_000, offset_seconds: 0 };
+        let (name, link) = (None, block.linktype);
+        let mut interface = Self { name, missed: 0, link, snap_len, per_second: 1_000_000, offset_seconds: 0 };
         for option in &block.options {
             match *option {
+                InterfaceDescriptionOption::IfName(ref name) => interface.name = Some(name.to_string()),
                 InterfaceDescriptionOption::IfTsResol(r) => {
                     let (base, power) = if r & 0x80 == 0 { (10u64, r) } else { (2, r & 0x7f) };
                     interface.per_second = base.checked_pow(u32::from(power)).unwrap_or(u64::MAX);
@@ -71,6 +99,28 @@ impl<'a> Fields<'a> {
     fn ticks(&mut self) -> Option<u64> {
         Some(u64::from(self.u32()?) << 32 | u64::from(self.u32()?))
     }
+
+    fn long(&mut self) -> Option<u64> {
+        let (first, second) = (self.u32()?, self.u32()?);
+        let (high, low) = if self.little { (second, first) } else { (first, second) };
+        Some(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// The first option with this code among those that follow. `self` stays where it is.
+    fn option(&self, wanted: u16) -> Option<&'a [u8]> {
+        let mut rest = Self { bytes: self.bytes, little: self.little };
+        loop {
+            let (code, len) = (rest.u16()?, usize::from(rest.u16()?));
+            let value = rest.bytes.get(..len)?;
+            if code == wanted {
+                return Some(value);
+            }
+            if code == 0 {
+                return None;
+            }
+            rest.bytes = rest.bytes.get(len.next_multiple_of(4)..)?;
+        }
+    }
 }
 
 /// A packet block before it is checked against its interface.
@@ -79,6 +129,8 @@ struct Record<'a> {
     ticks: u64,
     wire_len: u32,
     bytes: &'a [u8],
+    flags: u32,
+    comment: Option<&'a str>,
 }
 
 fn record<'a>(kind: u32, mut f: Fields<'a>, first: Option<&Interface>) -> Option<Record<'a>> {
@@ -95,7 +147,16 @@ fn record<'a>(kind: u32, mut f: Fields<'a>, first: Option<&Interface>) -> Option
             (0, 0, (wire_len as usize).min(snap_len), wire_len)
         }
     };
-    Some(Record { interface, ticks, wire_len, bytes: f.bytes.get(..stored)? })
+    let bytes = f.bytes.get(..stored)?;
+    let (mut flags, mut comment) = (0, None);
+    if kind == ENHANCED_PACKET_BLOCK {
+        // Options that are not whole say nothing; the packet is.
+        let options = f.bytes.get(stored.next_multiple_of(4)..).unwrap_or_default();
+        let options = Fields { bytes: options, little: f.little };
+        comment = options.option(OPT_COMMENT).and_then(|text| std::str::from_utf8(text).ok());
+        flags = options.option(EPB_FLAGS).and_then(|bytes| Fields { bytes, little: f.little }.u32()).unwrap_or(0);
+    }
+    Some(Record { interface, ticks, wire_len, bytes, flags, comment })
 }
 
 /// Copies the next packet block into `body` and returns its type; interfaces and sections on the way are noted.
@@ -104,6 +165,7 @@ fn find<R: Read>(
     interfaces: &mut Interfaces,
     body: &mut Vec<u8>,
 ) -> Option<Result<u32, PcapError>> {
+    let mut statistics = Vec::new();
     loop {
         let kind = match reader.next_raw_block()? {
             Err(error) => return Some(Err(error)),
@@ -113,11 +175,19 @@ fn find<R: Read>(
                     body.extend_from_slice(&block.body);
                     return Some(Ok(block.type_));
                 }
+                if block.type_ == INTERFACE_STATISTICS_BLOCK {
+                    statistics.clear();
+                    statistics.extend_from_slice(&block.body);
+                }
                 block.type_
             }
         };
         match kind {
             SECTION_HEADER_BLOCK => interfaces.0.clear(),
+            INTERFACE_STATISTICS_BLOCK => {
+                let little = reader.section().endianness == Endianness::Little;
+                let _ = interfaces.statistics(Fields { bytes: &statistics, little });
+            }
             INTERFACE_DESCRIPTION_BLOCK => interfaces.0.extend(reader.interfaces().last().map(Interface::of)),
             _ => {}
         }
@@ -127,7 +197,7 @@ fn find<R: Read>(
 /// The next packet of any interface, lent from `body`.
 pub fn next_packet<'a, R: Read>(
     reader: &mut PcapNgReader<R>,
-    interfaces: &mut Interfaces,
+    interfaces: &'a mut Interfaces,
     body: &'a mut Vec<u8>,
     packet: u64,
 ) -> Option<Result<Captured<'a>, CaptureError>> {
@@ -139,7 +209,11 @@ pub fn next_packet<'a, R: Read>(
     Some(checked(record(kind, fields, interfaces.0.first()), interfaces, packet))
 }
 
-fn checked<'a>(record: Option<Record<'a>>, interfaces: &Interfaces, packet: u64) -> Result<Captured<'a>, CaptureError> {
+fn checked<'a>(
+    record: Option<Record<'a>>,
+    interfaces: &'a Interfaces,
+    packet: u64,
+) -> Result<Captured<'a>, CaptureError> {
     let malformed = |reason: &str| CaptureError::Malformed { packet, reason: reason.to_owned() };
     let record = record.ok_or_else(|| malformed("its block is shorter than it says"))?;
     let interface = interfaces.0.get(record.interface).ok_or_else(|| malformed("its interface is not described"))?;
@@ -150,5 +224,7 @@ fn checked<'a>(record: Option<Record<'a>>, interfaces: &Interfaces, packet: u64)
         return Err(malformed("it is longer than any Ethernet frame"));
     }
     let wire_len = record.wire_len.max(record.bytes.len() as u32);
-    Ok(Captured { at_ns: interface.nanos(record.ticks), wire_len, bytes: record.bytes })
+    let Record { bytes, flags, comment, .. } = record;
+    let (at_ns, interface) = (interface.nanos(record.ticks), interface.name.as_deref());
+    Ok(Captured { at_ns, wire_len, bytes, interface, flags, comment })
 }

@@ -135,3 +135,39 @@ proptest! {
         let _ = read(&file);
     }
 }
+
+proptest! {
+    /// What is streamed is read back: interfaces by name, directions, comments, times and losses.
+    #[test]
+    fn a_stream_goes_round(
+        packets in proptest::collection::vec((0..2u32, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..100), 0..3u32, "[a-z: ]{0,9}"), 0..20),
+        missed in [0..u64::MAX / 2, 0..u64::MAX / 2],
+    ) {
+        let mut stream = PcapNgStream::new();
+        for name in ["a", "port-two"] {
+            stream.interface(name, "memory", 100);
+        }
+        let mut file = stream.take();
+        for (interface, at_ns, bytes, flags, comment) in &packets {
+            let comment = Some(comment.as_str()).filter(|comment| !comment.is_empty());
+            stream.packet(*interface, *at_ns, bytes.len() as u32 + 7, bytes, *flags, comment);
+            file.extend(stream.take());
+        }
+        for (interface, missed) in (0..).zip(missed) {
+            stream.statistics(interface, 9, 1);
+            stream.statistics(interface, 10, missed);
+        }
+        file.extend(stream.take());
+        prop_assert!(stream.is_empty());
+        let mut reader = CaptureReader::new(&file[..]).unwrap();
+        for (interface, at_ns, bytes, flags, comment) in &packets {
+            let packet = reader.next().unwrap().unwrap();
+            let name = ["a", "port-two"][*interface as usize];
+            prop_assert_eq!((packet.interface, packet.at_ns, packet.flags), (Some(name), *at_ns, *flags));
+            prop_assert_eq!((packet.bytes, packet.wire_len as usize), (&bytes[..], bytes.len() + 7));
+            prop_assert_eq!(packet.comment.unwrap_or_default(), comment);
+        }
+        prop_assert!(reader.next().is_none());
+        prop_assert_eq!(reader.missed(), missed[0] + missed[1]);
+    }
+}

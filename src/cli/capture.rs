@@ -1,0 +1,202 @@
+//! `weir capture`: packets of a running switch, as lines or as pcapng.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::show::Where;
+use super::{Failure, output, summary};
+use crate::config::Length;
+use crate::control::taps::CaptureQuery;
+use crate::control::view::packet::PacketHeaders;
+use crate::trace::{CaptureReader, Captured};
+use crate::wire::{Filter, Headers, parse};
+
+#[derive(Debug, Args)]
+pub struct Capture {
+    /// Only packets of this port; may be given several times
+    #[arg(long = "port", value_name = "NAME")]
+    ports: Vec<String>,
+    /// Packets that come in, go out, both, are dropped, or all of these
+    #[arg(long, value_enum, default_value = "both")]
+    direction: Direction,
+    /// Only packets that match (docs/capture.md has the language)
+    #[arg(long, default_value = "", value_name = "FILTER", hide_default_value = true)]
+    filter: Filter,
+    /// Write pcapng into a file, or with '-' to a pipe, instead of printing lines
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Stop after so many packets
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Stop after so long
+    #[arg(long, value_name = "LENGTH")]
+    duration: Option<Length>,
+    /// Keep at most so many bytes of a packet; by default all
+    #[arg(long, value_name = "BYTES")]
+    snaplen: Option<u32>,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    Rx,
+    Tx,
+    Both,
+    Drop,
+    All,
+}
+
+/// One packet, with `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    at_ns: u64,
+    port: &'a str,
+    direction: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    wire_bytes: u32,
+    captured_bytes: usize,
+    headers: Option<PacketHeaders>,
+    summary: String,
+}
+
+/// The end, with `--json -w FILE`.
+#[derive(Serialize)]
+struct Totals {
+    packets: u64,
+    missed_packets: u64,
+}
+
+impl Capture {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let to_stdout = self.write.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        if to_stdout && io::stdout().is_terminal() {
+            return Err(Failure::Usage(
+                "pcapng is not for a terminal: give -w a file, or pipe it, as in `weir capture -w - | wireshark -k -i -`".into(),
+            ));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // A second one ends the process, should the switch not answer the first.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Failure::failed)?;
+            signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+        }
+        let client = self.at.client()?;
+        let stream = client.stream("/v1/capture", &self.query(), stop.clone())?;
+        let totals = match &self.write {
+            None => lines(CaptureReader::new(stream).map_err(Failure::failed)?, json, &stop),
+            Some(_) if to_stdout => written(Tee::new(stream, Box::new(io::stdout()), stop.clone())),
+            Some(path) => {
+                let file = File::create(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+                written(Tee::new(stream, Box::new(file), stop.clone()))
+            }
+        }?;
+        let Totals { packets, missed_packets } = totals;
+        let behind = if missed_packets == 0 { "" } else { ": its reader was behind, the switch forwarded them" };
+        let (packets, missed) = (output::grouped(packets), output::grouped(missed_packets));
+        output::say(&format!("{packets} packets captured, {missed} missed{behind}"));
+        if json && self.write.is_some() && !to_stdout { output::json(&totals) } else { Ok(()) }
+    }
+
+    fn query(&self) -> CaptureQuery {
+        let is = |of: &[Direction]| of.contains(&self.direction);
+        CaptureQuery {
+            filter: self.filter.to_string(),
+            ports: self.ports.clone(),
+            rx: is(&[Direction::Rx, Direction::Both, Direction::All]),
+            tx: is(&[Direction::Tx, Direction::Both, Direction::All]),
+            drops: is(&[Direction::Drop, Direction::All]),
+            count: self.count,
+            duration_seconds: self.duration.map(|length| length.0.as_secs_f64()),
+            snaplen_bytes: self.snaplen,
+        }
+    }
+}
+
+/// A line for each packet, until the stream ends or nobody reads.
+fn lines<R: Read>(mut reader: CaptureReader<R>, json: bool, stop: &AtomicBool) -> Result<Totals, Failure> {
+    let mut packets = 0;
+    while let Some(captured) = reader.next() {
+        let captured = captured.map_err(Failure::failed)?;
+        packets += 1;
+        if !output::print_while_read(&line(&captured, json)?)? {
+            stop.store(true, Relaxed);
+            break;
+        }
+    }
+    Ok(Totals { packets, missed_packets: reader.missed() })
+}
+
+fn line(captured: &Captured<'_>, json: bool) -> Result<String, Failure> {
+    let port = captured.interface.unwrap_or("?");
+    let mut headers = Headers::default();
+    let headers = parse(captured.bytes, &mut headers).is_ok().then_some(&headers);
+    let reason = captured.comment.and_then(|comment| comment.strip_prefix("dropped: "));
+    let direction = match (reason, captured.is_outbound()) {
+        (Some(_), _) => "drop",
+        (None, true) => "tx",
+        (None, false) => "rx",
+    };
+    let summary = summary::packet(captured.bytes, headers);
+    let (at_ns, wire_bytes) = (captured.at_ns, captured.wire_len);
+    if json {
+        let headers = headers.map(PacketHeaders::new);
+        let captured_bytes = captured.bytes.len();
+        let line = Line { at_ns, port, direction, reason, wire_bytes, captured_bytes, headers, summary };
+        return serde_json::to_string(&line).map_err(Failure::failed);
+    }
+    let time = summary::time(at_ns);
+    let time = time.split_once('T').map_or(&*time, |(_, time)| time.trim_end_matches('Z'));
+    let reason = reason.map(|reason| format!(", {reason}")).unwrap_or_default();
+    Ok(format!("{time}  {port}  {direction:4}  {summary}, {wire_bytes} bytes{reason}"))
+}
+
+/// Counts what passes on its way into a file.
+fn written(tee: Tee<'_>) -> Result<Totals, Failure> {
+    let mut reader = CaptureReader::new(tee).map_err(Failure::failed)?;
+    let mut packets = 0;
+    while let Some(captured) = reader.next() {
+        captured.map_err(Failure::failed)?;
+        packets += 1;
+    }
+    Ok(Totals { packets, missed_packets: reader.missed() })
+}
+
+/// Writes all that is read through it.
+struct Tee<'a> {
+    from: crate::control::client::Streamed<'a>,
+    to: Box<dyn Write>,
+    stop: Arc<AtomicBool>,
+    unread: bool,
+}
+
+impl<'a> Tee<'a> {
+    fn new(from: crate::control::client::Streamed<'a>, to: Box<dyn Write>, stop: Arc<AtomicBool>) -> Self {
+        Self { from, to, stop, unread: false }
+    }
+}
+
+impl Read for Tee<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        if !self.unread {
+            match self.to.write_all(&buffer[..n]).and_then(|()| self.to.flush()) {
+                // Whoever read the pipe has gone: the capture ends, and its rest is only counted.
+                Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                    self.unread = true;
+                    self.stop.store(true, Relaxed);
+                }
+                written => written?,
+            }
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,220 @@
+//! `weir trace`: one packet through the pipeline, stage by stage.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::show::Where;
+use super::{Failure, Programs, in_memory, output};
+use crate::config::{Config, ForwardMode, Length};
+use crate::control::taps::TraceQuery;
+use crate::control::view::packet::Packet;
+use crate::epoch::Nanos;
+use crate::pisa::PortId;
+use crate::replay::Replayer;
+use crate::tap::PacketTrace;
+use crate::trace::{CaptureReader, Captured};
+use crate::wire::{Filter, Headers, parse};
+
+mod text;
+
+/// Longest frame that is taken from --hex: a jumbo frame with its headers.
+const MAX_FRAME: usize = 9216 + 64;
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["read", "hex", "next"]))]
+pub struct Trace {
+    /// A packet of this capture, pcap or pcapng
+    #[arg(short, long, value_name = "FILE")]
+    read: Option<PathBuf>,
+    /// A frame from the destination MAC on, in hexadecimal; '-' reads it from stdin
+    #[arg(long, value_name = "BYTES")]
+    hex: Option<String>,
+    /// The next packet of a running switch that matches this filter; "" is any
+    #[arg(long, value_name = "FILTER")]
+    next: Option<Filter>,
+    /// With --read: the packet with this number, from 1
+    #[arg(long, value_name = "N", conflicts_with_all = ["filter", "hex", "next"], value_parser = clap::value_parser!(u64).range(1..))]
+    packet: Option<u64>,
+    /// With --read: the first packet that matches
+    #[arg(long, value_name = "FILTER", conflicts_with_all = ["hex", "next"])]
+    filter: Option<Filter>,
+    /// With --read: start with empty registers and tables, not with what the packets before it left
+    #[arg(long, conflicts_with_all = ["warm", "hex", "next"])]
+    fresh: bool,
+    /// With --read: let the packets before it pass first, which is the default
+    #[arg(long, conflicts_with_all = ["hex", "next"])]
+    warm: bool,
+    /// The port that it comes in by; with a file or --hex the first port unless the capture names one
+    #[arg(long, value_name = "NAME")]
+    port: Option<String>,
+    /// Configuration file of the switch; its devices are not opened
+    #[arg(short, long, value_name = "FILE", conflicts_with = "next")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    programs: Programs,
+    /// What decides the output port; without a configuration file xconnect between two ports a and b
+    #[arg(long, value_enum, conflicts_with = "next")]
+    forward: Option<ForwardMode>,
+    /// Cut the capture into epochs of this length; by default all of it is one
+    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["hex", "next"])]
+    epoch: Option<Length>,
+    /// Hash polynomials from this seed instead of secret ones
+    #[arg(long, value_name = "SEED", conflicts_with = "next")]
+    reproducible: Option<u64>,
+    /// With --next: give up after this long
+    #[arg(long, default_value = "10s", value_name = "LENGTH")]
+    timeout: Length,
+    #[command(flatten)]
+    at: Where,
+}
+
+impl Trace {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let (packet, what) = match (&self.next, &self.read, &self.hex) {
+            (Some(filter), ..) => self.next(filter)?,
+            (None, Some(file), _) => self.captured(file)?,
+            (None, None, Some(hex)) => self.hex(hex)?,
+            (None, None, None) => return Err(Failure::Usage("give one of --read, --hex, --next".into())),
+        };
+        if json { output::json(&packet) } else { output::print(&text::text(&packet, &what)) }
+    }
+
+    /// The next packet of a running switch.
+    fn next(&self, filter: &Filter) -> Result<(Packet, String), Failure> {
+        if !self.programs.parse()?.is_empty() {
+            return Err(Failure::Usage("--program with --next: the switch runs what it runs".into()));
+        }
+        let wait = self.timeout.0;
+        let (filter, port) = (filter.to_string(), self.port.clone());
+        let query = TraceQuery { filter, port, timeout_seconds: wait.as_secs_f64() };
+        let packet: Option<Packet> =
+            self.at.client()?.post_within("/v1/trace", &query, wait.min(Duration::from_secs(1_000_000)))?;
+        let nothing = || Failure::Failed(format!("no packet matched within {}", self.timeout));
+        Ok((packet.ok_or_else(nothing)?, "The packet".into()))
+    }
+
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        let programs = self.programs.parse()?;
+        if config.ports.is_empty() {
+            let forward = if self.config.is_some() { config.switch.forward } else { ForwardMode::Xconnect };
+            let whole = in_memory(self.programs.or_default()?);
+            (config.ports, config.switch.forward) = (whole.ports, forward);
+            if config.programs.is_empty() {
+                config.programs = whole.programs;
+            }
+        } else {
+            config.programs.extend(programs);
+        }
+        config.switch.forward = self.forward.unwrap_or(config.switch.forward);
+        config.switch.reproducible = self.reproducible.or(config.switch.reproducible);
+        config.switch.epoch = self.epoch.unwrap_or(config.switch.epoch);
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn replayer(&self, config: &Config) -> Result<Replayer, Failure> {
+        let config = config.clone();
+        Ok(if self.epoch.is_some() { Replayer::new(config) } else { Replayer::single_epoch(config) }?)
+    }
+
+    /// The port that packets come in by when nothing else says so.
+    fn ingress(&self, config: &Config) -> Result<PortId, Failure> {
+        let Some(name) = &self.port else { return Ok(0) };
+        let names = || config.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+        let unknown = || Failure::Usage(format!("there is no port {name}; the ports are {}", names()));
+        config.port(name).ok_or_else(unknown)
+    }
+
+    fn hex(&self, hex: &str) -> Result<(Packet, String), Failure> {
+        let mut piped = String::new();
+        let hex = if hex == "-" {
+            std::io::stdin().lock().take(1 << 20).read_to_string(&mut piped).map_err(Failure::failed)?;
+            &piped
+        } else {
+            hex
+        };
+        let bytes = bytes(hex)?;
+        let config = self.config()?;
+        let trace = self.replayer(&config)?.trace(self.ingress(&config)?, 0, &bytes);
+        Ok((packet(&trace, &config), "The frame".into()))
+    }
+
+    fn captured(&self, file: &Path) -> Result<(Packet, String), Failure> {
+        let broken = |error| Failure::Failed(format!("{}: {error}", file.display()));
+        let config = self.config()?;
+        let (mut replayer, ingress) = (self.replayer(&config)?, self.ingress(&config)?);
+        let mut reader = CaptureReader::open(file).map_err(broken)?;
+        let mut number = 0;
+        while let Some(captured) = reader.next() {
+            let captured = captured.map_err(broken)?;
+            number += 1;
+            let named = captured.interface.filter(|_| self.port.is_none()).and_then(|name| config.port(name));
+            let (port, at, frame) = (named.unwrap_or(ingress), captured.at_ns, captured.bytes);
+            let (wanted, outbound) = (self.is_wanted(number, &captured), captured.is_outbound());
+            match (wanted, outbound) {
+                (true, true) => {
+                    return Err(Failure::Usage(format!(
+                        "packet {number} went out by its port; trace the one that came in"
+                    )));
+                }
+                (true, false) => {
+                    let trace = replayer.trace(port, at, frame);
+                    return Ok((packet(&trace, &config), format!("Packet {number} of {}", file.display())));
+                }
+                (false, false) if !self.fresh => replayer.packet(port, at, frame),
+                (false, _) => {}
+            }
+        }
+        let what = match (&self.filter, self.packet) {
+            (Some(filter), _) => format!("matches {filter:?}", filter = filter.to_string()),
+            (None, number) => format!("is number {}", number.unwrap_or(1)),
+        };
+        Err(Failure::Failed(format!("{}: of {number} packets none {what}", file.display())))
+    }
+
+    fn is_wanted(&self, number: u64, captured: &Captured<'_>) -> bool {
+        match &self.filter {
+            None => number == self.packet.unwrap_or(1),
+            // What a port sent is the same packet again.
+            Some(_) if captured.is_outbound() => false,
+            Some(filter) => {
+                let mut headers = Headers::default();
+                if parse(captured.bytes, &mut headers).is_err() {
+                    headers = Headers::default();
+                }
+                filter.matches(&headers, captured.wire_len)
+            }
+        }
+    }
+}
+
+fn packet(trace: &PacketTrace, config: &Config) -> Packet {
+    let name = |id: PortId| config.ports.get(usize::from(id)).map_or_else(|| id.to_string(), |port| port.name.clone());
+    Packet { at_ns: trace.at_ns as Nanos, ..Packet::new(trace, &name) }
+}
+
+/// Hexadecimal digits with blanks and colons between them as one likes; offsets such as tcpdump's `0x0010:` are left out.
+fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
+    let wrong = |what: &str| Failure::Usage(format!("--hex: {what}"));
+    let mut digits = Vec::new();
+    for word in text.split_whitespace().filter(|word| !(word.starts_with("0x") && word.ends_with(':'))) {
+        for c in word.strip_prefix("0x").unwrap_or(word).chars().filter(|&c| c != ':') {
+            let digit = c.to_digit(16).ok_or_else(|| wrong(&format!("{c:?} is no hexadecimal digit")))?;
+            digits.push(digit as u8);
+        }
+    }
+    if digits.is_empty() || digits.len() % 2 == 1 {
+        return Err(wrong(&format!("{} digits, where each byte has two", digits.len())));
+    }
+    if digits.len() > 2 * MAX_FRAME {
+        return Err(wrong(&format!("{} bytes are more than any frame", digits.len() / 2)));
+    }
+    Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}

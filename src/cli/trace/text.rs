@@ -1,0 +1,183 @@
+//! A traced packet, to be read by a person.
+
+use crate::cli::output::grouped;
+use crate::cli::summary;
+use crate::control::view::packet::{Output, Packet, PacketHeaders, Program};
+use crate::pisa::AccessTrace;
+
+/// Widths of the two columns in front.
+const PART: usize = 11;
+const STEP: usize = 12;
+
+/// Bytes shown of a frame that was rewritten.
+const SHOWN: usize = 32;
+
+/// Colours, on a terminal alone.
+struct Page {
+    text: String,
+    colours: bool,
+    part: String,
+}
+
+impl Page {
+    fn new() -> Self {
+        let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        let colours = terminal && std::env::var_os("NO_COLOR").is_none();
+        Self { text: String::new(), colours, part: String::new() }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn dim(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Begins a part of the pipeline.
+    fn part(&mut self, name: &str) {
+        self.text += "\n";
+        self.part = name.into();
+    }
+
+    /// One line: the part's name before its first, the step, and what there is to say.
+    fn line(&mut self, step: &str, what: &str) {
+        let part = std::mem::take(&mut self.part);
+        let (part, step) = (self.bold(&format!("{part:PART$}")), self.dim(&format!("{step:STEP$}")));
+        let line = format!("{part}{step}{what}");
+        self.text += line.trim_end();
+        self.text += "\n";
+    }
+}
+
+/// The whole way. `what` begins the first sentence.
+pub fn text(packet: &Packet, what: &str) -> String {
+    let mut page = Page::new();
+    let bytes = grouped(packet.wire_bytes);
+    let at = if packet.at_ns == 0 { String::new() } else { format!(", {}", summary::time(packet.at_ns)) };
+    page.text += &page.bold(&format!("{what}: {bytes} bytes in by port {}{at}", packet.port));
+    page.text += "\n";
+    parsed(&mut page, packet.headers.as_ref());
+    packet.programs.iter().for_each(|program| measured(&mut page, program));
+    forwarded(&mut page, packet);
+    page.text.trim_end().into()
+}
+
+fn parsed(page: &mut Page, headers: Option<&PacketHeaders>) {
+    page.part("parse");
+    let Some(h) = headers else { return page.line("runt", "shorter than an Ethernet header") };
+    page.line("ethernet", &format!("{} → {}, type 0x{:04x}", h.src_mac, h.dst_mac, h.ethertype));
+    if h.shim {
+        page.line("shim", "from another weir");
+    }
+    for vlan in &h.vlans {
+        page.line("vlan", &vlan.to_string());
+    }
+    if let (Some(net), Some(src), Some(dst), Some(proto)) = (&h.net, h.src, h.dst, h.proto) {
+        let piece = match h.fragment.as_deref() {
+            Some("first") => ", first fragment",
+            Some("later") => ", later fragment: no ports",
+            _ => "",
+        };
+        page.line(net, &format!("{src} → {dst}, protocol {proto}, TTL {}{piece}", h.ttl.unwrap_or_default()));
+        if let (Some(sport), Some(dport)) = (h.sport, h.dport) {
+            page.line(if proto == 6 { "tcp" } else { "udp" }, &format!("port {sport} → {dport}"));
+        }
+    }
+}
+
+fn measured(page: &mut Page, program: &Program) {
+    page.part(&program.program);
+    if program.stages.is_empty() {
+        return page.line("", "does not measure this packet");
+    }
+    let untouched = |stage: &[AccessTrace]| stage.iter().all(|access| access.cell.is_none());
+    let mut number = 0;
+    while let Some(stage) = program.stages.get(number) {
+        let first = number + 1;
+        if untouched(stage) {
+            number += program.stages[number..].iter().take_while(|stage| untouched(stage)).count();
+            let names = if first == number { format!("stage {first}") } else { format!("stages {first}-{number}") };
+            page.line(&names, "no match: memory is not touched");
+            continue;
+        }
+        number += 1;
+        let mut name = format!("stage {first}");
+        for access in stage {
+            touched(page, &std::mem::take(&mut name), access);
+        }
+    }
+    if program.flow_estimate > 0 {
+        page.line("estimate", &format!("{} so far for the packet's own flow", grouped(program.flow_estimate)));
+    }
+}
+
+fn touched(page: &mut Page, stage: &str, access: &AccessTrace) {
+    let Some(cell) = &access.cell else {
+        return page.line(stage, &format!("{}: no match, memory is not touched", access.array));
+    };
+    let array = page.bold(&format!("{}[{}]", access.array, cell.slot));
+    page.line(stage, &format!("{array}, slot by {} bits of hash", access.hash_bits));
+    if cell.before == cell.after {
+        page.line("  keeps", &cell.before);
+    } else {
+        page.line("  before", &page.paint("31", &cell.before));
+        page.line("  after", &page.paint("32", &cell.after));
+    }
+    page.line("  output", &cell.output);
+}
+
+fn forwarded(page: &mut Page, packet: &Packet) {
+    if !packet.lookups.is_empty() {
+        page.part("forward");
+    }
+    for lookup in &packet.lookups {
+        let found = match (&lookup.entry, &lookup.port) {
+            (Some(entry), Some(port)) => format!("{entry}, port {port}"),
+            (Some(entry), None) => entry.clone(),
+            (None, _) => page.paint("33", "miss"),
+        };
+        page.line(&lookup.table, &format!("{}: {found}", lookup.key));
+        page.line("  action", &lookup.action);
+    }
+    page.part("verdict");
+    match packet.verdict.as_deref() {
+        None => page.line("none", "the parser did not let it in"),
+        Some("flood") => page.line("flood", "to every other port that is up"),
+        Some(verdict) => page.line(verdict, packet.egress.as_deref().unwrap_or_default()),
+    }
+    for output in &packet.outputs {
+        sent(page, packet, output);
+    }
+    for drop in &packet.drops {
+        let copies = if drop.packets > 1 { format!(", {} copies", drop.packets) } else { String::new() };
+        page.line("dropped", &page.paint("31", &format!("{}{copies}", drop.reason)));
+    }
+}
+
+fn sent(page: &mut Page, packet: &Packet, output: &Output) {
+    let port = page.paint("32", &format!("port {}", output.port));
+    if !output.rewritten {
+        return page.line("out", &format!("{port}, as it came in"));
+    }
+    page.line("out", &format!("{port}, {} bytes, rewritten", grouped(output.frame.len() as u64 / 2)));
+    page.line("  from", &start(&packet.frame));
+    page.line("  to", &start(&output.frame));
+}
+
+/// The first bytes of a frame, the addresses and what follows apart.
+fn start(hex: &str) -> String {
+    let shown = hex.get(..2 * SHOWN).unwrap_or(hex);
+    let mut text = String::new();
+    for (i, digit) in shown.chars().enumerate() {
+        if matches!(i, 12 | 24) || (i > 24 && i % 4 == 0) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    if shown.len() < hex.len() { text + " …" } else { text }
+}

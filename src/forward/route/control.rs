@@ -1,0 +1,417 @@
+//! The half that decides what is known.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::{
+    Action, Config, DEAD_SECONDS, Digest, Entry, FORGET_SECONDS, Gateways, Hits, Hop, Neighbour, Neighbours, Net, Own,
+    Plan, PlanError, Route, RoutedPort, Routes, Signs, Target, UNUSED_SECONDS, address, key, seconds, touch,
+};
+use crate::pisa::PortId;
+use crate::pisa::hash::{Crc, Polynomial, Range};
+use crate::pisa::table::{Exact, Lpm, Shape, Shared, TableUse};
+use crate::wire::Mac;
+
+/// The tables of a router and who may change them.
+#[derive(Debug)]
+pub struct Control {
+    config: Config,
+    plan: Plan,
+    ports: Arc<[RoutedPort]>,
+    routes: Shared<Routes>,
+    entries: Entries,
+    neighbours: Shared<Neighbours>,
+    signs: Arc<[Signs]>,
+    /// Indices into `signs` that no neighbour has.
+    free: Vec<u32>,
+    ecmp: Crc,
+    sender: Sender<Digest>,
+    digests: Receiver<Digest>,
+    refused: u64,
+    /// The second in which it was served last.
+    aged: u32,
+}
+
+/// Which route counts where.
+#[derive(Debug, Default)]
+struct Entries {
+    /// By prefix: the index, and what the counters there read when the route took it over.
+    of: BTreeMap<Net, (u32, [u64; 2])>,
+    free: Vec<u32>,
+    workers: Vec<Arc<[Hits]>>,
+    /// What workers counted whose dataplanes are gone.
+    retired: Vec<[u64; 2]>,
+}
+
+/// One route, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteEntry {
+    pub prefix: Net,
+    pub target: Target,
+    /// It is the network of an own address.
+    pub connected: bool,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// One neighbour, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NeighbourEntry {
+    pub address: IpAddr,
+    pub port: PortId,
+    pub mac: Mac,
+    /// Seconds since it was last heard; `None` for a static one.
+    pub idle_seconds: Option<u32>,
+}
+
+impl Control {
+    /// `polynomials` place the neighbours in their table, and choose among gateways: who knew them could choose addresses that
+    /// meet. `plan` must fit `config` ([`Control::change`] checks it).
+    pub fn new(config: Config, plan: Plan, ports: Vec<RoutedPort>, polynomials: [Polynomial; 2]) -> Self {
+        let (sender, digests) = bounded(config.queue);
+        let shape = Shape { capacity: config.neighbours, key_bits: 128, action_bits: 48 + PortId::BITS };
+        let table = Exact::new(shape, polynomials[0]);
+        let entries = Entries { free: (0..config.routes as u32).rev().collect(), ..Entries::default() };
+        let mut control = Self {
+            config,
+            plan: Plan::default(),
+            routes: Shared::new(Routes::empty(config, ports.len())),
+            ports: ports.into(),
+            entries,
+            neighbours: Shared::new(Neighbours { table }),
+            signs: (0..config.neighbours).map(|_| Signs::default()).collect(),
+            free: (0..config.neighbours as u32).rev().collect(),
+            ecmp: Crc::new(polynomials[1]),
+            sender,
+            digests,
+            refused: 0,
+            aged: 0,
+        };
+        control.commit(plan);
+        control
+    }
+
+    /// A dataplane that reads these tables and reports to them, for one worker.
+    pub fn dataplane(&mut self) -> Route {
+        let hits: Arc<[Hits]> = (0..self.config.routes).map(|_| Hits::default()).collect();
+        self.entries.workers.push(hits.clone());
+        Route::new(
+            self.ports.clone(),
+            (self.routes.reader(), self.neighbours.reader()),
+            (self.signs.clone(), hits),
+            self.ecmp,
+            self.sender.clone(),
+        )
+    }
+
+    /// Goes on with other ports, `ports` being all of them by number: what belongs to those that are `removed` goes. Workers
+    /// that have a dataplane of before go on with the ports that it knew.
+    pub fn renew(&mut self, ports: Vec<RoutedPort>, removed: &[PortId]) {
+        self.entries.retire();
+        self.ports = ports.into();
+        let mut plan = self.plan.clone();
+        plan.forget_ports(removed);
+        self.commit(plan);
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Changes addresses, routes and static neighbours: all that `change` does, or, when it refuses, nothing. Workers see the
+    /// routes change at once.
+    pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), PlanError>) -> Result<(), PlanError> {
+        let mut plan = self.plan.clone();
+        change(&mut plan)?;
+        check_size(&plan, self.config)?;
+        self.commit(plan);
+        Ok(())
+    }
+
+    /// Applies the digests that wait, at most one queue full, and about once a second forgets the silent.
+    pub fn serve(&mut self, now: u64) {
+        let waiting: Vec<Digest> = self.digests.try_iter().take(self.digests.len()).collect();
+        if !waiting.is_empty() {
+            self.learn(&waiting, seconds(now));
+        }
+        if seconds(now) != self.aged {
+            self.aged = seconds(now);
+            self.age(seconds(now));
+        }
+    }
+
+    /// Neighbours that were refused because the table was full of ones in use.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The MAC of the router on a port.
+    pub fn mac(&self, port: PortId) -> Option<Mac> {
+        self.ports.get(usize::from(port)).map(RoutedPort::mac)
+    }
+
+    /// All routes, by prefix.
+    pub fn routes(&self) -> Vec<RouteEntry> {
+        let connected = self.plan.addresses().iter().map(|(port, net)| (net.network(), Target::OnLink(*port), true));
+        let added = self.plan.routes().iter().map(|(prefix, target)| (*prefix, target.clone(), false));
+        let entry = |(prefix, target, connected)| {
+            let [packets, bytes] = self.entries.counts(prefix);
+            RouteEntry { prefix, target, connected, packets, bytes }
+        };
+        let mut routes: Vec<_> = connected.chain(added).map(entry).collect();
+        routes.sort_unstable_by_key(|route| route.prefix);
+        routes
+    }
+
+    /// All neighbours, by address.
+    pub fn neighbours(&self) -> Vec<NeighbourEntry> {
+        let current = self.neighbours.current();
+        let entry = |(key, neighbour): (u128, &Neighbour)| {
+            let idle = self.aged.saturating_sub(self.signs[neighbour.index as usize].heard.load(Relaxed));
+            NeighbourEntry {
+                address: address(key),
+                port: neighbour.port,
+                mac: neighbour.mac,
+                idle_seconds: (!neighbour.fixed).then_some(idle),
+            }
+        };
+        let mut entries: Vec<_> = current.table.iter().map(entry).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// What the tables take of the switch's memory.
+    pub fn usage(&self) -> [(&'static str, TableUse); 3] {
+        let routes = self.routes.current();
+        let neighbours = self.neighbours.current().table.usage();
+        [("routes4", routes.v4.usage()), ("routes6", routes.v6.usage()), ("neighbours", neighbours)]
+    }
+
+    fn commit(&mut self, plan: Plan) {
+        self.entries.follow(&plan);
+        self.routes.publish(Routes::of(&plan, &self.entries, self.config, self.ports.len()));
+        self.plan = plan;
+        let mut next = Neighbours::clone(&self.neighbours.current());
+        let before: Vec<_> = next.table.iter().map(|(key, neighbour)| (key, *neighbour)).collect();
+        // One whose network or port has gone is no neighbour; a static one stays or goes with the plan.
+        for (key, neighbour) in before {
+            let on_link = self.routes.current().is_on_link(address(key), neighbour.port);
+            if neighbour.fixed || !on_link {
+                next.table.remove(key);
+                self.free.push(neighbour.index);
+            }
+        }
+        for (&address, &(port, mac)) in self.plan.neighbours() {
+            let index = match next.table.remove(key(address)) {
+                Some(learned) => Some(learned.index),
+                None => self.free.pop().or_else(|| make_room(&mut next)),
+            };
+            let Some(index) = index else { continue };
+            // There is room: an index was free.
+            let _ = next.table.insert(key(address), Neighbour { mac, port, index, fixed: true });
+        }
+        self.neighbours.publish(next);
+    }
+
+    /// Applies digests in order to one copy of the table.
+    fn learn(&mut self, digests: &[Digest], now: u32) {
+        let mut next = Neighbours::clone(&self.neighbours.current());
+        let mut unused: Option<Vec<u128>> = None;
+        let mut changed = false;
+        for digest in digests {
+            let key = key(digest.address);
+            let known = next.table.get(key).copied();
+            if known.is_some_and(|known| known.fixed) || !self.routes.current().is_on_link(digest.address, digest.port)
+            {
+                continue;
+            }
+            let index = match known {
+                Some(known) => Some(known.index),
+                None => self.free.pop().or_else(|| {
+                    let victims = unused.get_or_insert_with(|| self.unused(&next, now));
+                    victims.pop().and_then(|key| next.table.remove(key)).map(|gone| gone.index)
+                }),
+            };
+            let Some(index) = index else {
+                self.refused += 1;
+                continue;
+            };
+            let signs = &self.signs[index as usize];
+            touch(&signs.heard, now);
+            if known.is_none() {
+                // Whoever is learned is about to be used.
+                touch(&signs.used, now);
+                touch(&signs.probed, 0);
+            }
+            let neighbour = Neighbour { mac: digest.mac, port: digest.port, index, fixed: false };
+            changed |= next.table.insert(key, neighbour).is_ok_and(|old| old != Some(neighbour));
+        }
+        if changed {
+            self.neighbours.publish(next);
+        }
+    }
+
+    /// Neighbours that have not been used lately, the longest silent last.
+    fn unused(&self, table: &Neighbours, now: u32) -> Vec<u128> {
+        let idle = |neighbour: &Neighbour| {
+            let signs = &self.signs[neighbour.index as usize];
+            let unused = now.saturating_sub(signs.used.load(Relaxed));
+            (!neighbour.fixed && unused >= UNUSED_SECONDS).then(|| now.saturating_sub(signs.heard.load(Relaxed)))
+        };
+        let mut unused: Vec<_> = table.table.iter().filter_map(|(key, n)| Some((idle(n)?, key))).collect();
+        unused.sort_unstable();
+        unused.into_iter().map(|(_, key)| key).collect()
+    }
+
+    fn age(&mut self, now: u32) {
+        let current = self.neighbours.current();
+        let gone = |neighbour: &Neighbour| {
+            let signs = &self.signs[neighbour.index as usize];
+            let (heard, probed) = (signs.heard.load(Relaxed), signs.probed.load(Relaxed));
+            let dead = probed > heard && now.saturating_sub(probed) >= DEAD_SECONDS;
+            !neighbour.fixed && (dead || now.saturating_sub(heard) >= FORGET_SECONDS)
+        };
+        let gone: Vec<_> = current.table.iter().filter(|(_, n)| gone(n)).map(|(key, n)| (key, n.index)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let mut next = Neighbours::clone(&current);
+        for (key, index) in gone {
+            next.table.remove(key);
+            self.free.push(index);
+        }
+        self.neighbours.publish(next);
+    }
+}
+
+/// Takes some learned neighbour out for a static one.
+fn make_room(next: &mut Neighbours) -> Option<u32> {
+    let learned = next.table.iter().find(|(_, neighbour)| !neighbour.fixed).map(|(key, _)| key)?;
+    next.table.remove(learned).map(|gone| gone.index)
+}
+
+/// Whether the tables can hold it.
+pub fn check_size(plan: &Plan, config: Config) -> Result<(), PlanError> {
+    let over = |key, value: usize, most: usize, what: &str| {
+        let right = format!("at most {most} {what}");
+        if value > most { Err(PlanError { key, value: value.to_string(), right }) } else { Ok(()) }
+    };
+    over("prefix", plan.len(), config.routes, "routes, four for each own address included")?;
+    over("address", plan.neighbours().len(), config.neighbours, "static neighbours")
+}
+
+impl Entries {
+    /// Gives every route of the plan an index, and takes back those of others.
+    fn follow(&mut self, plan: &Plan) {
+        let own = plan.addresses().iter().map(|(_, net)| net.network());
+        let prefixes: std::collections::BTreeSet<Net> = own.chain(plan.routes().keys().copied()).collect();
+        let free = &mut self.free;
+        self.of.retain(|prefix, (index, _)| {
+            let stays = prefixes.contains(prefix);
+            if !stays {
+                free.push(*index);
+            }
+            stays
+        });
+        for prefix in prefixes {
+            if !self.of.contains_key(&prefix)
+                && let Some(index) = self.free.pop()
+            {
+                let before = self.sum(index);
+                self.of.insert(prefix, (index, before));
+            }
+        }
+    }
+
+    /// Adds up the counters that no dataplane writes any more, and drops them.
+    fn retire(&mut self) {
+        let gone: Vec<_> = self.workers.extract_if(.., |worker| Arc::strong_count(worker) == 1).collect();
+        for hits in gone.iter().flat_map(|worker| worker.iter().enumerate()) {
+            let (index, hits) = hits;
+            self.retired.resize(self.retired.len().max(index + 1), [0; 2]);
+            let [packets, bytes] = &mut self.retired[index];
+            *packets = packets.wrapping_add(hits.packets.get());
+            *bytes = bytes.wrapping_add(hits.bytes.get());
+        }
+    }
+
+    fn of(&self, prefix: Net) -> Entry {
+        Entry(self.of.get(&prefix).map_or(u32::MAX, |(index, _)| *index))
+    }
+
+    fn sum(&self, index: u32) -> [u64; 2] {
+        let retired = self.retired.get(index as usize).copied().unwrap_or_default();
+        self.workers.iter().filter_map(|worker| worker.get(index as usize)).fold(retired, |[packets, bytes], hits| {
+            [packets.wrapping_add(hits.packets.get()), bytes.wrapping_add(hits.bytes.get())]
+        })
+    }
+
+    /// Packets and bytes since the route came.
+    fn counts(&self, prefix: Net) -> [u64; 2] {
+        let Some((index, before)) = self.of.get(&prefix) else { return [0; 2] };
+        let now = self.sum(*index);
+        [now[0].wrapping_sub(before[0]), now[1].wrapping_sub(before[1])]
+    }
+}
+
+impl Routes {
+    fn empty(config: Config, ports: usize) -> Self {
+        let shape = |key_bits| Shape { capacity: config.routes, key_bits, action_bits: 32 };
+        Self { v4: Lpm::new(shape(32)), v6: Lpm::new(shape(128)), ports: vec![Own::default(); ports].into() }
+    }
+
+    fn of(plan: &Plan, entries: &Entries, config: Config, ports: usize) -> Self {
+        let mut routes = Self::empty(config, ports);
+        for &(port, net) in plan.addresses() {
+            if let Some(own) = routes.ports.get_mut(usize::from(port)) {
+                if net.is_v4() { own.v4.push(net) } else { own.v6.push(net) }
+            }
+            routes.insert(net, Action::OnLink(port, entries.of(net.network())));
+        }
+        for (&prefix, target) in plan.routes() {
+            routes.insert(prefix, action(plan, target, entries.of(prefix)));
+        }
+        // Own addresses last: whatever a route says, they are the router's.
+        for &(_, net) in plan.addresses() {
+            for broadcast in net.broadcasts().into_iter().flatten() {
+                routes.host(broadcast.into(), Action::Broadcast);
+            }
+            routes.host(net.address(), Action::Local);
+        }
+        routes
+    }
+
+    fn insert(&mut self, prefix: Net, action: Action) {
+        // The plan's size has been checked.
+        let _ = match prefix.address() {
+            IpAddr::V4(a) => self.v4.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
+            IpAddr::V6(a) => self.v6.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
+        };
+    }
+
+    fn host(&mut self, address: IpAddr, action: Action) {
+        if let Some(host) = Net::new(address, if address.is_ipv4() { 32 } else { 128 }) {
+            self.insert(host, action);
+        }
+    }
+}
+
+fn action(plan: &Plan, target: &Target, entry: Entry) -> Action {
+    let hop = |gateway: &IpAddr| plan.port_of(*gateway).map(|port| Hop { address: key(*gateway), port });
+    match target {
+        Target::Drop => Action::Drop(entry),
+        Target::OnLink(port) => Action::OnLink(*port, entry),
+        Target::Via(gateways) => {
+            let hops: Arc<[Hop]> = gateways.iter().filter_map(hop).collect();
+            match NonZeroU32::new(hops.len() as u32) {
+                Some(len) => Action::Via(Gateways { hops, range: Range::new(len) }, entry),
+                None => Action::Drop(entry),
+            }
+        }
+    }
+}

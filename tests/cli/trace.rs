@@ -1,0 +1,170 @@
+//! `weir trace` of captures and of bytes, and what `weir capture` says without a switch.
+
+use crate::{Ended, Files, binary, keys, weir};
+
+/// TCP from 10.0.0.1:50000 to 10.0.0.2:443.
+const FRAME: &str = "02:00:00:00:00:02 020000000001 0800 4500002800010000 40060000 0a000001 0a000002 c35001bb \
+                     00000000 00000000 5002ffff 00000000";
+
+fn hex(options: &str) -> Ended {
+    let mut command = binary();
+    command.args(["trace", "--hex", FRAME]).args(options.split_whitespace());
+    Ended::of(command.output().unwrap())
+}
+
+#[test]
+fn bytes_as_text() {
+    let ended = hex("--program hashpipe:stages=3,slots=100 --reproducible 7");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines: Vec<_> =
+        ended.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines[0], "The frame: 54 bytes in by port a");
+    for line in [
+        "parse ethernet 02:00:00:00:00:01 → 02:00:00:00:00:02, type 0x0800",
+        "ipv4 10.0.0.1 → 10.0.0.2, protocol 6, TTL 64",
+        "tcp port 50000 → 443",
+        "before empty",
+        "after 10.0.0.1:50000 → 10.0.0.2:443 tcp, 1",
+        "stages 2-3 no match: memory is not touched",
+        "forward xconnect ingress port: paired, port b",
+        "verdict port b",
+        "out port b, as it came in",
+    ] {
+        assert!(lines.iter().any(|other| other == line), "{line} in\n{}", ended.stdout);
+    }
+    assert_eq!(ended.stdout, hex("--program hashpipe:stages=3,slots=100 --reproducible 7").stdout, "the same slots");
+}
+
+#[test]
+fn bytes_from_a_pipe() {
+    let dump = format!("0x0000:  {FRAME}\n");
+    let piped = Ended::of(binary().args(["trace", "--hex", "-", "--json"]).write_stdin(dump).output().unwrap()).json();
+    let given = hex("--json").json();
+    assert_eq!((&piped["frame"], &piped["headers"]), (&given["frame"], &given["headers"]));
+    let all = [
+        "at_ns",
+        "drops",
+        "egress",
+        "frame",
+        "headers",
+        "lookups",
+        "outputs",
+        "port",
+        "programs",
+        "verdict",
+        "wire_bytes",
+    ];
+    assert_eq!(keys(&given), all);
+    assert_eq!(keys(&given["programs"][0]), ["flow_estimate", "program", "stages"]);
+    assert_eq!(keys(&given["programs"][0]["stages"][0][0]), ["array", "cell", "hash_bits"]);
+    assert_eq!(keys(&given["programs"][0]["stages"][0][0]["cell"]), ["after", "before", "output", "slot"]);
+    assert_eq!(keys(&given["lookups"][0]), ["action", "entry", "key", "port", "table"]);
+    assert_eq!(keys(&given["outputs"][0]), ["frame", "port", "rewritten"]);
+}
+
+#[test]
+fn a_shim_on_the_way_into_the_fabric() {
+    let files = Files::new();
+    files.write(
+        "fabric.toml",
+        "[switch]\nforward = \"xconnect\"\n[[port]]\nname = \"host\"\ndev = \"memory\"\n\
+         [[port]]\nname = \"up\"\ndev = \"memory\"\nrole = \"fabric\"\n",
+    );
+    let words = ["trace", "--hex", FRAME, "-c", "fabric.toml", "--json"];
+    let packet = Ended::of(binary().current_dir(files.path(".")).args(words).output().unwrap()).json();
+    let output = &packet["outputs"][0];
+    assert_eq!((&output["port"], &output["rewritten"]), (&"up".into(), &true.into()), "{packet:#}");
+    let frame = output["frame"].as_str().unwrap();
+    assert_eq!(&frame[24..28], "88b5");
+    assert_eq!(frame[24 + 12..], packet["frame"].as_str().unwrap()[24..]);
+    assert_eq!(packet["programs"], serde_json::json!([]), "the file has none");
+}
+
+/// After the packets before it a flow's count is what the flow has sent; with fresh registers it is 1.
+#[test]
+fn registers_hold_what_the_packets_before_left() {
+    let files = Files::new();
+    let trace = files.capture("t.pcap", "isp/burst,flows=20,packets=500,seed=5");
+    let number = trace.sequence.len();
+    let last = trace.sequence[number - 1];
+    let sent = trace.sequence.iter().filter(|&&flow| flow == last).count();
+    assert!(sent > 1, "a flow of one packet shows nothing");
+    let estimate = |options: &str| {
+        let packet = files.weir(&format!("trace -r t.pcap --packet {number} {options} --json")).json();
+        packet["programs"][0]["flow_estimate"].as_u64().unwrap()
+    };
+    assert_eq!(estimate("") as usize, sent);
+    assert_eq!(estimate("--warm") as usize, sent);
+    assert_eq!(estimate("--fresh"), 1);
+}
+
+#[test]
+fn a_filter_finds_the_first() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp,flows=50,packets=400,ipv6=0.3,seed=5");
+    let packet = files.weir("trace -r t.pcap --filter ip6 --json").json();
+    assert_eq!(packet["headers"]["net"], "ipv6");
+    assert_eq!(packet["programs"][0]["stages"][0][0]["array"], "ipv6");
+    let text = files.weir("trace -r t.pcap --packet 2").stdout;
+    assert!(text.starts_with("Packet 2 of t.pcap: "), "{text}");
+}
+
+/// A learning switch: the answer finds the station that the question came from.
+#[test]
+fn a_learned_station() {
+    let files = Files::new();
+    let (ask, answer) = (crate::frame(2, 1), crate::frame(1, 2));
+    let mut stream = weir::trace::PcapNgStream::new();
+    for name in ["a", "b"] {
+        stream.interface(name, "memory", 2000);
+    }
+    stream.packet(0, 1, 60, &ask, weir::trace::INBOUND, None);
+    stream.packet(1, 1, 60, &ask, weir::trace::OUTBOUND, None);
+    stream.packet(1, 2, 60, &answer, weir::trace::INBOUND, None);
+    files.write("t.pcapng", stream.take());
+    let packet = files.weir("trace -r t.pcapng --packet 3 --forward learn --json").json();
+    assert_eq!((&packet["port"], &packet["egress"]), (&"b".into(), &"a".into()), "{packet:#}");
+    assert_eq!(packet["lookups"][1]["entry"], "a station");
+    let fresh = files.weir("trace -r t.pcapng --packet 3 --forward learn --fresh --json").json();
+    assert_eq!((&fresh["verdict"], &fresh["lookups"][1]["entry"]), (&"flood".into(), &serde_json::Value::Null));
+    let outbound = files.weir("trace -r t.pcapng --packet 2 --json");
+    assert!(outbound.refused(2).contains("packet 2 went out by its port"));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp,flows=5,packets=10");
+    files.write("cut.pcap", [0xa1, 0xb2, 0xc3, 0xd4, 0, 2]);
+    for (words, code, said) in [
+        ("trace -r t.pcap --packet 11", 1, "weir: t.pcap: of 10 packets none is number 11"),
+        ("trace -r t.pcap --packet 0", 2, "0 is not in 1.."),
+        ("trace -r t.pcap --filter arp", 1, "weir: t.pcap: of 10 packets none matches \"arp\""),
+        ("trace -r t.pcap --filter hots", 2, "not a word of filters"),
+        ("trace -r absent.pcap", 1, "weir: absent.pcap: No such file"),
+        ("trace -r cut.pcap", 1, "weir: cut.pcap: the file ends"),
+        ("trace -r t.pcap --port c", 2, "weir: there is no port c; the ports are a, b"),
+        ("trace -r t.pcap --program frobnicate", 2, "frobnicate"),
+        ("trace --hex 012", 2, "weir: --hex: 3 digits"),
+        ("trace --hex 0g", 2, "weir: --hex: 'g' is no hexadecimal digit"),
+        ("trace --hex 01 --packet 3", 2, "cannot be used with"),
+        ("trace --next arp --program hashpipe", 2, "the switch runs what it runs"),
+        ("trace", 2, "required"),
+        ("trace --next arp --socket absent.sock", 1, "no switch answers at absent.sock"),
+        ("capture --socket absent.sock", 1, "no switch answers at absent.sock"),
+        ("capture --filter tcp,udp", 2, "not a word of filters"),
+        ("capture --direction up", 2, "[possible values: rx, tx, both, drop, all]"),
+    ] {
+        let ended = files.weir(words);
+        assert!(ended.refused(code).contains(said), "weir {words}: {}", ended.stderr);
+    }
+    let long = format!("trace --hex {}", "00".repeat(20_000));
+    assert!(weir(&long).refused(2).contains("more than any frame"));
+}
+
+#[test]
+fn a_runt_is_not_let_in() {
+    let packet = weir("trace --hex 0102 --json").json();
+    assert_eq!((&packet["headers"], &packet["verdict"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(packet["drops"], serde_json::json!([{"reason": "runt", "packets": 1}]));
+}

@@ -1,0 +1,7 @@
+//! The router, packet by packet, against a naive one and against etherparse.
+
+mod bench;
+mod forward;
+mod hostile;
+mod neighbours;
+mod tables;

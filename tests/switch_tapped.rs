@@ -1,0 +1,216 @@
+//! Whoever looks changes nothing: with captures and traces open a switch does to every packet what it does without, and what
+//! was captured is what came in, went out and was dropped.
+
+use proptest::prelude::*;
+use weir::assemble::{Assembly, assemble};
+use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
+use weir::control::Collector;
+use weir::pisa::{DropReason, PortId};
+use weir::port::Dev;
+use weir::program::ProgramConfig;
+use weir::switch::{BURST, Burst, Outbox, Role, Switch};
+use weir::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
+use weir::wire::{Frame, HeapFrame};
+
+const PORTS: usize = 3;
+
+/// A frame between a few stations and flows; some are runts, some carry a foreign shim.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    (0..5u8, 1..5u8, 0..8u8, prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x0806), Just(0x88b5)], 0..1600usize)
+        .prop_map(|(to, from, flow, ethertype, length)| {
+            let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
+            bytes.extend(ethertype.to_be_bytes());
+            let ip =
+                [0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, flow, 0, flow, 0, 53, 0, 20, 0, 0];
+            bytes.extend(ip);
+            bytes.resize(length.max(10), 0);
+            bytes
+        })
+}
+
+fn config(learn: bool, fabric: bool, program: bool, stage_major: bool) -> Config {
+    let port = |n: usize| PortConfig {
+        role: if fabric && n == 2 { Role::Fabric } else { Role::Host },
+        mtu: if n == 1 { 1000 } else { 1500 },
+        ..PortConfig::new(format!("p{n}"), Dev::Memory)
+    };
+    let mut config = Config { ports: (0..PORTS).map(port).collect(), ..Config::default() };
+    config.switch.forward = if learn { ForwardMode::Learn } else { ForwardMode::Xconnect };
+    config.switch.order = if stage_major { OrderConfig::Stage } else { OrderConfig::Packet };
+    config.switch.reproducible = Some(1);
+    if program {
+        config.programs = vec!["hashpipe:stages=3,slots=4".parse::<ProgramConfig>().unwrap()];
+    }
+    config
+}
+
+struct World {
+    switch: Switch,
+    collector: Collector,
+    learning: Option<weir::control::Learning>,
+    history: std::sync::Arc<std::sync::Mutex<weir::control::History>>,
+    outbox: Outbox<HeapFrame>,
+}
+
+impl World {
+    fn new(config: &Config) -> Self {
+        let Assembly { mut switches, collector, history, learning, .. } = assemble(config, None, 1).unwrap();
+        let outbox = Outbox::new(PORTS);
+        Self { switch: switches.remove(0), collector, learning, history, outbox }
+    }
+
+    /// What went out of each port.
+    fn burst(&mut self, port: PortId, frames: &[Vec<u8>], now: u64) -> Vec<(PortId, Vec<u8>)> {
+        let mut burst: Burst<HeapFrame> = frames.iter().map(|bytes| HeapFrame::new(bytes)).collect();
+        self.switch.process(port, &mut burst, now, &mut self.outbox);
+        assert!(burst.is_empty());
+        if let Some(learning) = &mut self.learning {
+            learning.serve(now);
+        }
+        let mut sent = Vec::new();
+        for (port, queue) in self.outbox.queues() {
+            sent.extend(queue.drain(..).map(|frame| (port, frame.bytes().to_vec())));
+        }
+        sent
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        let port = |stats: &weir::stats::PortStats| {
+            let drops = DropReason::ALL.map(|reason| stats.dropped(reason));
+            [stats.rx_packets.get(), stats.rx_bytes.get(), stats.copies.get(), stats.without_shim.get()]
+                .into_iter()
+                .chain(drops)
+                .collect::<Vec<_>>()
+        };
+        let stats = self.switch.stats();
+        (0..PORTS as PortId).flat_map(|id| port(stats.port(id))).chain([stats.unmeasured.get()]).collect()
+    }
+
+    fn finish(mut self) -> Vec<(weir::wire::Flow, u64)> {
+        self.switch.finish();
+        self.collector.finish();
+        let heavy = self.history.lock().unwrap().heavy(0, usize::MAX);
+        let mut counts: Vec<_> = heavy.counts.0.into_iter().collect();
+        counts.sort();
+        counts
+    }
+}
+
+fn captured(capture: &Opened<Capture>) -> Vec<(PortId, Direction, Vec<u8>)> {
+    std::iter::from_fn(|| capture.tap.take())
+        .map(|record| {
+            let packet = (record.port, record.direction, record.bytes.clone());
+            capture.tap.give_back(record);
+            packet
+        })
+        .collect()
+}
+
+/// What a trace says of a packet, beside what was seen of it.
+fn hold(trace: &PacketTrace, port: PortId, frames: &[Vec<u8>], sent: &[(PortId, Vec<u8>)]) {
+    assert_eq!(trace.ingress, port);
+    assert!(frames.contains(&trace.bytes));
+    for out in &trace.sent {
+        assert!(sent.contains(&(out.port, out.bytes.clone())), "it was not sent: {out:?}");
+    }
+    assert!(!trace.sent.is_empty() || !trace.drops.is_empty(), "it is nowhere: {trace:?}");
+}
+
+proptest! {
+    #[test]
+    fn a_tapped_switch_is_the_same_switch(
+        (learn, fabric, program, stage_major) in any::<(bool, bool, bool, bool)>(),
+        drops: bool,
+        bursts in proptest::collection::vec(
+            (0..PORTS as PortId, proptest::collection::vec(frame(), 0..BURST), any::<bool>()), 1..12),
+    ) {
+        let config = config(learn, fabric, program, stage_major);
+        let (mut plain, mut tapped) = (World::new(&config), World::new(&config));
+        let taps = Taps::default();
+        tapped.switch.attach(&taps);
+        let all = CaptureOptions { rx: true, tx: true, drops, snaplen: 2000, ..CaptureOptions::default() };
+        let capture = taps.capture(all).unwrap();
+        for (now, (port, frames, trace)) in (1..).zip(&bursts) {
+            let once = trace.then(|| taps.trace(TraceOnce::new("udp or arp".parse().unwrap(), None)).unwrap());
+            let before = tapped.counts();
+            let expected = plain.burst(*port, frames, now);
+            let sent = tapped.burst(*port, frames, now);
+            prop_assert_eq!(&sent, &expected);
+            prop_assert_eq!(plain.counts(), tapped.counts());
+            if let Some(told) = once.and_then(|once| once.tap.told()) {
+                hold(&told, *port, frames, &sent);
+            }
+
+            let seen = captured(&capture);
+            let of = |direction| seen.iter().filter(move |seen| seen.1 == direction);
+            prop_assert!(of(Direction::Rx).map(|seen| (seen.0, &seen.2)).eq(frames.iter().map(|frame| (*port, frame))));
+            prop_assert!(of(Direction::Tx).map(|seen| (seen.0, &seen.2)).eq(sent.iter().map(|sent| (sent.0, &sent.1))));
+            let after = tapped.counts();
+            for (i, reason) in DropReason::ALL.into_iter().enumerate().filter(|_| drops && !learn) {
+                let at = usize::from(*port) * (4 + DropReason::ALL.len()) + 4 + i;
+                prop_assert_eq!(of(Direction::Dropped(reason)).count() as u64, after[at] - before[at], "{:?}", reason);
+            }
+            prop_assert!(drops || seen.iter().all(|seen| !matches!(seen.1, Direction::Dropped(_))));
+        }
+        prop_assert_eq!(capture.tap.missed(0), 0);
+        if program {
+            prop_assert_eq!(plain.finish(), tapped.finish());
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let mut world = World::new(&config(false, false, false, false));
+    let taps = Taps::default();
+    world.switch.attach(&taps);
+    let options = CaptureOptions { rx: true, snaplen: 1 << 20, ports: vec![0], ..CaptureOptions::default() };
+    let capture = taps.capture(options).unwrap();
+    let frames = vec![vec![7; 100]; BURST];
+    (1..=10).for_each(|now| drop(world.burst(0, &frames, now)));
+    let kept = captured(&capture).len() as u64;
+    assert!(kept > 0 && capture.tap.missed(0) > 0);
+    assert_eq!(kept + capture.tap.missed(0), 10 * BURST as u64);
+    world.burst(0, &frames, 11);
+    assert_eq!(captured(&capture).len(), BURST, "records that were given back are used again");
+    world.burst(1, &frames, 12);
+    capture.tap.end();
+    world.burst(0, &frames, 13);
+    assert!(captured(&capture).is_empty(), "another port, and an end");
+}
+
+#[test]
+fn what_is_closed_is_open_no_more() {
+    let taps = Taps::default();
+    let mut tap = taps.tap();
+    assert!(!tap.is_open());
+    let options = || CaptureOptions { rx: true, snaplen: 64, ..CaptureOptions::default() };
+    let captures: Vec<_> = (0..weir::tap::MAX_CAPTURES).map(|_| taps.capture(options()).unwrap()).collect();
+    assert!(taps.capture(options()).is_err() && tap.is_open());
+    let ids: Vec<_> = captures.iter().map(|capture| capture.tap.id()).collect();
+    assert!(taps.end_capture(ids[2]) && captures[2].tap.has_ended() && !captures[1].tap.has_ended());
+    drop(captures);
+    assert!(!tap.is_open() && !taps.end_capture(ids[0]));
+    let once = taps.trace(TraceOnce::new("arp".parse().unwrap(), Some(1))).unwrap();
+    assert!(tap.is_open() && tap.looks_at_each());
+    drop(once);
+    assert!(!tap.is_open());
+}
+
+/// What a port did not take: the driver shows it, with the port that it was for.
+#[test]
+fn what_a_port_did_not_take_is_captured() {
+    let mut world = World::new(&config(false, false, false, false));
+    let frames: Vec<_> = (0..3u8).map(|n| HeapFrame::new(&[n; 70])).collect();
+    let now = 5;
+    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
+    let taps = Taps::default();
+    world.switch.attach(&taps);
+    let options = CaptureOptions { drops: true, snaplen: 64, ports: vec![1], ..CaptureOptions::default() };
+    let capture = taps.capture(options).unwrap();
+    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
+    world.switch.tap().dropped(2, &frames, DropReason::TxFull, now);
+    let seen = captured(&capture);
+    assert!(seen.iter().all(|seen| (seen.0, seen.1) == (1, Direction::Dropped(DropReason::TxFull))));
+    assert_eq!(seen.iter().map(|seen| &seen.2[..]).collect::<Vec<_>>(), [[0; 64], [1; 64], [2; 64]]);
+}
