@@ -5,8 +5,11 @@ CARGO ?= cargo
 LOCKED := --locked
 PORTLESS := --no-default-features
 
+# Of fuzzing, for each target.
+SECONDS ?= 60
+
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns bench figures lint doc setup clean
+.PHONY: help demo build test test-netns bench figures fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +38,12 @@ figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolc
 	@echo "Building (release) …" >&2
 	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
 
+fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
+	@for target in fuzz/targets/*.rs; do \
+		echo "== $$(basename $$target .rs)" >&2; \
+		scripts/fuzz.sh $$(basename $$target .rs) $(SECONDS) || exit 1; \
+	done
+
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports
 	@echo "== Formatting and lints" >&2
@@ -58,6 +67,18 @@ setup-build:
 
 setup-bench:
 	@scripts/setup.sh build bench
+
+man: build ## the manual pages, in out/man
+	@target/release/weir man --dir out/man
+
+deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_ARCH.deb, for the system it is built on
+	@echo "Building (release) …" >&2
+	@$(CARGO) build $(LOCKED) --release --quiet --package weir --package pktgen --bins
+	@scripts/deb.sh
+
+.PHONY: man deb setup-package
+setup-package:
+	@scripts/setup.sh package
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that weir is built, tested and measured with: only those that are missing.
 #
-#   scripts/setup.sh [build] [test] [bench]     default: build test
+#   scripts/setup.sh [build] [test] [bench] [package]     default: build test
 #   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
 set -euo pipefail
 
@@ -16,6 +16,8 @@ test    iproute2       network namespaces, veth pairs, tap devices
 test    util-linux     enters namespaces (nsenter, unshare, setpriv)
 test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
+package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
+package binutils       strip
 bench   dpdk-dev       dpdk-testpmd, which the throughput of weir is compared with
 '
 
@@ -41,9 +43,9 @@ groups=()
 for argument in "$@"; do
     case $argument in
     --check) check_only=true ;;
-    build | test | bench) groups+=("$argument") ;;
+    build | test | bench | package) groups+=("$argument") ;;
     *)
-        say "usage: scripts/setup.sh [--check] [build] [test] [bench]"
+        say "usage: scripts/setup.sh [--check] [build] [test] [bench] [package]"
         exit 2
         ;;
     esac

@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
+use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable};
 use crate::control::{Collector, History, Learning, Routing};
 use crate::epoch::{self, Collecting, Nanos};
+use crate::forward::acl::{self, RuleCounts};
+use crate::forward::policy::{Policy, Publisher};
 use crate::forward::route::RoutedPort;
+use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement, PortId, Target};
+use crate::pisa::{BudgetError, Placement, PortId, TableNeed, Target};
 use crate::program::ProgramError;
 use crate::switch::{Measure, PortInfo, Switch};
 
@@ -49,6 +53,10 @@ pub struct Assembly {
     /// The ports as all replicas see them.
     pub ports: Vec<PortInfo>,
     pub placement: Placement,
+    /// The tables that can be read and changed while the switch runs, but for those of forwarding.
+    pub tables: Vec<Box<dyn Table>>,
+    /// The ports' names as those tables know them.
+    pub names: PortNames,
 }
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
@@ -62,11 +70,15 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
     let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
-    let replica = |(forward, measure)| Switch::new(ports.clone(), measure, forward, config.switch.order.into());
-    let switches = forwards.into_iter().zip(measures).map(replica).collect();
+    let names = config.port_names();
+    let (policies, tables) = policy(config, &names, replicas, no_room_for_acl(config, &polynomials)?);
+    let replica = |((forward, measure), policy)| {
+        Switch::new(ports.clone(), measure, forward, config.switch.order.into()).with_policy(policy)
+    };
+    let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, routing, ports, placement })
+    Ok(Assembly { switches, collector, history, learning, routing, ports, placement, tables, names })
 }
 
 /// How many epochs the history keeps.
@@ -108,13 +120,54 @@ pub fn measures(
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
 /// first one's limits are the error.
 pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
+    Ok(placed(config, polynomials, config.has_acl())??)
+}
+
+/// The match tables of a configuration. An access control list without rules takes no place.
+fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
+    let mut tables = Vec::new();
+    if with_acl {
+        tables.extend(acl::TABLES.map(|(table, key_bits)| TableNeed {
+            table,
+            entries: config.switch.acl_rows.into(),
+            key_bits,
+            action_bits: acl::ACTION_BITS,
+            ternary: true,
+            before_programs: true,
+        }));
+    }
+    if config.switch.forward == ForwardMode::Learn {
+        // Source and destination are looked up, and a table is looked into once a packet.
+        tables.extend(["macs.source", "macs.destination"].map(|table| TableNeed {
+            table,
+            entries: config.switch.mac_table.into(),
+            key_bits: 60,
+            action_bits: PortId::BITS,
+            ternary: false,
+            before_programs: false,
+        }));
+    }
+    tables
+}
+
+/// Why an access control list could not be added to a configuration that has none.
+fn no_room_for_acl(config: &Config, polynomials: &Polynomials) -> Result<Option<String>, AssembleError> {
+    Ok(placed(config, polynomials, true)?.err().map(|error| error.to_string()))
+}
+
+fn placed(
+    config: &Config,
+    polynomials: &Polynomials,
+    with_acl: bool,
+) -> Result<Result<Placement, BudgetError>, ProgramError> {
     let mut usage = Vec::new();
     for program in &config.programs {
         usage.push(program.build(polynomials)?.usage());
     }
-    let mut placed = config.targets().into_iter().map(|target| Placement::new(target, &usage));
-    let first = placed.next().unwrap_or_else(|| Placement::new(Target::RMT, &usage));
-    Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))?)
+    let tables = tables(config, with_acl);
+    let mut placed = config.targets().into_iter().map(|target| Placement::with_tables(target, &usage, &tables));
+    let first = placed.next().unwrap_or_else(|| Placement::with_tables(Target::RMT, &usage, &tables));
+    Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused)))
 }
 
 /// A locally administered MAC, for ports whose device is not open.
@@ -137,6 +190,25 @@ pub struct Forwarding {
     pub learning: Option<Learning>,
     pub routing: Option<Routing>,
     pub forwards: Vec<Forward>,
+}
+
+/// What is set on ports, for each replica, and the tables by which it is changed.
+fn policy(
+    config: &Config,
+    names: &PortNames,
+    replicas: usize,
+    no_room: Option<String>,
+) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
+    let publisher = Publisher::default();
+    let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
+    let policies = counts.iter().map(|counts| Policy::new(&publisher, counts.clone())).collect();
+    let tables: Vec<Box<dyn Table>> = vec![
+        Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(no_room), &config.acl, counts)),
+        Box::new(LimitTable::new(publisher.clone(), names.clone(), config.limits())),
+        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &config.mirrors)),
+        Box::new(VlanTable::new(publisher, names.clone(), config.vlans())),
+    ];
+    (policies, tables)
 }
 
 /// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,17 +10,25 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::control::tables::MirrorConfig;
 use crate::epoch;
+use crate::forward::acl::RuleConfig;
+use crate::forward::rate::Limit;
 use crate::forward::route::Net;
+use crate::forward::text::PortNames;
+use crate::forward::vlan::VlanList;
 use crate::pisa::{MAX_PORTS, Order, PortId, Target};
-use crate::port::Dev;
+use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod api;
 mod idle;
+mod policy;
 mod routes;
 mod words;
 
+pub use api::{ApiConfig, SocketMode, TlsConfig};
 pub use idle::Idle;
 pub use routes::{NeighbourConfig, RouteConfig};
 
@@ -29,9 +38,16 @@ pub use routes::{NeighbourConfig, RouteConfig};
 pub struct Config {
     /// How the switch runs.
     pub switch: SwitchConfig,
+    /// Who may ask it.
+    pub api: ApiConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
+    /// The access control list: rules in their order, of which the first that matches a packet decides.
+    pub acl: Vec<RuleConfig>,
+    /// Copies of ports' packets for other ports.
+    #[serde(rename = "mirror")]
+    pub mirrors: Vec<MirrorConfig>,
     /// The telemetry programs, in the order in which a packet meets them.
     #[serde(rename = "program")]
     pub programs: Vec<ProgramConfig>,
@@ -81,12 +97,23 @@ pub struct SwitchConfig {
     /// Neighbours that `route` remembers.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub neighbour_table: u32,
+    /// What becomes of packets that no rule of the access control list decides: permit or deny.
+    pub acl_default: AclDefault,
+    /// TCAM rows that the access control list may take.
+    #[schemars(range(min = 1, max = 4096))]
+    pub acl_rows: u32,
     /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are any.
     pub huge_pages: Option<bool>,
+    /// Keep the rights that changing ports at run time needs. false: give them up, once the ports are open.
+    pub runtime_ports: bool,
+    /// The user to become once the ports are open.
+    pub user: Option<String>,
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
     pub idle: Idle,
+    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
+    pub metrics: Option<String>,
 }
 
 impl Default for SwitchConfig {
@@ -105,9 +132,14 @@ impl Default for SwitchConfig {
             mac_age: Length(Duration::from_secs(300)),
             route_table: 16_384,
             neighbour_table: 4096,
+            acl_default: AclDefault::Permit,
+            acl_rows: 512,
             reproducible: None,
             huge_pages: None,
+            runtime_ports: true,
+            user: None,
             idle: Idle::default(),
+            metrics: None,
         }
     }
 }
@@ -123,6 +155,15 @@ pub enum ForwardMode {
     Xconnect,
     /// IPv4 and IPv6 routing.
     Route,
+}
+
+/// What becomes of packets that no rule decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AclDefault {
+    #[default]
+    Permit,
+    Deny,
 }
 
 /// How a burst goes through the stages.
@@ -149,7 +190,8 @@ impl From<OrderConfig> for Order {
 pub struct PortConfig {
     /// What the port is called in reports and commands.
     pub name: String,
-    /// tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null or memory.
+    /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH, pcap:IN,OUT, ring:NAME, null or
+    /// memory.
     #[schemars(with = "String")]
     pub dev: Dev,
     /// host, or fabric: another weir is there, and packets carry the telemetry shim.
@@ -162,13 +204,62 @@ pub struct PortConfig {
     /// With `forward = "route"`: the switch's own addresses on this port and their networks, as 10.0.1.1/24 or fd00:1::1/64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Net>,
+    /// Access port: the VLAN of untagged frames, in and out.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Trunk: the VLANs that go tagged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<VlanList>,
+    /// QinQ: the service VLAN that all frames are payload of.
+    #[schemars(range(min = 1, max = 4094))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qinq: Option<u16>,
+    /// What may be received at most: 1Gbps, 500kpps or 1Gbps,burst=64KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rx_limit: Option<Limit>,
+    /// What may be sent at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tx_limit: Option<Limit>,
+    /// Receive queues; by default one for each worker, where the device has several.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: Option<u16>,
+    /// Of `switch.cores`, those that poll the port's queues, in turn. Empty: the queues are dealt out over all.
+    #[serde(default)]
+    pub cores: Vec<usize>,
+    /// Whether frames for other stations are taken in.
+    #[serde(default = "default_promiscuous")]
+    pub promiscuous: bool,
+    /// Faults that packets meet here, as rx:drop=1%,dst=10.0.0.2;tx:delay=5ms.
+    #[serde(default)]
+    pub fault: Option<FaultSpec>,
 }
 
 impl PortConfig {
     /// A host port with everything else as it is by default.
     pub fn new(name: impl Into<String>, dev: Dev) -> Self {
-        Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() }
+        Self {
+            name: name.into(),
+            dev,
+            role: Role::Host,
+            mtu: default_mtu(),
+            addresses: Vec::new(),
+            vlan: None,
+            trunk: None,
+            qinq: None,
+            rx_limit: None,
+            tx_limit: None,
+            queues: None,
+            cores: Vec::new(),
+            promiscuous: true,
+            fault: None,
+        }
     }
+}
+
+fn default_promiscuous() -> bool {
+    true
 }
 
 pub fn default_mtu() -> u32 {
@@ -293,23 +384,36 @@ impl Config {
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;
         check_range("switch.route_table", switch.route_table, 16, 1 << 20)?;
         check_range("switch.neighbour_table", switch.neighbour_table, 1, 1 << 20)?;
+        check_range("switch.acl_rows", switch.acl_rows, 1, 4096)?;
         if let Some(longest) = switch.idle.0 {
             check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
         }
         if let Some(buffers) = switch.buffers {
             check_range("switch.buffers", buffers, 256, 1 << 24)?;
         }
+        self.metrics()?;
         let mut cores = switch.cores.clone();
         cores.sort_unstable();
         if let Some(pair) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
+        self.api.validate()?;
         self.check_ports()?;
+        self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {
             words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
         }
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
+    }
+
+    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs of this machine.
+    pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(text) = &self.switch.metrics else { return Ok(None) };
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            _ => wrong("switch.metrics", text, "a loopback address and a port: 127.0.0.1:9469 or [::1]:9469"),
+        }
     }
 
     fn check_ports(&self) -> Result<(), ConfigError> {
@@ -320,6 +424,7 @@ impl Config {
         for (i, port) in self.ports.iter().enumerate() {
             check_name(&format!("port[{i}].name"), &port.name)?;
             check_range(format!("port[{i}].mtu"), port.mtu, 68, 9216)?;
+            self.check_queues(i, port)?;
             if seen.insert(&port.name, i).is_some() {
                 return wrong(format!("port[{i}].name"), &port.name, "each name once");
             }
@@ -327,9 +432,33 @@ impl Config {
         Ok(())
     }
 
+    fn check_queues(&self, i: usize, port: &PortConfig) -> Result<(), ConfigError> {
+        if let Some(queues) = port.queues {
+            check_range(format!("port[{i}].queues"), queues.into(), 1, 64)?;
+        }
+        let cores = &self.switch.cores;
+        // Which core it is when none is named is not known here.
+        if let Some(core) = port.cores.iter().find(|core| !cores.is_empty() && !cores.contains(core)) {
+            return wrong(format!("port[{i}].cores"), core, format!("cores of switch.cores = {cores:?}"));
+        }
+        if matches!(port.dev, Dev::Pcap { .. }) && cores.len() > 1 {
+            return wrong(
+                format!("port[{i}].dev"),
+                &port.dev,
+                format!("a pcap port serves one worker, and switch.cores = {cores:?} are {}", cores.len()),
+            );
+        }
+        Ok(())
+    }
+
     /// The number of the port of this name.
     pub fn port(&self, name: &str) -> Option<PortId> {
         self.ports.iter().position(|port| port.name == name).map(|i| i as PortId)
+    }
+
+    /// The ports' names, by number.
+    pub fn port_names(&self) -> PortNames {
+        PortNames::new(self.ports.iter().map(|port| (port.name.clone(), port.role == Role::Fabric)))
     }
 
     /// The pairs that `xconnect` joins.

@@ -21,5 +21,7 @@ pub mod control;
 pub mod assemble;
 pub mod replay;
 #[cfg(feature = "dpdk")]
+pub mod privileges;
+#[cfg(feature = "dpdk")]
 pub mod live;
 pub mod cli;

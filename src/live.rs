@@ -2,6 +2,7 @@
 
 mod change;
 mod diff;
+mod front;
 mod service;
 mod setup;
 mod slots;
@@ -10,25 +11,31 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
-use crate::control::tables::Table;
-use crate::control::{History, Learning, Routing, api, socket, view};
+use crate::control::duties::{Duties, duties};
+use crate::control::tables::{Macs, Routed, Tables};
+use crate::control::tls::TlsError;
+use crate::control::watch::{Event, Watch};
+use crate::control::{About, History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
 use crate::epoch::Nanos;
+use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
+use crate::privileges::{PrivilegeError, Privileges};
 use crate::stats::SwitchStats;
 use crate::tap::Taps;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};
+use front::Front;
 use setup::WorkerThread;
 
 pub use change::ChangeError;
@@ -57,6 +64,10 @@ pub enum LiveError {
     Died,
     #[error("the control socket: {0}")]
     Socket(io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
@@ -69,15 +80,21 @@ pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 /// What the API and the control loop share. Who takes several of the locks takes them in this order.
 struct Shared {
     state: Mutex<State>,
-    learning: Mutex<Option<Learning>>,
-    routing: Mutex<Option<Routing>>,
+    learning: Arc<Mutex<Option<Learning>>>,
+    routing: Arc<Mutex<Option<Routing>>>,
     history: Arc<Mutex<History>>,
     workers: Vec<Arc<SwitchStats>>,
     patience: Arc<Patience>,
     collector: Sender<Renewal>,
     pool: Arc<Mempool>,
+    /// Those that poll, one for each worker.
+    cores: Vec<usize>,
     reread: Option<Reread>,
     taps: Taps,
+    tables: Tables,
+    /// The ports' names as the tables know them.
+    names: PortNames,
+    about: About,
 }
 
 /// The control socket's file, removed when dropped.
@@ -92,6 +109,10 @@ impl Drop for SocketFile {
 /// A switch that runs.
 pub struct Live {
     shared: Arc<Shared>,
+    duties: Duties<Shared>,
+    privileges: Privileges,
+    /// The other threads have no rights, and are not to inherit any.
+    sealed: bool,
     workers: Vec<WorkerThread>,
     collector: JoinHandle<()>,
     stop: Arc<AtomicBool>,
@@ -100,6 +121,7 @@ pub struct Live {
     huge_pages: bool,
     cores: Vec<usize>,
     rounds: u32,
+    watch: Watch,
 }
 
 impl Live {
@@ -112,10 +134,15 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { mut switches, collector, history, learning, routing, ports: infos, .. } =
+        let Assembly { mut switches, collector, history, learning, routing, ports: infos, tables, names, .. } =
             assemble(&config, Some(epoch), cores.len())?;
-        let (listener, socket) = socket::listen(&config.switch.name, socket).map_err(LiveError::Socket)?;
+        let privileges = Privileges::of(&config)?;
+        let tls = setup::tls_listener(&config)?;
+        let (listener, socket) =
+            socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
+        let metrics = setup::metrics_listener(&config)?;
+        let about = About::new(&config.switch.name, &cores);
 
         let pool = setup::pool_options(&config, cores.len());
         let eal = Eal::start(&setup::eal_options(&config, pool.bytes(), eal))?;
@@ -125,7 +152,7 @@ impl Live {
             ));
         }
         let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
-        let slots = setup::open_ports(&config, infos, cores.len(), &pool)?;
+        let slots = setup::open_ports(&config, infos, &cores, &pool)?;
 
         let stop = Arc::new(AtomicBool::new(false));
         let taps = Taps::default();
@@ -137,21 +164,48 @@ impl Live {
         let (renewals, renewed) = bounded(1);
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
         let Next { config, pairs } = Next::new(config)?;
+        let learning = Arc::new(Mutex::new(learning));
+        let mut tables = Tables::new(tables);
+        tables.push(Box::new(Macs::new(learning.clone(), names.clone())));
+        let routing = Arc::new(Mutex::new(routing));
+        Routed::all(&routing).into_iter().for_each(|table| tables.push(table));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
-            learning: Mutex::new(learning),
-            routing: Mutex::new(routing),
+            learning,
+            routing,
             history,
             workers: stats,
             patience,
             collector: renewals,
             pool,
+            cores: cores.clone(),
             reread,
             taps,
+            tables,
+            names,
+            about,
         });
-        api::serve(listener, shared.clone())?;
-        let huge_pages = eal.has_huge_pages();
-        let mut live = Self { shared, workers, collector, stop, collected, socket, huge_pages, cores, rounds: 0 };
+        let (control, duties) = duties();
+        let front = Arc::new(Front { shared: shared.clone(), control });
+        api::serve(listener, tls, front.clone())?;
+        if let Some(metrics) = metrics {
+            api::serve_metrics(metrics, front)?;
+        }
+        let mut live = Self {
+            shared,
+            duties,
+            privileges,
+            sealed: false,
+            workers,
+            collector,
+            stop,
+            collected,
+            socket,
+            huge_pages: eal.has_huge_pages(),
+            cores,
+            rounds: 0,
+            watch: Watch::default(),
+        };
         live.round();
         Ok(live)
     }
@@ -161,13 +215,43 @@ impl Live {
         let state = self.shared.state();
         let ports = state.slots.iter().map(|(_, slot)| format!("{} = {}", slot.config.name, slot.config.dev));
         let cores = self.cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        // "weir: ready", not "weir: weir: ready".
+        let name = &state.config.switch.name;
+        let name = if name == "weir" { String::new() } else { format!("{name}: ") };
         format!(
-            "{} ready: ports {}; core {cores}; {} huge pages; control socket {}",
-            state.config.switch.name,
+            "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}{}",
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
             self.socket.0.display(),
+            state.config.api.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default(),
         )
+    }
+
+    pub fn name(&self) -> String {
+        self.shared.state().config.switch.name.clone()
+    }
+
+    /// Leaves the process only the rights that changes of the switch take, and those to this thread alone, which must be the
+    /// one that calls [`Self::round`].
+    pub fn give_up_rights(&mut self) -> Result<(), LiveError> {
+        self.sealed = true;
+        Ok(self.privileges.give_up()?)
+    }
+
+    /// Becomes what the configuration file says now, or stays as it is and says why.
+    pub fn reload(&self) -> Result<view::Reloaded, String> {
+        let reloaded = self.shared.reload();
+        self.seal();
+        reloaded
+    }
+
+    /// Devices that were opened may have started threads, which have inherited this one's rights.
+    fn seal(&self) {
+        if self.sealed
+            && let Err(error) = self.privileges.seal()
+        {
+            tracing::error!("{error}");
+        }
     }
 
     /// One round of the control loop: links, learning.
@@ -176,6 +260,9 @@ impl Live {
         if let Ok(state) = self.shared.state.try_lock() {
             if self.rounds.is_multiple_of(LINKS_EVERY) {
                 self.shared.look_at_links(&state);
+                let ports = state.slots.iter().map(|(_, slot)| slot.state());
+                let events = self.watch.look(Instant::now(), ports, self.shared.late_epochs());
+                events.iter().for_each(Event::log);
             }
             state.slots.iter().for_each(|(_, slot)| slot.port.nudge());
         }
@@ -186,7 +273,7 @@ impl Live {
         if let Some(routing) = self.shared.routing() {
             routing.serve(self.shared.now());
         }
-        sleep(ROUND);
+        self.duties.serve(&self.shared, Instant::now() + ROUND, || self.seal());
     }
 
     /// False when a worker has ended by itself.
@@ -205,9 +292,9 @@ impl Live {
         state.slots.iter().find(|(_, slot)| slot.config.name == port)?.1.port.memory()
     }
 
-    /// The tables that can be read and changed; to be asked for anew after the switch has changed.
-    pub fn tables(&self) -> Vec<Box<dyn Table>> {
-        self.shared.tables()
+    /// The tables that can be read and changed.
+    pub fn tables(&self) -> &Tables {
+        &self.shared.tables
     }
 
     pub fn ports(&self) -> view::Ports {
@@ -221,6 +308,8 @@ impl Live {
     /// Stops the workers after the burst in hand, collects the last epoch and gives the totals.
     pub fn stop(self) -> Result<(view::Ports, Option<view::HeavyFlows>), LiveError> {
         self.stop.store(true, Relaxed);
+        // Who asks for a change from now on is told so.
+        drop(self.duties);
         let mut ended = Ok(());
         for worker in self.workers {
             let worker = worker.join().map_err(|_| LiveError::Died);
@@ -231,7 +320,9 @@ impl Live {
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
-        Ok((self.shared.ports(), heavy))
+        let ports = self.shared.ports();
+        self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.close());
+        Ok((ports, heavy))
     }
 }
 
@@ -248,11 +339,6 @@ impl Shared {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The tables of what forwards now.
-    fn tables(&self) -> Vec<Box<dyn Table>> {
-        self.routing().map(|routing| routing.tables()).unwrap_or_default()
-    }
-
     fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,6 +346,11 @@ impl Shared {
     /// The time by which workers note when they heard a station: theirs, which never goes back.
     fn now(&self) -> Nanos {
         self.workers.iter().map(|worker| worker.clock.get()).max().unwrap_or_default()
+    }
+
+    /// Epochs late and lost.
+    fn late_epochs(&self) -> (u64, u64) {
+        self.workers.iter().fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
     }
 
     /// Lets the workers know which ports packets may leave by, and forgets the stations behind one that went down.

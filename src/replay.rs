@@ -59,7 +59,7 @@ impl Replayer {
             now: 0,
             epoch,
             switching: Duration::ZERO,
-            memory_bits: placement.sram_bits_used(),
+            memory_bits: placement.register_bits_used(),
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
         })
     }

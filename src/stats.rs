@@ -1,42 +1,22 @@
 //! Counters that one worker writes and anyone reads.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use crossbeam_utils::CachePadded;
 
+pub use crate::pisa::Count;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
-
-/// A counter with a single writer: an addition is a plain load and store.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    #[inline(always)]
-    pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// Takes over what another part of the worker has counted.
-    #[inline(always)]
-    pub fn set(&self, n: u64) {
-        self.0.store(n, Relaxed);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// What one worker saw of one port. Over all ports and after a drain,
 /// `rx_packets + copies = tx_packets + Σ drops`; a drop stands with the port that the packet came from,
-/// and one on the way out (`tx_full`, `tx_refused`, or `port_down` after it was queued) with the port that it was for.
+/// and one on the way out (`tx_full`, `tx_refused`, `tx_limit`, `mirror`, or `port_down` after it was queued) with the port that
+/// it was for.
 #[derive(Debug, Default)]
 pub struct PortStats {
     pub rx_packets: Count,
     pub rx_bytes: Count,
     pub tx_packets: Count,
     pub tx_bytes: Count,
-    /// Packets that the switch made: by flooding, beyond the one that came in, and where it routes its own answers and questions.
+    /// Packets that the switch made: by flooding, beyond the one that came in, by mirrors, and where it routes its own answers and
+    /// questions.
     pub copies: Count,
     /// Packets that went to a fabric port without a shim, because the shim would have passed its MTU.
     pub without_shim: Count,

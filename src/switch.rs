@@ -2,20 +2,24 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
+mod enter;
+mod leave;
 mod parts;
+mod policed;
 mod tapped;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arrayvec::ArrayVec;
 
 use crate::epoch::Nanos;
+use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
+use crate::pisa::{Order, Phv, PortId, Verdict};
 use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
-use crate::wire::{self, Frame, Net, Shim};
+use crate::wire::Frame;
 
 pub use parts::{Measure, Parts};
 
@@ -27,8 +31,8 @@ const _: () = assert!(BURST <= route::BURST);
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
-/// Why each packet of a burst may not enter.
-type Rejected = [Option<DropReason>; BURST];
+/// Copies for mirrors at most of a burst.
+const COPIES: usize = 4 * BURST;
 
 /// The longest frame over its MTU: an Ethernet header and two tags.
 const L2_OVERHEAD: u32 = 14 + 2 * 4;
@@ -91,11 +95,13 @@ impl PortInfo {
 /// Where a burst's packets go: a queue for each port, with room for one burst.
 pub struct Outbox<F> {
     queues: Vec<Burst<F>>,
+    /// Copies for mirror ports, which come behind all originals. It never grows.
+    copies: Vec<(PortId, F)>,
 }
 
 impl<F> Outbox<F> {
     pub fn new(ports: usize) -> Self {
-        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect() }
+        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
 
     /// Ports that it has queues for.
@@ -119,6 +125,11 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    policy: Policy,
+    /// Something is set on ports.
+    policed: bool,
+    /// Frames may be changed on their way out: shims or VLAN tags.
+    rewrites: bool,
     tap: Tap,
     /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
@@ -138,10 +149,18 @@ impl Switch {
             stats,
             phvs,
             fabric,
+            policy: Policy::default(),
+            policed: false,
+            rewrites: fabric,
+            tap: Taps::default().tap(),
             lost_before: 0,
             suppressed_before: 0,
-            tap: Taps::default().tap(),
         }
+    }
+
+    /// With what an operator sets on its ports.
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
@@ -187,10 +206,14 @@ impl Switch {
             burst.clear();
             return;
         }
+        self.renew_policy();
         if self.tap.is_open() {
             return self.tapped(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+        if self.policed {
+            self.police_queues(now, out);
+        }
     }
 
     /// The dataplane. Queues of `out` may hold packets of the same burst from before.
@@ -204,13 +227,18 @@ impl Switch {
         watch: &mut W,
     ) {
         self.count_received(ingress, burst);
+        let policed = self.policed;
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric | self.measure.egress { None } else { self.forward.fixed(ingress) };
+        let looks = self.fabric | self.measure.egress | policed;
+        let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
+        if policed {
+            self.police(ingress, burst, now, out);
+        }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
             watch.program(program.as_mut(), phvs, self.order);
@@ -277,78 +305,6 @@ impl Switch {
         stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
     }
 
-    /// Every packet has the same way: no need to look into it.
-    #[inline(always)]
-    fn move_whole<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, verdict: Verdict, out: &mut Outbox<F>) {
-        let stats = self.stats.port(ingress);
-        let (port, queue) = match verdict {
-            Verdict::Drop(reason) => return drop_all(burst, |n| stats.drop(reason, n)),
-            Verdict::Flood => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
-            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get_mut(usize::from(id))) {
-                (Some(port), Some(queue)) => (port, queue),
-                _ => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
-            },
-        };
-        if !port.up.load(Relaxed) {
-            return drop_all(burst, |n| stats.drop(DropReason::PortDown, n));
-        }
-        if port.mtu < self.ports[usize::from(ingress)].mtu {
-            let limit = (port.mtu + L2_OVERHEAD) as usize;
-            burst.retain(|frame| {
-                let fits = frame.wire_len() <= limit;
-                stats.drop(DropReason::TooLong, u64::from(!fits));
-                fits
-            });
-        }
-        if queue.is_empty() {
-            std::mem::swap(queue, burst);
-        } else {
-            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
-            stats.drop(DropReason::TxFull, left as u64);
-        }
-    }
-
-    /// Fills the PHVs. What may not enter is counted and leaves the burst.
-    #[inline(always)]
-    fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
-        let role = self.ports[usize::from(ingress)].role;
-        let (mut kept, mut unmeasured) = (0, 0);
-        let mut rejected: Rejected = [None; BURST];
-        let epoch = self.measure.hand_over.running() & 1 == 1;
-        for (frame, rejected) in burst.iter().zip(&mut rejected) {
-            let phv = &mut self.phvs[kept];
-            phv.begin(ingress, frame.wire_len() as u32);
-            let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role, frame.bytes())) {
-                Ok(()) => {
-                    if role == Role::Host {
-                        (phv.enters, phv.epoch) = (true, epoch);
-                    }
-                    kept += 1;
-                    unmeasured += u64::from(phv.headers.net == Net::Other);
-                }
-                Err(reason) => *rejected = Some(reason),
-            }
-        }
-        self.stats.unmeasured.add(unmeasured);
-        if kept < burst.len() {
-            self.reject(ingress, burst, &rejected);
-        }
-    }
-
-    /// Takes what was rejected out of the burst.
-    #[cold]
-    fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
-        let mut reasons = rejected.iter();
-        burst.retain(|_| match reasons.next().copied().flatten() {
-            None => true,
-            Some(reason) => {
-                self.stats.port(ingress).drop(reason, 1);
-                false
-            }
-        });
-    }
-
     /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
     #[inline(never)]
     fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) {
@@ -373,112 +329,8 @@ impl Switch {
             }
         }
     }
-
-    /// Puts one packet into the queues its verdict names. True when it, or a copy, is on its way to a host.
-    #[inline(always)]
-    fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
-        let dropped = |reason| {
-            self.stats.port(phv.ingress).drop(reason, 1);
-            false
-        };
-        match phv.verdict {
-            Verdict::Port(port) => self.send(frame, phv, port, out).unwrap_or_else(dropped),
-            Verdict::Flood => self.flood(frame, phv, out),
-            Verdict::Drop(reason) => dropped(reason),
-        }
-    }
-
-    /// A copy to every port that is up, but the one it came from. The frame itself goes to the last.
-    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
-        let stats = self.stats.port(phv.ingress);
-        let open = |id: &PortId| *id != phv.ingress && self.ports[usize::from(*id)].up.load(Relaxed);
-        let ports = self.ports.len() as PortId;
-        let Some(last) = (0..ports).rev().find(open) else {
-            stats.drop(self.why_nowhere(phv.ingress), 1);
-            return false;
-        };
-        let mut leaves = false;
-        let mut note = |sent: Result<bool, DropReason>| match sent {
-            Ok(to_host) => leaves |= to_host,
-            Err(reason) => stats.drop(reason, 1),
-        };
-        for id in (0..last).filter(open) {
-            stats.copies.add(1);
-            note(match frame.duplicate() {
-                Some(copy) => self.send(copy, phv, id, out),
-                None => Err(DropReason::NoBuffer),
-            });
-        }
-        note(self.send(frame, phv, last, out));
-        leaves
-    }
-
-    /// Why a packet that is for all other ports goes to none.
-    #[cold]
-    fn why_nowhere(&self, ingress: PortId) -> DropReason {
-        let other = |(id, port): (PortId, &PortInfo)| id != ingress && !port.is_vacant();
-        if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
-    }
-
-    /// True when the port leads to a host.
-    #[inline(always)]
-    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<bool, DropReason> {
-        let port = self.ports.get(usize::from(id)).ok_or(DropReason::NoRoute)?;
-        if !port.up.load(Relaxed) {
-            return Err(DropReason::PortDown);
-        }
-        if phv.wire_bytes > port.mtu + L2_OVERHEAD {
-            return Err(DropReason::TooLong);
-        }
-        if self.fabric {
-            self.rewrite_shim(&mut frame, phv, port)?;
-        }
-        let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
-        queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
-        Ok(port.role == Role::Host)
-    }
-
-    /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host.
-    fn rewrite_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> Result<(), DropReason> {
-        match (phv.headers.shim, port.role) {
-            (false, Role::Host) => Ok(()),
-            (true, Role::Host) => wire::shim::pop(frame).map(drop).map_err(|_| DropReason::BadShim),
-            (true, Role::Fabric) => {
-                let shim = wire::shim::peek(frame.bytes()).map_err(|_| DropReason::BadShim)?;
-                wire::shim::rewrite(frame, shim.next_hop()).map(drop).map_err(|_| DropReason::BadShim)
-            }
-            (false, Role::Fabric) => {
-                let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
-                let shim = Shim { hop: 1, epoch: phv.epoch, hierarchy: phv.hierarchy, ..Shim::default() };
-                if !fits || !wire::shim::push(frame, shim) {
-                    self.stats.port(phv.ingress).without_shim.add(1);
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 fn has_fabric(ports: &[PortInfo]) -> bool {
     ports.iter().any(|port| port.role == Role::Fabric)
-}
-
-/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
-#[inline(always)]
-fn admit(phv: &mut Phv, role: Role, frame: &[u8]) -> Result<(), DropReason> {
-    let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-    if unreadable || (phv.headers.shim && role == Role::Host) {
-        return Err(DropReason::BadShim);
-    }
-    if phv.headers.shim {
-        phv.wire_bytes -= wire::shim::LEN as u32;
-        let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
-        (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
-    }
-    Ok(())
-}
-
-fn drop_all<F>(burst: &mut Burst<F>, count: impl FnOnce(u64)) {
-    count(burst.len() as u64);
-    burst.clear();
 }

@@ -24,6 +24,8 @@ pub struct Worker {
     rx: Vec<(PortId, RxQueue)>,
     /// A transmit queue of every port, by number.
     tx: Vec<Option<TxQueue>>,
+    /// One more than the highest number in `tx` that ever had one.
+    ports: usize,
     outbox: Outbox<Mbuf>,
     /// Without them nobody changes the worker.
     orders: Option<Orders>,
@@ -37,6 +39,7 @@ impl Worker {
             switch,
             rx: Vec::with_capacity(MAX_PORTS),
             tx: (0..MAX_PORTS).map(|_| None).collect(),
+            ports: 0,
             outbox: Outbox::new(ports),
             orders: None,
             patience: Arc::default(),
@@ -80,13 +83,18 @@ impl Worker {
         Ok(())
     }
 
-    /// One burst from each queue. Whether there was any packet.
+    /// One burst from each queue. Whether there was any packet, or one is held back.
     #[inline(always)]
     fn round(&mut self, now: Nanos, burst: &mut Burst) -> bool {
         let mut busy = false;
+        for queue in self.tx[..self.ports].iter_mut().flatten().filter(|queue| queue.holds()) {
+            queue.flush();
+            busy = true;
+        }
         for (port, queue) in &mut self.rx {
             queue.receive(burst);
             if burst.is_empty() {
+                busy |= queue.holds();
                 continue;
             }
             busy = true;
@@ -119,6 +127,7 @@ impl Worker {
         for (port, queue) in queues.tx.drain(..) {
             if let Some(slot) = self.tx.get_mut(usize::from(port)) {
                 *slot = Some(queue);
+                self.ports = self.ports.max(usize::from(port) + 1);
             }
         }
     }

@@ -146,6 +146,21 @@ fn ring_gives_back_what_it_took_in_order() {
 }
 
 #[test]
+fn a_ring_that_is_closed_gives_back_what_lies_in_it() {
+    let pool = pool();
+    let (port, rx, mut tx) = open("ring:left", &pool);
+    let mut burst: Burst = (0..50u8).map(|i| frame(&pool, &[i; 60])).collect();
+    assert_eq!(tx.transmit(&mut burst).packets, 50);
+    port.close();
+    assert_eq!(pool.available(), BUFFERS - 50, "not while there are queues of it");
+    drop((rx, tx));
+    port.close();
+    assert_eq!(pool.available(), BUFFERS);
+    assert!(!port.link_up() && port.stats().tx_packets == 50 && port.rx_queue(0).is_none());
+    port.close();
+}
+
+#[test]
 fn what_a_full_queue_refuses_stays_in_the_burst() {
     let pool = pool();
     let (_port, mut rx, mut tx) = open("ring:full", &pool);

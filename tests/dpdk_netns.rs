@@ -145,7 +145,7 @@ fn open(dev: &str, pool: &Arc<Mempool>) -> Port {
 fn settle(wire: Wire, ports: [Port; 2], pool: &Mempool) {
     let totals = wire.cut();
     let stats = ports.each_ref().map(Port::stats);
-    let refused: u64 = stats.iter().flat_map(|s| s.drops()).filter(|(why, _)| !why.is_rx()).map(|(_, n)| n).sum();
+    let refused: u64 = stats.iter().flat_map(|s| s.drops()).filter(|(why, _)| why.is_refused()).map(|(_, n)| n).sum();
     assert_eq!(totals.received, totals.sent + totals.left + refused, "{totals:?} {stats:?}");
     assert_eq!(stats.iter().map(|s| s.rx_packets).sum::<u64>(), totals.received);
     assert_eq!(stats.iter().map(|s| s.tx_packets).sum::<u64>(), totals.sent);
@@ -266,6 +266,8 @@ fn port_to_port(pool: &Arc<Mempool>) {
     free_burst(&mut burst);
     starved(pool, &mut tx, &mut rx, &ports[1]);
 
+    promiscuous_and_mtu(&ports[0]);
+
     // The interface goes away under the port: nothing is sent, nothing panics.
     sh("ip link delete x0");
     let mut burst: Burst = [mbuf(pool, &plain, false)].into_iter().collect();
@@ -275,6 +277,23 @@ fn port_to_port(pool: &Arc<Mempool>) {
     free_burst(&mut burst);
     drop((ports, rx, tx));
     assert_eq!(pool.available(), BUFFERS);
+}
+
+/// Both change while the port runs, and the kernel knows of it.
+fn promiscuous_and_mtu(port: &Port) {
+    let shown = |what: &str| sh("ip -d link show x0").split_ascii_whitespace().any(|word| word == what);
+    let promiscuity = |n: &str| sh("ip -d link show x0").contains(&format!("promiscuity {n}"));
+    assert!(promiscuity("1"));
+    port.set_promiscuous(false).unwrap();
+    port.set_promiscuous(false).unwrap();
+    assert!(promiscuity("0"));
+    port.set_promiscuous(true).unwrap();
+    assert!(promiscuity("1"));
+    port.set_mtu(1400).unwrap();
+    assert!(shown("1400") && port.mtu() == 1400);
+    let error = port.set_mtu(9000).unwrap_err().to_string();
+    assert!(error.contains("68 to 2020, which the packet buffers hold"), "{error}");
+    port.set_mtu(1500).unwrap();
 }
 
 /// Without buffers frames wait in the socket, and once that is full the kernel counts them.

@@ -7,6 +7,8 @@ use std::path::Path;
 mod capture;
 #[path = "../fuzz/checks/config.rs"]
 mod config;
+#[path = "../fuzz/checks/control.rs"]
+mod control;
 #[path = "../fuzz/checks/filter.rs"]
 mod filter;
 #[path = "../fuzz/checks/program_words.rs"]
@@ -46,6 +48,11 @@ fn configurations() {
 #[test]
 fn filters() {
     each("filter", filter::run);
+}
+
+#[test]
+fn control_messages() {
+    each("control", control::run);
 }
 
 #[test]

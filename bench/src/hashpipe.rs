@@ -20,10 +20,14 @@ pub struct HashPipe {
 impl HashPipe {
     /// The same `seed` gives the same hash functions.
     pub fn new(counters: usize, stages: usize, seed: u64) -> Self {
+        Self::with(counters, stages, &Polynomials::reproducible(seed))
+    }
+
+    pub fn with(counters: usize, stages: usize, polynomials: &Polynomials) -> Self {
         let number = |n: usize| u32::try_from(n).expect("a table that fits in memory");
         let slots = number((counters / stages).max(1));
         let config = Config { stages: number(stages), slots, slots6: Some(0), ..Config::default() };
-        let mut program = hashpipe::HashPipe::new(&config, &Polynomials::reproducible(seed));
+        let mut program = hashpipe::HashPipe::new(&config, polynomials);
         program.equip();
         Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }

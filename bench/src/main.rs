@@ -1,5 +1,6 @@
 //! weir's figures and comparisons.
 
+mod attack;
 mod baseline;
 mod figures;
 mod hashpipe;
@@ -25,6 +26,8 @@ struct Arguments {
 enum Command {
     /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV and SVG
     Figures(figures::Arguments),
+    /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash polynomials
+    Attack(attack::Attack),
     /// Forward beside dpdk-testpmd on the same devices, in turns
     #[cfg(feature = "dpdk")]
     Peers(throughput::Peers),
@@ -45,6 +48,7 @@ enum Command {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
+        Command::Attack(attack) => attack.run(),
         #[cfg(feature = "dpdk")]
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]

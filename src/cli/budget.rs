@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Failure, Programs, output};
 use crate::assemble::place;
-use crate::config::Config;
+use crate::config::{Config, ForwardMode};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{PhysicalStage, Placement, Target};
 
@@ -31,6 +31,8 @@ struct Document {
     hash_units_share: f64,
     sram_bits_used: u64,
     sram_share: f64,
+    tcam_blocks_used: u32,
+    tcam_share: f64,
     stages: Vec<PhysicalStage>,
 }
 
@@ -42,6 +44,8 @@ impl Budget {
                 let mut config = super::in_memory(self.programs.or_default()?);
                 config.switch.target = self.target.clone();
                 config.validate()?;
+                // The programs alone: no table of stations.
+                config.switch.forward = ForwardMode::Xconnect;
                 config
             }
         };
@@ -53,7 +57,7 @@ impl Budget {
 fn document(placement: Placement) -> Document {
     let target = placement.target;
     let (salus, hashes) = (placement.salus_used(), placement.hash_units_used());
-    let sram = placement.sram_bits_used();
+    let (sram, tcam) = (placement.sram_bits_used(), placement.tcam_blocks_used());
     Document {
         target,
         stages_used: placement.stages_used(),
@@ -63,6 +67,8 @@ fn document(placement: Placement) -> Document {
         hash_units_share: f64::from(hashes) / f64::from(target.stages * target.hash_units),
         sram_bits_used: sram,
         sram_share: sram as f64 / (u64::from(target.stages) * target.sram_bits) as f64,
+        tcam_blocks_used: tcam,
+        tcam_share: f64::from(tcam) / f64::from(target.stages * target.tcam_blocks),
         stages: placement.stages,
     }
 }
@@ -71,7 +77,7 @@ fn text(placement: &Placement) -> String {
     let target = &placement.target;
     let mut rows = Vec::new();
     for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
-        if stage.arrays.is_empty() {
+        if stage.arrays.is_empty() && stage.tables.is_empty() {
             rows.push([number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
         }
         for (i, placed) in stage.arrays.iter().enumerate() {
@@ -86,9 +92,26 @@ fn text(placement: &Placement) -> String {
                 format!("{} bits", usage.hash_bits),
             ]);
         }
+        for (i, table) in stage.tables.iter().enumerate() {
+            let share = table.sram_bits as f64 / target.sram_bits as f64;
+            let tcam = match table.tcam_blocks {
+                0 => "exact".into(),
+                blocks => format!("{blocks} TCAM blocks of {}", target.tcam_blocks),
+            };
+            rows.push([
+                if i == 0 && stage.arrays.is_empty() { number.to_string() } else { String::new() },
+                table.table.into(),
+                format!("{} entries", output::grouped(table.entries)),
+                output::grouped(table.sram_bits),
+                output::percent(share),
+                tcam,
+            ]);
+        }
     }
-    let table =
-        output::table([">stage", "register array", "cells", ">SRAM bits", ">of the stage", ">index hash"], rows);
+    let table = output::table(
+        [">stage", "array or table", "cells or entries", ">SRAM bits", ">of the stage", ">index hash or match"],
+        rows,
+    );
     let whole = u64::from(target.stages) * target.sram_bits;
     let line = |what: &str, used: u64, of: u64| {
         [what.to_string(), output::grouped(used), output::grouped(of), output::percent(used as f64 / of as f64)]
@@ -100,6 +123,7 @@ fn text(placement: &Placement) -> String {
             line("stateful ALUs", placement.salus_used().into(), (target.stages * target.salus).into()),
             line("hash units", placement.hash_units_used().into(), (target.stages * target.hash_units).into()),
             line("SRAM bits", placement.sram_bits_used(), whole),
+            line("TCAM blocks", placement.tcam_blocks_used().into(), (target.stages * target.tcam_blocks).into()),
         ],
     );
     format!("{table}\n\n{totals}")

@@ -1,6 +1,7 @@
 //! `weir doctor`: what is missing on this machine, each with the command that mends it.
 
 mod checks;
+mod host;
 mod machine;
 
 use std::process::ExitCode;
@@ -32,11 +33,26 @@ struct Check {
     mend: Option<String>,
     /// Without it weir cannot run at all, not even `weir demo`.
     vital: bool,
+    /// The page that says more, below docs/ (/usr/share/doc/weir/ of the package).
+    docs: &'static str,
+}
+
+/// Where the documentation speaks of a check.
+fn page(check: &str) -> &'static str {
+    match check {
+        "huge-pages" => "testbed.md#huge-pages",
+        "cores" | "isolation" | "hyperthreads" => "testbed.md#cores",
+        "pci" | "iommu" => "testbed.md#network-cards",
+        "memlock" => "testbed.md#locked-memory",
+        "tun" | "net-admin" | "net-raw" | "user-namespaces" => "laptop.md#rights",
+        "tools" => "namespaces.md",
+        _ => "README.md",
+    }
 }
 
 impl Check {
     fn new(name: &'static str, purpose: &'static str, status: Status, found: impl Into<String>) -> Self {
-        Self { name, status, purpose, found: found.into(), mend: None, vital: false }
+        Self { name, status, purpose, found: found.into(), mend: None, vital: false, docs: page(name) }
     }
 
     fn ok(name: &'static str, purpose: &'static str, found: impl Into<String>) -> Self {
@@ -84,6 +100,7 @@ impl Report {
             lines.push(format!("{status:8} {:15} {}  [{}]", check.name, check.found, check.purpose));
             if let Some(mend) = check.mend.as_ref().filter(|_| check.status != Status::Ok) {
                 lines.push(format!("{:24} → {mend}", ""));
+                lines.push(format!("{:24}   docs/{}", "", check.docs));
             }
         }
         let of = |status| self.checks.iter().filter(|check| check.status == status).count();
@@ -119,7 +136,20 @@ mod tests {
         assert_eq!(lines[0], "ok       cores           2  [workers]");
         assert_eq!(lines[1], "warn     huge-pages      none  [buffers]");
         assert_eq!(lines[2].trim(), "→ sysctl vm.nr_hugepages=128");
-        assert_eq!(lines[4], "weir can run here (0 missing, 1 warnings): weir demo");
+        assert_eq!(lines[3].trim(), "docs/testbed.md#huge-pages");
+        assert_eq!(lines[5], "weir can run here (0 missing, 1 warnings): weir demo");
+    }
+
+    #[test]
+    fn every_page_is_there_with_its_heading() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        for check in checks::all(&Machine::default()).iter().map(|check| check.name).chain(["iommu", "pci"]) {
+            let (file, heading) = page(check).split_once('#').unwrap_or((page(check), ""));
+            let text = std::fs::read_to_string(docs.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+            let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+            let there = text.lines().any(|line| line.starts_with("##") && anchor(line) == heading);
+            assert!(heading.is_empty() || there, "{check}: no heading {heading} in {file}");
+        }
     }
 
     #[test]

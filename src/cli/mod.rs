@@ -5,14 +5,24 @@ mod capture;
 mod config;
 mod demo;
 mod doctor;
+mod log;
+pub mod manual;
 mod measured;
+#[cfg(feature = "dpdk")]
+mod notify;
 mod output;
 mod port;
+mod remote;
 mod reload;
 mod replay;
+#[cfg(feature = "dpdk")]
+mod rootless;
 mod run;
 mod show;
+mod stats;
 mod summary;
+mod table;
+mod top;
 mod trace;
 
 use std::fmt::Display;
@@ -21,7 +31,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::assemble::AssembleError;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, PortConfig};
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -36,6 +46,9 @@ pub struct Cli {
     /// Say more on stderr; twice for debugging
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How logs are written on stderr
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: log::Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,8 +61,19 @@ enum Command {
     Replay(replay::Replay),
     /// Ask a running switch
     Show(show::Show),
+    /// Watch a running switch, full screen
+    Top(top::Top),
+    /// Count the statistics of a running switch from now on
+    Stats(stats::Stats),
+    /// Print the totals of a running switch for Prometheus (OpenMetrics text)
+    Metrics(stats::Metrics),
+    /// Be a host at a tap port of a running switch
+    #[cfg(feature = "dpdk")]
+    Shell(rootless::Shell),
     /// Add, remove or change a port of a running switch
     Port(port::Port),
+    /// Read and change the tables of a running switch
+    Table(table::Table),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
@@ -62,6 +86,10 @@ enum Command {
     Config(config::ConfigCommand),
     /// Say what is missing on this machine, each with the command that mends it
     Doctor,
+    /// Print the completions of a shell
+    Completions(manual::Completions),
+    /// Print a manual page, or write them all
+    Man(manual::Man),
 }
 
 /// Why a command ended early, by exit code.
@@ -133,20 +161,28 @@ fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramCo
 
 /// Runs a command and turns its end into an exit code.
 pub fn main(cli: Cli) -> ExitCode {
-    start_logging(cli.verbose);
+    log::start(cli.verbose, cli.log_format);
     let json = cli.json;
     let ended = match cli.command {
         Command::Demo(command) => command.run(json),
         Command::Run(command) => command.run(json),
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
+        Command::Top(command) => command.run(json),
+        Command::Stats(command) => command.run(json),
+        Command::Metrics(command) => command.run(json),
+        #[cfg(feature = "dpdk")]
+        Command::Shell(command) => command.run(),
         Command::Port(command) => command.run(json),
+        Command::Table(command) => command.run(json),
         Command::Reload(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     };
     let (code, message) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
@@ -154,33 +190,12 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Missed(message)) => (3, message),
     };
-    output::say(&format!("weir: {message}"));
+    log::failed(code, &message);
     ExitCode::from(code)
-}
-
-/// Logs go to stderr; `RUST_LOG` overrules `-v`.
-fn start_logging(verbose: u8) {
-    use tracing_subscriber::filter::{EnvFilter, LevelFilter};
-    let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        _ => LevelFilter::DEBUG,
-    };
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours)
-        .without_time()
-        .init();
 }
 
 /// A configuration for commands that have no ports of their own: two in memory.
 fn in_memory(programs: Vec<ProgramConfig>) -> Config {
-    let port = |name: &str| crate::config::PortConfig {
-        mtu: 9216,
-        ..crate::config::PortConfig::new(name, crate::port::Dev::Memory)
-    };
+    let port = |name| PortConfig { mtu: 9216, ..PortConfig::new(name, crate::port::Dev::Memory) };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }

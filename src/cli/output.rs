@@ -35,13 +35,18 @@ pub fn say(text: &str) {
 
 /// A plain table; columns whose heading starts with '>' are flushed right.
 pub fn table<const N: usize>(headings: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    wide_table(&headings, rows.into_iter().map(Vec::from))
+}
+
+/// [`table`] for a number of columns that is not fixed; every row has as many cells as there are headings.
+pub fn wide_table(headings: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings.map(|heading| heading.trim_start_matches('>')));
+    table.set_header(headings.iter().map(|heading| heading.as_ref().trim_start_matches('>')));
     for (i, heading) in headings.iter().enumerate() {
         if let Some(column) = table.column_mut(i) {
             column.set_padding((0, 2));
-            if heading.starts_with('>') {
+            if heading.as_ref().starts_with('>') {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }

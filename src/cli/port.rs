@@ -20,7 +20,7 @@ pub struct Port {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Open a device and add it
-    Add(Add),
+    Add(Box<Add>),
     /// Remove a port and close its device
     Remove {
         /// The port's name

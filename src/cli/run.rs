@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
 use crate::forward::route::Net;
+use crate::port::{FaultError, FaultSpec};
 
 /// What is given here overrules the configuration file.
 #[derive(Clone, Debug, Args)]
@@ -14,9 +15,13 @@ pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A port and its device: tap:NAME, veth:IFACE, pci:ADDR, pcap:IN,OUT, ring:NAME, null, memory
+    /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
+    /// pcap:IN,OUT, ring:NAME, null, memory
     #[arg(long = "port", value_name = "NAME=DEV")]
     ports: Vec<PortConfig>,
+    /// Faults that packets meet at a port: a=rx:drop=1%,dst=10.0.0.2;tx:delay=5ms
+    #[arg(long = "fault", value_name = "PORT=SPEC", value_parser = fault)]
+    faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
     /// What decides the output port
@@ -64,6 +69,12 @@ pub struct Run {
     /// Where the control socket goes
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<String>,
+    /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there
+    #[arg(long)]
+    rootless: bool,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
@@ -80,6 +91,11 @@ fn pair(text: &str) -> Result<[String; 2], String> {
 fn port_address(text: &str) -> Result<(String, Net), String> {
     let (port, net) = text.split_once('=').ok_or("write PORT=ADDRESS/LENGTH, for example a=10.0.1.1/24")?;
     Ok((port.into(), net.parse()?))
+}
+
+fn fault(text: &str) -> Result<(String, FaultSpec), String> {
+    let (port, spec) = text.split_once('=').ok_or("write PORT=SPEC, for example a=rx:drop=1%")?;
+    Ok((port.into(), spec.parse().map_err(|error: FaultError| error.to_string())?))
 }
 
 impl Run {
@@ -100,6 +116,11 @@ impl Run {
                 port.ok_or_else(|| Failure::Usage(format!("--address {name}={net}: there is no port {name}")))?;
             port.addresses.push(*net);
         }
+        for (name, fault) in &self.faults {
+            let port = config.ports.iter_mut().find(|port| port.name == *name);
+            let port = port.ok_or_else(|| Failure::Usage(format!("--fault {name}: there is no port of this name")))?;
+            port.fault = Some(fault.clone());
+        }
         config.programs.extend(self.programs.parse()?);
         let switch = &mut config.switch;
         switch.pairs.extend(self.pairs.iter().cloned());
@@ -117,6 +138,9 @@ impl Run {
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
+        if self.metrics.is_some() {
+            switch.metrics.clone_from(&self.metrics);
+        }
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {
             switch.huge_pages = Some(false);
@@ -153,10 +177,11 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
-    use crate::cli::{Failure, output, reload, show};
-    use crate::control::api::Service;
+    use crate::cli::notify::Notify;
+    use crate::cli::{Failure, log, output, reload, rootless, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError, Reread};
+    use crate::privileges::PrivilegeError;
 
     #[derive(Serialize)]
     struct Totals {
@@ -173,6 +198,8 @@ mod live {
                 LiveError::Assemble(error) => error.into(),
                 LiveError::Config(error) => error.into(),
                 LiveError::Usage(message) => Self::Usage(message),
+                LiveError::Tls(error) => Self::Usage(error.to_string()),
+                LiveError::Privileges(error @ PrivilegeError::Unknown { .. }) => Self::Usage(error.to_string()),
                 error => Self::failed(error),
             }
         }
@@ -189,6 +216,14 @@ mod live {
 
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
         let config = command.config()?;
+        if command.rootless {
+            if config.switch.metrics.is_some() {
+                let why = "nobody outside reaches the namespace's loopback; `weir metrics` prints them";
+                return Err(Failure::Usage(format!("switch.metrics: not with --rootless: {why}")));
+            }
+            return Err(rootless::reenter(&config.switch.name, command.socket));
+        }
+        let enter = rootless::is_inside().then(|| rootless::how_to_enter(&config.switch.name, &config.ports));
         let stop = Arc::new(AtomicBool::new(false));
         let print = Arc::new(AtomicBool::new(false));
         let again = Arc::new(AtomicBool::new(false));
@@ -202,29 +237,44 @@ mod live {
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
         flag::register(SIGHUP, again.clone()).map_err(Failure::failed)?;
 
+        if config.switch.reproducible.is_some() {
+            tracing::warn!(
+                "switch.reproducible: the hash polynomials follow from the seed, so whoever knows it can aim at the tables \
+                 and hide flows"
+            );
+        }
         let reread = command.config.is_some().then(|| reread(command.clone()));
         let mut live = Live::start(config, reread, command.eal, command.socket)?;
-        output::say(&format!("weir: {}", live.describe()));
+        live.give_up_rights()?;
+        let name = live.name();
+        log::ready(&name, &live.describe());
+        enter.iter().for_each(|text| output::say(text));
+        let mut notify = Notify::from_env();
+        notify.ready(&live.describe());
         let started = Instant::now();
         let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
+            notify.alive(Instant::now());
             // The switch says by itself why it refuses.
             if again.swap(false, Relaxed)
-                && let Ok(reloaded) = live.service().reload()
+                && let Ok(reloaded) = live.reload()
             {
-                output::say(&format!("weir: reloaded: {}", reload::text(&reloaded)));
+                log::reloaded(&name, &reload::text(&reloaded));
+                notify.ready(&live.describe());
             }
             if print.swap(false, Relaxed) {
                 output::say(&show::ports_text(&live.ports()));
             }
         }
+        notify.stopping();
         std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_secs(1));
             impatient.store(true, Relaxed);
         });
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
+        log::stopped(&name, seconds, &ports.packets);
         if json {
             return output::json(&Totals { seconds, ports, heavy });
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::remote::Remote;
 use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::{Client, ClientError};
@@ -12,6 +13,9 @@ use crate::control::{socket, view};
 
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
+
+/// Counters less the baseline, a document that has all keys of the one without.
+const SINCE_RESET: &str = "/v1/ports/since-reset";
 
 /// Which switch is meant.
 #[derive(Debug, Args)]
@@ -23,11 +27,16 @@ pub struct Where {
     /// Its control socket, when it is not at the usual place
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    remote: Remote,
 }
 
 impl Where {
     pub fn client(&self) -> Result<Client, Failure> {
-        let path = self.socket.clone().unwrap_or_else(|| socket::path(&self.name));
+        if let Some(client) = self.remote.client()? {
+            return Ok(client);
+        }
+        let path = self.socket.clone().map_or_else(|| socket::path(&self.name), Ok).map_err(Failure::failed)?;
         Client::connect(path).map_err(Failure::from)
     }
 }
@@ -52,11 +61,21 @@ pub struct Show {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Counters and links of all ports
-    Ports,
+    Ports {
+        /// Count from the last `weir stats reset`
+        #[arg(long)]
+        since_reset: bool,
+    },
     /// Every dropped packet, by port and reason
-    Drops,
+    Drops {
+        /// Count from the last `weir stats reset`
+        #[arg(long)]
+        since_reset: bool,
+    },
     /// Stations that the switch has learned
     Macs,
+    /// Connections to the switch's API, and those that were refused
+    Api,
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -81,17 +100,25 @@ impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = self.at.client()?;
         match self.what {
-            What::Ports => {
+            What::Ports { since_reset: true } => {
+                let since: view::SinceReset = client.get(SINCE_RESET)?;
+                if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
+            }
+            What::Ports { .. } => {
                 let ports: view::Ports = client.get("/v1/ports")?;
                 if json { output::json(&ports) } else { output::print(&ports_text(&ports)) }
             }
-            What::Drops => {
-                let drops = view::Drops::of(&client.get("/v1/ports")?);
+            What::Drops { since_reset } => {
+                let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
                 if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
             }
             What::Macs => {
                 let stations: view::Stations = client.get("/v1/macs")?;
                 if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
+            }
+            What::Api => {
+                let api: view::Api = client.get("/v1/api")?;
+                if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
             What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
             What::Heavy { top, threshold, last, .. } => {
@@ -129,6 +156,14 @@ fn each_epoch(client: &Client, top: usize, threshold: u64, count: Option<u64>, j
     Ok(())
 }
 
+/// The counters since the reset, and under them what they are since the start.
+pub fn since_reset_text(since: &view::SinceReset) -> String {
+    let seconds = since.since_reset_seconds;
+    let since_when = if since.reset { "the reset" } else { "the start (there was no reset)" };
+    let total = balance_text(&since.total_packets);
+    format!("{}\n\ncounted from {since_when} {seconds:.1} s ago; in all {total}", ports_text(&since.ports))
+}
+
 pub fn ports_text(ports: &view::Ports) -> String {
     let row = |port: &view::Port| {
         let lost: u64 = port.device.values().sum();
@@ -148,13 +183,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         ["port", "device", "link", ">rx packets", ">rx bytes", ">tx packets", ">tx bytes", ">dropped", ">device lost"];
     let table = output::table(headings, ports.ports.iter().map(row));
     let sum = &ports.packets;
-    let mut text = format!(
-        "{table}\n\nrx {} + copies {} = tx {} + dropped {}",
-        output::grouped(sum.rx_packets),
-        output::grouped(sum.copied_packets),
-        output::grouped(sum.tx_packets),
-        output::grouped(sum.dropped_packets),
-    );
+    let mut text = format!("{table}\n\n{}", balance_text(sum));
     if sum.unaccounted() != 0 {
         text += &format!("   ({} under way)", sum.unaccounted());
     }
@@ -170,6 +199,16 @@ pub fn ports_text(ports: &view::Ports) -> String {
         }
     }
     text
+}
+
+fn balance_text(sum: &view::Packets) -> String {
+    format!(
+        "rx {} + copies {} = tx {} + dropped {}",
+        output::grouped(sum.rx_packets),
+        output::grouped(sum.copied_packets),
+        output::grouped(sum.tx_packets),
+        output::grouped(sum.dropped_packets),
+    )
 }
 
 fn link_text(port: &view::Port) -> &'static str {
@@ -193,6 +232,16 @@ fn stations_text(stations: &view::Stations) -> String {
         [station.mac.clone(), station.vlan.to_string(), station.port.clone(), format!("{} s", station.age_seconds)]
     };
     output::table(["station", ">VLAN", "port", ">silent for"], stations.stations.iter().map(row))
+}
+
+fn api_text(api: &view::Api) -> String {
+    let rows = [
+        ("connections to the control socket", api.socket_connections),
+        ("connections by TLS", api.tls_connections),
+        ("TLS handshakes that failed", api.failed_handshakes),
+        ("connections by TLS that were one too many", api.refused_connections),
+    ];
+    output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]))
 }
 
 fn heavy_text(heavy: &view::HeavyFlows) -> String {

@@ -5,9 +5,8 @@ use std::str::FromStr;
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use super::{ConfigError, PortConfig, default_mtu};
+use super::{ConfigError, PortConfig};
 use crate::program::{ProgramConfig, ProgramError};
-use crate::switch::Role;
 
 /// `NAME=DEV`, as `--port` takes it.
 impl FromStr for PortConfig {
@@ -16,7 +15,7 @@ impl FromStr for PortConfig {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, dev) = text.split_once('=').ok_or("write NAME=DEV, for example a=tap:tap0")?;
         let dev = dev.parse().map_err(|e| format!("{e}"))?;
-        Ok(Self { name: name.into(), dev, role: Role::Host, mtu: default_mtu(), addresses: Vec::new() })
+        Ok(Self::new(name, dev))
     }
 }
 

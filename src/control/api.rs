@@ -1,17 +1,21 @@
-//! The HTTP API on the control socket. It runs on a thread of its own and never touches a worker.
+//! The HTTP API, on threads of its own; it never touches a worker.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
-use axum::http::{Method, StatusCode, Uri};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, Method, StatusCode, Uri};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::{taps, view};
+use super::serve::{self, Counters, TlsListener};
+use super::tables::{Change, Tables};
+use super::{metrics, taps, view};
 use crate::config::default_mtu;
 use crate::port::Dev;
 use crate::switch::Role;
@@ -20,9 +24,15 @@ use crate::tap::Taps;
 /// What a switch answers. Methods may block for a moment, but not for long.
 pub trait Service: Send + Sync + 'static {
     fn ports(&self) -> view::Ports;
+    fn status(&self) -> view::Status;
+    /// The ports' counters since the last [`Service::reset`].
+    fn since_reset(&self) -> view::SinceReset;
+    /// From now on `since_reset` counts from here. The counters themselves are not touched.
+    fn reset(&self);
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
+    fn tables(&self) -> &Tables;
     /// Opens a device and adds it. Gives the new port.
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
     /// Gives what the port had counted.
@@ -56,6 +66,13 @@ impl Default for HeavyQuery {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub up: bool,
+}
+
+/// `POST /v1/tables/NAME`: all of them, in order, or none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    pub changes: Vec<Change>,
 }
 
 /// `POST /v1/ports`.
@@ -95,6 +112,28 @@ async fn set_link<S: Service>(
     answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
 }
 
+async fn show_table<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::TableRows> {
+    answer(service.tables().show(&name))
+}
+
+async fn change_table<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    changes: Result<Json<Changes>, JsonRejection>,
+) -> Answer<view::TableChanged> {
+    let change = |Json(Changes { changes }): Json<Changes>| service.tables().change(&name, &changes);
+    answer(changes.map_err(|wrong| wrong.body_text()).and_then(change))
+}
+
+async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
+    service.reset();
+    Json(service.since_reset())
+}
+
+async fn metrics<S: Service>(State(service): State<Arc<S>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&service.status()))
+}
+
 async fn add_port<S: Service>(
     State(service): State<Arc<S>>,
     port: Result<Json<NewPort>, JsonRejection>,
@@ -115,50 +154,93 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
-fn router<S: Service>(service: Arc<S>) -> Router {
+fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
     Router::new()
+        .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(add_port::<S>))
         .route("/v1/ports/{name}", delete(remove_port::<S>))
         .route("/v1/reload", post(reload::<S>))
+        .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
+        .route("/v1/reset", put(reset::<S>))
+        .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
+        .route("/metrics", get(metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
-        .route("/v1/trace", post(taps::trace::<S>))
+        .route(taps::TRACE, post(taps::trace::<S>))
         .route("/v1/capture", post(taps::capture::<S>))
         .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
+        .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
+        .route("/v1/tables/{name}", get(show_table::<S>).post(change_table::<S>).layer(DefaultBodyLimit::max(64 << 20)))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(service)
 }
 
-/// Serves until the process ends.
-pub fn serve<S: Service>(listener: UnixListener, service: Arc<S>) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("weir-api".into()).spawn(move || {
-        let served = runtime.block_on(async {
-            let listener = tokio::net::UnixListener::from_std(listener)?;
-            axum::serve(listener, router(service)).await
-        });
-        if let Err(error) = served {
-            tracing::error!("the control socket is gone: {error}");
-        }
-    })?;
-    Ok(())
+/// Answers the requests in `bytes`, as they would come over a connection.
+pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let router = serve::limited(router(service, Arc::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut answer = Vec::new();
+    runtime.block_on(serve::converse(tokio::io::join(bytes, &mut answer), router));
+    Ok(answer)
+}
+
+/// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
+pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
+    let counters = Arc::new(Counters::default());
+    let router = serve::limited(router(service, counters.clone()));
+    if let Some(tls) = tls {
+        serve::tls(tls, router.clone(), counters.clone())?;
+    }
+    serve::unix(listener, router, counters)
+}
+
+/// Serves `/metrics` over TCP, and nothing else, until the process ends.
+pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
+    let router = Router::new().route("/metrics", get(metrics::<S>)).fallback(unknown).with_state(service);
+    serve::plain(listener, serve::limited(router))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use super::*;
     use crate::control::client::{Client, ClientError};
     use crate::control::socket;
+    use crate::control::tables::{self, Op, Table};
     use crate::program::hashpipe::{Counts, Unit};
     use crate::wire::Flow;
 
-    #[derive(Default)]
-    struct Fake(Taps);
+    pub(crate) struct Fake(Tables, Taps);
+
+    pub(crate) fn fake() -> Fake {
+        Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Taps::default())
+    }
+
+    /// A table of numbers below 10.
+    struct Numbers(Vec<u64>);
+
+    impl Table for Numbers {
+        fn name(&self) -> &'static str {
+            "numbers"
+        }
+
+        fn rows(&self) -> Vec<serde_json::Value> {
+            self.0.iter().map(|n| serde_json::json!({ "n": n })).collect()
+        }
+
+        fn change(&mut self, changes: &[Change]) -> Result<(), String> {
+            let mut next = self.0.clone();
+            for (i, change) in changes.iter().enumerate() {
+                let n = change.entry["n"].as_u64().filter(|n| *n < 10);
+                next.push(n.ok_or_else(|| tables::refused(i, change, "n is below 10"))?);
+            }
+            self.0 = next;
+            Ok(())
+        }
+    }
 
     impl Service for Fake {
         fn ports(&self) -> view::Ports {
@@ -170,8 +252,25 @@ mod tests {
             }
         }
 
+        fn status(&self) -> view::Status {
+            view::Status { name: "weir".into(), totals: self.ports(), ..Default::default() }
+        }
+
+        fn since_reset(&self) -> view::SinceReset {
+            let ports = self.ports();
+            view::SinceReset { since_reset_seconds: 0.5, reset: true, total_packets: ports.packets, ports }
+        }
+
+        fn reset(&self) {}
+
         fn stations(&self) -> view::Stations {
-            let station = view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3 };
+            let station = view::Station {
+                mac: "02:00:00:00:00:01".into(),
+                vlan: 0,
+                port: "a".into(),
+                age_seconds: 3,
+                fixed: false,
+            };
             view::Stations { stations: vec![station] }
         }
 
@@ -187,6 +286,10 @@ mod tests {
 
         fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
             if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
+        }
+
+        fn tables(&self) -> &Tables {
+            &self.0
         }
 
         fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
@@ -205,7 +308,7 @@ mod tests {
         }
 
         fn taps(&self) -> &Taps {
-            &self.0
+            &self.1
         }
 
         fn tap_ports(&self) -> Vec<taps::TapPort> {
@@ -215,8 +318,8 @@ mod tests {
 
     fn served() -> (tempfile::TempDir, PathBuf, Client) {
         let dir = tempfile::tempdir().unwrap();
-        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock"))).unwrap();
-        serve(listener, Arc::new(Fake::default())).unwrap();
+        let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
+        serve(listener, None, Arc::new(fake())).unwrap();
         let client = Client::connect(path.clone()).unwrap();
         (dir, path, client)
     }
@@ -232,15 +335,19 @@ mod tests {
     #[test]
     fn documents_go_round() {
         let (_dir, _, client) = served();
-        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), Fake::default().ports());
-        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), Fake::default().stations());
+        assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
+        assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), fake().stations());
         let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
         let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-        assert_eq!(heavy, Fake::default().heavy(&query).unwrap());
+        assert_eq!(heavy, fake().heavy(&query).unwrap());
         assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
         assert_eq!(heavy.seconds, 1.0);
         let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
         assert_eq!(all.heavy.len(), HeavyQuery::default().top);
+        assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
+        assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
+        assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), fake().since_reset());
+        assert_eq!(client.text("/metrics").unwrap(), metrics::text(&fake().status()));
         let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
         assert!(!link.up);
     }
@@ -266,6 +373,25 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_listed_shown_and_changed_as_a_whole() {
+        let (_dir, _, client) = served();
+        let change = |n| Change { op: Op::Add, entry: serde_json::json!({ "n": n }) };
+        let post = |changes| client.post::<view::TableChanged>("/v1/tables/numbers", &Changes { changes });
+        assert_eq!(client.get::<view::Tables>("/v1/tables").unwrap().tables[0].name, "numbers");
+        assert_eq!(
+            refused(post(vec![change(3), change(30)])),
+            "change 2, add {\"n\":30}: n is below 10; nothing was changed"
+        );
+        assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
+        assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
+        let unknown = client.get::<view::TableRows>("/v1/tables/letters");
+        assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
+        let misread =
+            client.post::<view::TableChanged>("/v1/tables/numbers", &serde_json::json!({"changes": [{"op": "ad"}]}));
+        assert!(refused(misread).contains("unknown variant `ad`, expected one of `add`, `set`, `remove`"));
+    }
+
+    #[test]
     fn ports_come_and_go() {
         let (_dir, _, client) = served();
         let new = |name: &str| serde_json::json!({"name": name, "dev": "null"});
@@ -278,6 +404,28 @@ mod tests {
         assert_eq!(refused(client.delete::<view::Port>("/v1/ports/b")), "there is no port b; the ports are a");
         let reloaded: view::Reloaded = client.post("/v1/reload", &()).unwrap();
         assert_eq!(reloaded.changes, ["port b = null added"]);
+    }
+
+    #[test]
+    fn over_tcp_there_are_metrics_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        serve_metrics(listener, Arc::new(fake())).unwrap();
+        let ask = |request: &str| {
+            use std::io::{Read, Write};
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let metrics = ask("GET /metrics");
+        assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        for other in ["GET /v1/ports", "PUT /v1/reset", "PUT /v1/ports/a/link", "POST /metrics"] {
+            let answer = ask(other);
+            assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 405"), "{other}: {answer}");
+        }
     }
 
     #[test]

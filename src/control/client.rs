@@ -1,4 +1,4 @@
-//! The client of the control socket: HTTP over a Unix socket.
+//! The client of the API: HTTP over a switch's control socket, or over TCP with mutual TLS.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -12,8 +12,14 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::taps::CAPTURE_HEADER;
+use super::tls;
 use super::view::Failure;
 
 /// A switch that should have answered by then is not coming back.
@@ -23,31 +29,55 @@ const LONGEST: usize = 64 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("no switch answers at {} ({source}); is `weir run` up, and is its --name this one?", path.display())]
-    NoSwitch { path: PathBuf, source: io::Error },
-    #[error("{}: {why}", path.display())]
-    Broken { path: PathBuf, why: String },
+    #[error("no switch answers at {at} ({source}); {hint}")]
+    NoSwitch { at: String, source: io::Error, hint: &'static str },
+    #[error("{at}: {why}")]
+    Broken { at: String, why: String },
     #[error("{error}")]
     Refused { error: String },
 }
 
+/// Where the switch is.
+enum Peer {
+    Socket(PathBuf),
+    Tcp { address: String, name: ServerName<'static>, tls: TlsConnector },
+}
+
 /// Asks one switch.
 pub struct Client {
-    path: PathBuf,
+    peer: Peer,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Client {
+    /// The switch at a control socket.
     pub fn connect(path: PathBuf) -> Result<Self, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        match runtime {
-            Ok(runtime) => Ok(Self { path, runtime }),
-            Err(source) => Err(ClientError::NoSwitch { path, source }),
+        Self::new(Peer::Socket(path))
+    }
+
+    /// The switch at `HOST:PORT`, whose certificate must be for HOST.
+    pub fn connect_tls(address: &str, config: Arc<ClientConfig>) -> Result<Self, ClientError> {
+        let broken = |why: String| ClientError::Broken { at: address.into(), why };
+        let host = tls::host(address).map_err(|e| broken(e.to_string()))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|e| broken(e.to_string()))?;
+        Self::new(Peer::Tcp { address: address.into(), name, tls: config.into() })
+    }
+
+    fn new(peer: Peer) -> Result<Self, ClientError> {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => Ok(Self { peer, runtime }),
+            Err(source) => Err(ClientError::NoSwitch { at: peer.at(), source, hint: peer.hint() }),
         }
     }
 
     pub fn get<T: DeserializeOwned>(&self, query: &str) -> Result<T, ClientError> {
         self.ask(Method::GET, query, Vec::new())
+    }
+
+    /// An answer that is text rather than a document.
+    pub fn text(&self, query: &str) -> Result<String, ClientError> {
+        let answer = self.answer(PATIENCE, Method::GET, query, Vec::new())?;
+        String::from_utf8(answer.to_vec()).map_err(|e| self.broken(&e))
     }
 
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
@@ -63,7 +93,7 @@ impl Client {
     }
 
     fn encode(&self, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
-        serde_json::to_vec(body).map_err(|e| self.broken(e))
+        serde_json::to_vec(body).map_err(|e| self.broken(&e))
     }
 
     /// Posts a question whose answer may take `wait` to come.
@@ -97,15 +127,6 @@ impl Client {
         self.ask_within(PATIENCE, method, query, body)
     }
 
-    fn within<T>(
-        &self,
-        wait: Duration,
-        answer: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, ClientError> {
-        let answer = self.runtime.block_on(async { tokio::time::timeout(wait, answer).await });
-        answer.map_err(|_| self.broken("the switch does not answer"))?
-    }
-
     fn ask_within<T: DeserializeOwned>(
         &self,
         wait: Duration,
@@ -113,10 +134,24 @@ impl Client {
         query: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.answer(wait, method, query, body)?).map_err(|e| self.broken(&e))
+    }
+
+    fn within<T>(
+        &self,
+        wait: Duration,
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let answer = self.runtime.block_on(async { tokio::time::timeout(wait, answer).await });
+        let late = |_| ClientError::Broken { at: self.peer.at(), why: "the switch does not answer".into() };
+        answer.map_err(late)?
+    }
+
+    fn answer(&self, wait: Duration, method: Method, query: &str, body: Vec<u8>) -> Result<Bytes, ClientError> {
         let exchange = async { self.whole(self.send(method, query, body).await?).await };
         let (status, answer) = self.within(wait, exchange)?;
         if status == StatusCode::OK {
-            return serde_json::from_slice(&answer).map_err(|e| self.broken(e));
+            return Ok(answer);
         }
         Err(self.refusal(status, &answer))
     }
@@ -124,35 +159,72 @@ impl Client {
     fn refusal(&self, status: StatusCode, answer: &[u8]) -> ClientError {
         match serde_json::from_slice(answer) {
             Ok(Failure { error }) => ClientError::Refused { error },
-            Err(_) => self.broken(status),
+            Err(_) => ClientError::Broken { at: self.peer.at(), why: status.to_string() },
         }
     }
 
     async fn send(&self, method: Method, query: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
-        let stream = tokio::net::UnixStream::connect(&self.path)
-            .await
-            .map_err(|source| ClientError::NoSwitch { path: self.path.clone(), source })?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(e))?;
-        tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
             .uri(query)
             .header("host", "weir")
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body)))
-            .map_err(|e| self.broken(e))?;
-        sender.send_request(request).await.map_err(|e| self.broken(e))
+            .map_err(|e| self.broken(&e))?;
+        let nobody = |source| ClientError::NoSwitch { at: self.peer.at(), source, hint: self.peer.hint() };
+        match &self.peer {
+            Peer::Socket(path) => self.converse(UnixStream::connect(path).await.map_err(nobody)?, request).await,
+            Peer::Tcp { address, name, tls } => {
+                let stream = TcpStream::connect(address).await.map_err(nobody)?;
+                let stream = tls.connect(name.clone(), stream).await.map_err(|e| self.broken(&e))?;
+                self.converse(stream, request).await
+            }
+        }
+    }
+
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|e| self.broken(&e))?;
+        let connection = tokio::spawn(connection);
+        match sender.send_request(request).await {
+            Ok(response) => Ok(response),
+            // Why the other side hung up, for example because of our certificate, is known to the connection.
+            Err(error) => {
+                drop(sender);
+                let ended = connection.await.ok().and_then(Result::err);
+                Err(self.broken(ended.as_ref().unwrap_or(&error)))
+            }
+        }
     }
 
     async fn whole(&self, response: Response<Incoming>) -> Result<(StatusCode, Bytes), ClientError> {
         let status = response.status();
-        let answer = Limited::new(response.into_body(), LONGEST).collect().await.map_err(|e| self.broken(e))?;
+        let answer = Limited::new(response.into_body(), LONGEST).collect().await.map_err(|e| self.broken(&*e))?;
         Ok((status, answer.to_bytes()))
     }
 
-    fn broken(&self, why: impl std::fmt::Display) -> ClientError {
-        ClientError::Broken { path: self.path.clone(), why: why.to_string() }
+    fn broken(&self, why: &(dyn std::error::Error + 'static)) -> ClientError {
+        ClientError::Broken { at: self.peer.at(), why: tls::whole(why) }
+    }
+}
+
+impl Peer {
+    fn at(&self) -> String {
+        match self {
+            Self::Socket(path) => path.display().to_string(),
+            Self::Tcp { address, .. } => address.clone(),
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Socket(_) => "is `weir run` up, and is its --name this one?",
+            Self::Tcp { .. } => "is `weir run` up, and is this its api.listen?",
+        }
     }
 }
 

@@ -55,6 +55,11 @@ impl Learning {
         }
     }
 
+    /// The stations, to be looked at or set.
+    pub fn control(&mut self) -> &mut learn::Control {
+        &mut self.control
+    }
+
     /// New stations that were refused because the table was full.
     pub fn refused(&self) -> u64 {
         self.control.refused()
@@ -67,6 +72,7 @@ impl Learning {
             vlan: entry.vid,
             port: name(entry.port).into(),
             age_seconds: entry.idle_seconds.into(),
+            fixed: entry.fixed,
         };
         self.control.entries(now).into_iter().map(station).collect()
     }

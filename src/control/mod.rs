@@ -1,18 +1,25 @@
 //! Beside the dataplane: the collector that turns registers into answers, and the API that gives them.
 
 pub mod api;
+pub mod baseline;
 pub mod client;
 mod collector;
+pub mod duties;
 pub mod flows;
 mod history;
 mod learning;
+pub mod metrics;
 mod routing;
 pub mod score;
+pub mod serve;
 pub mod socket;
 pub mod tables;
 pub mod taps;
+pub mod tls;
 pub mod view;
+pub mod watch;
 
+pub use baseline::About;
 pub use collector::Collector;
 pub use history::{Epoch, History, Window};
 pub use learning::Learning;

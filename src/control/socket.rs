@@ -1,36 +1,106 @@
-//! Where the control socket lies.
+//! Where the control socket lies, and who may connect to it.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Directories for sockets, best first: of the system, of the session, of the user.
-pub fn directories() -> Vec<PathBuf> {
-    let user = std::fs::metadata("/proc/self").map(|me| me.uid()).unwrap_or_default();
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("weir"));
-    let own = std::env::temp_dir().join(format!("weir-{user}"));
-    let system = (user == 0).then(|| PathBuf::from("/run/weir"));
-    system.into_iter().chain(session).chain([own]).collect()
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Who may connect: the owner, and a group if one is named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// By default the user that weir runs as.
+    pub owner: Option<u32>,
+    /// Its members may connect as well.
+    pub group: Option<u32>,
 }
 
-/// The socket of the switch of this name: the first that is there, else where it would be.
-pub fn path(name: &str) -> PathBuf {
-    let mut paths = directories().into_iter().map(|dir| dir.join(format!("{name}.sock"))).collect::<Vec<_>>();
-    let there = paths.iter().position(|path| path.exists()).unwrap_or(0);
-    paths.swap_remove(there)
+/// A directory for sockets.
+#[derive(Clone, Debug)]
+struct Directory {
+    path: PathBuf,
+    /// Lies where only root makes directories.
+    system: bool,
 }
 
-/// Listens at `wanted`, or at the first of the usual places that can be written. Only the user may connect.
-pub fn listen(name: &str, wanted: Option<PathBuf>) -> io::Result<(UnixListener, PathBuf)> {
-    if let Some(path) = wanted {
-        return bind(path.clone()).map(|listener| (listener, path));
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Directories for sockets, best first: of the system when it is root that asks, of the session, of the user.
+fn directories() -> Vec<Directory> {
+    let user = user();
+    let own = |path| Directory { path, system: false };
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| own(PathBuf::from(dir).join("weir")));
+    let last = own(std::env::temp_dir().join(format!("weir-{user}")));
+    let system = Directory { path: "/run/weir".into(), system: true };
+    let mut directories: Vec<_> = session.into_iter().chain([last]).collect();
+    directories.insert(if user == 0 { 0 } else { directories.len() }, system);
+    directories
+}
+
+/// Those in which a switch of this user's makes its socket.
+fn own_directories() -> Vec<Directory> {
+    directories().into_iter().filter(|dir| user() == 0 || !dir.system).collect()
+}
+
+/// Where a switch of this user's makes its socket, best first.
+pub fn places() -> Vec<PathBuf> {
+    own_directories().into_iter().map(|dir| dir.path).collect()
+}
+
+/// The socket of the switch of this name: the first that is there, else where it would be. One that somebody else may
+/// have put there is an error.
+pub fn path(name: &str) -> io::Result<PathBuf> {
+    find(&directories(), name)
+}
+
+fn find(directories: &[Directory], name: &str) -> io::Result<PathBuf> {
+    let file = format!("{name}.sock");
+    for directory in directories {
+        let path = directory.path.join(&file);
+        if path.symlink_metadata().is_ok() {
+            return check(directory).map(|()| path);
+        }
     }
+    Ok(directories.first().map(|dir| dir.path.join(&file)).unwrap_or_default())
+}
+
+/// Whether only this user and root decide what lies in a directory. In /tmp anyone may have made it.
+fn check(directory: &Directory) -> io::Result<()> {
+    let Directory { path, system } = directory;
+    let found = path.symlink_metadata().map_err(|e| at(path, e))?;
+    let user = user();
+    let why = if !found.is_dir() {
+        "is not a directory, or a link to one".into()
+    } else if !system && ![user, 0].contains(&found.uid()) {
+        format!("belongs to user {}, not to {user}", found.uid())
+    } else if found.mode() & 0o022 != 0 {
+        format!("can be written by others (mode {:04o})", found.mode() & 0o7777)
+    } else {
+        return Ok(());
+    };
+    let why = format!("{} {why}: no control socket there is trusted; remove it, or give --socket", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// Listens at `wanted`, or at the first of the usual places that can be written.
+pub fn listen(name: &str, wanted: Option<PathBuf>, access: Access) -> io::Result<(UnixListener, PathBuf)> {
+    if let Some(path) = wanted {
+        return bind(&path, access).map(|listener| (listener, path));
+    }
+    listen_in(&own_directories(), name, access)
+}
+
+fn listen_in(directories: &[Directory], name: &str, access: Access) -> io::Result<(UnixListener, PathBuf)> {
     let mut error = io::Error::other("no directory for the control socket");
-    for dir in directories() {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-        let path = dir.join(format!("{name}.sock"));
-        match made.and_then(|()| bind(path.clone())) {
+    for directory in directories {
+        let path = directory.path.join(format!("{name}.sock"));
+        match prepare(directory, access).and_then(|()| bind(&path, access)) {
             Ok(listener) => return Ok((listener, path)),
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => return Err(e),
             Err(e) => error = e,
@@ -39,25 +109,62 @@ pub fn listen(name: &str, wanted: Option<PathBuf>) -> io::Result<(UnixListener, 
     Err(error)
 }
 
+/// Makes a directory that only the user enters, and the group that may connect.
+fn prepare(directory: &Directory, access: Access) -> io::Result<()> {
+    let path = &directory.path;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|e| at(path, e))?;
+    check(directory)?;
+    if access != Access::default() {
+        chown(path, access.owner, access.group).map_err(|e| at(path, e))?;
+    }
+    if access.group.is_some() {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o750)).map_err(|e| at(path, e))?;
+    }
+    Ok(())
+}
+
 /// A socket that nobody answers is left over from a switch that was killed, and replaced.
-fn bind(path: PathBuf) -> io::Result<UnixListener> {
-    if UnixStream::connect(&path).is_ok() {
+fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
         let why = format!("{}: a switch of this name is running", path.display());
         return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
     }
-    match std::fs::symlink_metadata(&path) {
-        Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => std::fs::remove_file(&path)?,
+    match path.symlink_metadata() {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
         _ => {}
     }
-    let listener =
-        UnixListener::bind(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    let bound = || -> io::Result<UnixListener> {
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Nobody can connect before it listens, so never with other rights than these.
+        if access != Access::default() {
+            chown(path, access.owner, access.group)?;
+        }
+        let mode = if access.group.is_some() { 0o660 } else { 0o600 };
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(socket.into())
+    };
+    bound().map_err(|e| at(path, e))
+}
+
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALONE: Access = Access { owner: None, group: None };
+
+    fn mode(path: &Path) -> u32 {
+        path.symlink_metadata().unwrap().mode() & 0o7777
+    }
+
+    fn own(path: PathBuf) -> Directory {
+        Directory { path, system: false }
+    }
 
     #[test]
     fn a_socket_that_is_left_over_is_replaced() {
@@ -65,18 +172,18 @@ mod tests {
         let path = dir.path().join("weir.sock");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let (_listener, at) = listen("weir", Some(path.clone())).unwrap();
+        let (_listener, at) = listen("weir", Some(path.clone()), ALONE).unwrap();
         assert_eq!(at, path);
         assert!(UnixStream::connect(&path).is_ok());
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[test]
     fn a_second_switch_of_the_same_name_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("weir.sock");
-        let (_first, _) = listen("weir", Some(path.clone())).unwrap();
-        let error = listen("weir", Some(path.clone())).unwrap_err();
+        let (_first, _) = listen("weir", Some(path.clone()), ALONE).unwrap();
+        let error = listen("weir", Some(path.clone()), ALONE).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().ends_with("weir.sock: a switch of this name is running"), "{error}");
         assert!(UnixStream::connect(&path).is_ok(), "the first one goes on");
@@ -87,10 +194,58 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("weir.sock");
         std::fs::write(&path, "precious").unwrap();
-        let error = listen("weir", Some(path.clone())).unwrap_err();
+        let error = listen("weir", Some(path.clone()), ALONE).unwrap_err();
         assert!(error.to_string().contains("weir.sock"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-        let absent = listen("weir", Some(dir.path().join("no/weir.sock"))).unwrap_err();
+        let absent = listen("weir", Some(dir.path().join("no/weir.sock")), ALONE).unwrap_err();
         assert_eq!(absent.kind(), io::ErrorKind::NotFound);
+    }
+
+    /// A directory of ours is made, used by a switch and found by a client; only we, or a group, may enter.
+    #[test]
+    fn a_directory_is_made_for_the_user_or_a_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = own(dir.path().join("weir-0"));
+        let (_listener, path) = listen_in(std::slice::from_ref(&place), "weir", ALONE).unwrap();
+        assert_eq!((mode(&place.path), mode(&path)), (0o700, 0o600));
+        assert_eq!(find(std::slice::from_ref(&place), "weir").unwrap(), path);
+        assert!(find(std::slice::from_ref(&place), "other").unwrap().ends_with("weir-0/other.sock"));
+
+        let group = Access { owner: None, group: Some(rustix::process::getegid().as_raw()) };
+        let (_listener, path) = listen_in(std::slice::from_ref(&place), "shared", group).unwrap();
+        assert_eq!((mode(&place.path), mode(&path)), (0o750, 0o660));
+    }
+
+    /// Neither server nor client uses a socket in a directory that another user could have prepared.
+    #[test]
+    fn a_prepared_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |place: Directory, why: &str| {
+            std::fs::write(place.path.join("weir.sock"), "").unwrap();
+            let places = [place];
+            for error in [find(&places, "weir").unwrap_err(), listen_in(&places, "new", ALONE).unwrap_err()] {
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+                assert!(error.to_string().contains(why), "{error}");
+            }
+        };
+        let open = dir.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o1777)).unwrap();
+        refused(own(open.clone()), "can be written by others (mode 1777)");
+
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        refused(own(link), "is not a directory, or a link to one");
+
+        if user() == 0 {
+            let theirs = dir.path().join("theirs");
+            std::fs::create_dir(&theirs).unwrap();
+            chown(&theirs, Some(12345), None).unwrap();
+            refused(own(theirs.clone()), "belongs to user 12345, not to 0");
+            std::fs::remove_file(theirs.join("weir.sock")).unwrap();
+            let system = Directory { path: theirs, system: true };
+            assert!(listen_in(&[system], "weir", ALONE).is_ok(), "in /run only root makes directories");
+        }
     }
 }

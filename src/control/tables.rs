@@ -2,8 +2,32 @@
 //!
 //! A table's control half implements [`Table`]; the API and the command line speak to all of them alike, in JSON rows.
 
+mod acl;
+mod entry;
+mod limits;
+mod macs;
+mod mirrors;
+mod routed;
+mod vlans;
+
+use std::sync::{Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use acl::{AclSetup, AclTable, check_rules};
+pub use entry::{edited, read, without_counters};
+pub use limits::{LimitEntry, LimitTable};
+pub use macs::Macs;
+pub use mirrors::{MirrorConfig, MirrorTable};
+pub use routed::Routed;
+pub use vlans::{VlanEntry, VlanTable};
+
+use crate::control::view;
+use crate::pisa::table::TableUse;
+
+/// Changes at most in one request.
+pub const MAX_CHANGES: usize = 1 << 16;
 
 /// One change of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +49,16 @@ pub enum Op {
     Remove,
 }
 
+impl Op {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Set => "set",
+            Self::Remove => "remove",
+        }
+    }
+}
+
 /// A table as the API sees it: calls come from a control thread, one at a time, never from a worker.
 pub trait Table: Send {
     /// What it is called in paths, commands and reports.
@@ -33,4 +67,114 @@ pub trait Table: Send {
     fn rows(&self) -> Vec<Value>;
     /// Applies all changes, in order, or none of them; workers see the result as a whole.
     fn change(&mut self, changes: &[Change]) -> Result<(), String>;
+
+    /// Entries there are.
+    fn len(&self) -> usize {
+        self.rows().len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entries at most.
+    fn capacity(&self) -> Option<usize> {
+        None
+    }
+
+    /// The fields that name an entry.
+    fn key(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What becomes of packets that match no entry, and their counters.
+    fn default_row(&self) -> Option<Value> {
+        None
+    }
+
+    /// Whether the entries about a port go with it, so that they do not keep it from being removed.
+    fn follows_ports(&self) -> bool {
+        false
+    }
+
+    /// What it takes of the target's memory, when it is a match table of its own.
+    fn usage(&self) -> Option<TableUse> {
+        None
+    }
+}
+
+/// The tables of a running switch, by name.
+#[derive(Default)]
+pub struct Tables(Vec<Mutex<Box<dyn Table>>>);
+
+impl Tables {
+    pub fn new(tables: impl IntoIterator<Item = Box<dyn Table>>) -> Self {
+        Self(tables.into_iter().map(Mutex::new).collect())
+    }
+
+    pub fn push(&mut self, table: Box<dyn Table>) {
+        self.0.push(Mutex::new(table));
+    }
+
+    pub fn list(&self) -> view::Tables {
+        let about =
+            |table: &Mutex<Box<dyn Table>>| about(table.lock().unwrap_or_else(PoisonError::into_inner).as_ref());
+        view::Tables { tables: self.0.iter().map(about).collect() }
+    }
+
+    pub fn show(&self, name: &str) -> Result<view::TableRows, String> {
+        self.with(name, |table| {
+            Ok(view::TableRows { table: about(table), rows: table.rows(), default: table.default_row() })
+        })
+    }
+
+    /// Applies all changes or none.
+    pub fn change(&self, name: &str, changes: &[Change]) -> Result<view::TableChanged, String> {
+        if changes.len() > MAX_CHANGES {
+            return Err(format!("{} changes: at most {MAX_CHANGES} in one request", changes.len()));
+        }
+        self.with(name, |table| {
+            table.change(changes)?;
+            Ok(view::TableChanged { changed: changes.len(), table: about(table) })
+        })
+    }
+
+    /// A table that has an entry about this port. A learned station is none: it is forgotten with its port.
+    pub fn naming(&self, port: &str) -> Option<&'static str> {
+        let about = |row: &Value| {
+            let fields = ["port", "mirror", "from", "to"].into_iter().filter_map(|key| row[key].as_str());
+            row["static"] != false && fields.flat_map(|names| names.split(',')).any(|name| name.trim() == port)
+        };
+        let tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
+        tables.filter(|table| !table.follows_ports() && table.rows().iter().any(about)).map(|table| table.name()).next()
+    }
+
+    fn with<T>(&self, name: &str, act: impl FnOnce(&mut dyn Table) -> Result<T, String>) -> Result<T, String> {
+        for table in &self.0 {
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            if table.name() == name {
+                return act(table.as_mut());
+            }
+        }
+        let names: Vec<_> =
+            self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner).name()).collect();
+        Err(format!("there is no table {name}; the tables are {}", names.join(", ")))
+    }
+}
+
+fn about(table: &dyn Table) -> view::Table {
+    let usage = table.usage();
+    view::Table {
+        name: table.name().into(),
+        entries: table.len(),
+        capacity_entries: table.capacity(),
+        key: table.key().iter().map(|&field| field.into()).collect(),
+        sram_bits: usage.map(|usage| usage.sram_bits),
+        tcam_bits: usage.map(|usage| usage.tcam_bits),
+    }
+}
+
+/// `1. add {"name":"web"}: …`: which of the changes is wrong, and why.
+pub fn refused(index: usize, change: &Change, why: impl std::fmt::Display) -> String {
+    format!("change {}, {} {}: {why}; nothing was changed", index + 1, change.op.name(), change.entry)
 }

@@ -23,6 +23,8 @@ use crate::tap::{Capture, CaptureOptions, Direction, Opened, Record, TraceOnce};
 use crate::trace::{INBOUND, OUTBOUND, PcapNgStream};
 use crate::wire::Filter;
 
+/// The path of [`trace`], whose answer may be long in coming.
+pub const TRACE: &str = "/v1/trace";
 /// How often a ring or a trace is looked at: at a million packets a second a capture's ring lasts longer.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once, and such pieces that may wait for the client.

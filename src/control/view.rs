@@ -37,6 +37,12 @@ pub struct Port {
     pub drops: BTreeMap<String, u64>,
     /// What the device lost by itself: packets that never came in, or were taken over and not sent.
     pub device: BTreeMap<String, u64>,
+    /// The faults that its packets meet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// What they did to packets that were not lost.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fault_effects: BTreeMap<String, u64>,
 }
 
 impl Port {
@@ -195,6 +201,56 @@ impl Ports {
     }
 }
 
+/// What one worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    pub core: usize,
+    /// Times the poll loop went round, and of these the ones that found packets.
+    pub polls: u64,
+    pub busy_polls: u64,
+    pub late_epochs: u64,
+    pub lost_epochs: u64,
+}
+
+impl Worker {
+    pub fn new(core: usize, stats: &SwitchStats) -> Self {
+        Self {
+            core,
+            polls: stats.polls.get(),
+            busy_polls: stats.busy_polls.get(),
+            late_epochs: stats.late_epochs.get(),
+            lost_epochs: stats.lost_epochs.get(),
+        }
+    }
+}
+
+/// Everything that `weir top` and `/metrics` need of a switch, at one moment. Totals since the start, never reset.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub name: String,
+    pub version: String,
+    pub pid: u32,
+    /// When it started, after 1970-01-01 UTC.
+    pub start_time_seconds: f64,
+    pub uptime_seconds: f64,
+    pub workers: Vec<Worker>,
+    #[serde(flatten)]
+    pub totals: Ports,
+}
+
+/// `weir show ports --since-reset`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SinceReset {
+    /// The time since the reset, or since the start when there was none.
+    pub since_reset_seconds: f64,
+    /// Without a reset everything counts from the start.
+    pub reset: bool,
+    #[serde(flatten)]
+    pub ports: Ports,
+    /// All ports since the start, which no reset changes.
+    pub total_packets: Packets,
+}
+
 /// `weir show drops`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Drops {
@@ -217,6 +273,11 @@ impl Drops {
     pub const REMOVED: &'static str = "(removed)";
 
     pub fn of(ports: &Ports) -> Self {
+        Self { packets: ports.packets, drops: Self::of_ports(ports) }
+    }
+
+    /// What was lost, without the reasons for which nothing was.
+    pub fn of_ports(ports: &Ports) -> Vec<Drop> {
         let of_port = |name: &str, losses: &BTreeMap<String, u64>, device: bool| {
             let name = name.to_owned();
             let drop = move |(reason, &packets): (&String, &u64)| Drop {
@@ -228,12 +289,11 @@ impl Drops {
             losses.iter().filter(|(_, packets)| **packets > 0).map(drop).collect::<Vec<_>>()
         };
         let ports_drops = ports.ports.iter().map(|port| (port.name.as_str(), &port.drops, &port.device));
-        let drops = ports_drops
+        ports_drops
             .chain([(Self::REMOVED, &ports.removed.drops, &ports.removed.device)])
             .flat_map(|(name, drops, device)| [of_port(name, drops, false), of_port(name, device, true)])
             .flatten()
-            .collect();
-        Self { packets: ports.packets, drops }
+            .collect()
     }
 }
 
@@ -251,6 +311,46 @@ pub struct Station {
     pub port: String,
     /// Since it was last heard.
     pub age_seconds: u64,
+    /// Set by the operator: it neither moves nor ages.
+    #[serde(rename = "static", default)]
+    pub fixed: bool,
+}
+
+/// `weir table list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tables {
+    pub tables: Vec<Table>,
+}
+
+/// A match-action table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub name: String,
+    pub entries: usize,
+    pub capacity_entries: Option<usize>,
+    /// The fields that name an entry.
+    pub key: Vec<String>,
+    pub sram_bits: Option<u64>,
+    pub tcam_bits: Option<u64>,
+}
+
+/// `weir table show`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableRows {
+    #[serde(flatten)]
+    pub table: Table,
+    pub rows: Vec<serde_json::Value>,
+    /// What becomes of packets that match no entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+}
+
+/// What a change of a table came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableChanged {
+    pub changed: usize,
+    #[serde(flatten)]
+    pub table: Table,
 }
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -332,6 +432,19 @@ impl HeavyFlows {
             heavy: heavy.iter().map(|heavy| HeavyFlow::new(heavy, unit)).collect(),
         }
     }
+}
+
+/// `weir show api`: what happened at the doors of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// Connections to the control socket.
+    pub socket_connections: u64,
+    /// Connections by TCP whose client showed a certificate that is trusted.
+    pub tls_connections: u64,
+    /// Connections by TCP that did not get as far.
+    pub failed_handshakes: u64,
+    /// Connections by TCP that were closed because there were too many.
+    pub refused_connections: u64,
 }
 
 /// What the API answers when it cannot do what it was asked.

@@ -8,6 +8,8 @@ pub struct EalOptions {
     /// Memory for packet buffers and queues.
     pub memory_mib: u32,
     pub huge_pages: HugePages,
+    /// Other processes map the packet buffers, as the host's end of a virtio-user port does.
+    pub shared_memory: bool,
     /// PCI addresses of the ports to be used; empty leaves the PCI bus alone.
     pub pci: Vec<String>,
     /// Name that keeps several processes apart; by default made from the process id.
@@ -26,7 +28,14 @@ pub enum HugePages {
 
 impl Default for EalOptions {
     fn default() -> Self {
-        Self { memory_mib: 256, huge_pages: HugePages::Auto, pci: Vec::new(), file_prefix: None, extra: Vec::new() }
+        Self {
+            memory_mib: 256,
+            huge_pages: HugePages::Auto,
+            shared_memory: false,
+            pci: Vec::new(),
+            file_prefix: None,
+            extra: Vec::new(),
+        }
     }
 }
 
@@ -95,6 +104,10 @@ fn memory(options: &EalOptions, machine: &Machine, out: &mut Vec<String>) {
     let enough = machine.free_huge_mib >= u64::from(options.memory_mib);
     if options.huge_pages == HugePages::Auto && enough && !says(&["--no-huge"]) {
         out.push("--in-memory".to_owned());
+        // The vhost-user protocol names at most eight pieces of memory; each huge page of its own would be one.
+        if options.shared_memory && !says(&["--single-file-segments"]) {
+            out.push("--single-file-segments".to_owned());
+        }
         return;
     }
     out.push("--no-shconf".to_owned());
@@ -143,6 +156,14 @@ mod tests {
         assert!(line(&EalOptions::default(), 255).contains("--no-huge"));
         let never = EalOptions { huge_pages: HugePages::Never, ..Default::default() };
         assert!(line(&never, 1024).contains("--no-huge"));
+    }
+
+    #[test]
+    fn memory_that_others_map_is_one_file() {
+        let shared = EalOptions { shared_memory: true, ..Default::default() };
+        assert!(line(&shared, 256).contains("--in-memory --single-file-segments"));
+        // Without huge pages all memory is one file anyway.
+        assert!(!line(&shared, 0).contains("--single-file-segments"));
     }
 
     #[test]

@@ -3,21 +3,46 @@
 use std::{
     ffi::{CStr, CString},
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering, fence},
     },
 };
 
-use super::{error::DpdkError, mbuf::Burst, mempool::Mempool, sys};
+use super::{
+    error::DpdkError,
+    log,
+    mbuf::{Burst, free_burst},
+    mempool::Mempool,
+    sys,
+};
 
+/// How a device, or a port of any kind, is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthConfig {
     pub rx_queues: u16,
+    /// Fewer receive queues will do, where the device has not as many or cannot spread flows over them.
+    pub fewer_rx: bool,
     pub tx_queues: u16,
     pub rx_descriptors: u16,
     pub tx_descriptors: u16,
+    /// Largest IP packet, in bytes.
     pub mtu: u16,
+    /// Whether frames for other stations are taken in.
     pub promiscuous: bool,
+}
+
+impl Default for EthConfig {
+    fn default() -> Self {
+        Self {
+            rx_queues: 1,
+            fewer_rx: false,
+            tx_queues: 1,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+            mtu: 1500,
+            promiscuous: true,
+        }
+    }
 }
 
 /// The device's own counters since it was started.
@@ -46,6 +71,11 @@ pub struct EthDev {
     tx_taken: Box<[AtomicBool]>,
     /// The device's descriptors hold buffers of this pool until it is closed.
     pool: Arc<Mempool>,
+    /// Held while the device is changed or asked: DPDK leaves it to its callers that no two do so at once. False once it
+    /// is closed, after which its number may be another's.
+    open: Mutex<bool>,
+    /// It was made promiscuous, which some drivers leave behind in the kernel.
+    promiscuous: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +85,7 @@ struct Info {
     max_tx_queues: u16,
     max_mtu: u16,
     strips_vlan: bool,
+    has_rss: bool,
 }
 
 impl EthDev {
@@ -62,6 +93,9 @@ impl EthDev {
     pub fn create(name: &str, arguments: &str, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
         let name = c_string(name)?;
         let arguments = c_string(arguments)?;
+        if name.to_bytes().starts_with(b"net_af_xdp") {
+            log::hush_libbpf();
+        }
         // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
         let code = unsafe { sys::rte_eal_hotplug_add(c"vdev".as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         DpdkError::check("rte_eal_hotplug_add", code)?;
@@ -80,36 +114,46 @@ impl EthDev {
     }
 
     fn start(id: u16, vdev: Option<CString>, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
+        let info = Info::of(id)?;
+        let config = &EthConfig { rx_queues: info.rx_queues(config), ..*config };
         let flags = |n: u16| (0..n).map(|_| AtomicBool::new(false)).collect();
         // From here on Drop closes the device, also when a step fails.
         let device = Self {
             id,
             vdev,
-            info: Info::of(id)?,
+            info,
             rx_taken: flags(config.rx_queues),
             tx_taken: flags(config.tx_queues),
             pool: pool.clone(),
+            open: Mutex::new(true),
+            promiscuous: AtomicBool::new(false),
         };
-        device.enough("receive", config.rx_queues, device.max_rx_queues())?;
-        device.enough("transmit", config.tx_queues, device.max_tx_queues())?;
+        device.enough(config.rx_queues, device.max_rx_queues(), "receive queues")?;
+        device.enough(config.tx_queues, device.max_tx_queues(), "transmit queues")?;
+        device.enough(config.mtu, device.max_mtu(), "bytes of MTU")?;
         device.configure(config)?;
         // SAFETY: the port is valid and configured.
         DpdkError::check("rte_eth_dev_start", unsafe { sys::rte_eth_dev_start(id) })?;
         if config.promiscuous {
-            // SAFETY: the port is valid.
-            optional("rte_eth_promiscuous_enable", unsafe { sys::rte_eth_promiscuous_enable(id) })?;
+            device.set_promiscuous(true)?;
         }
         Ok(device)
     }
 
-    /// DPDK's own refusal does not say how many there are.
-    fn enough(&self, direction: &str, asked: u16, most: u16) -> Result<(), DpdkError> {
+    /// DPDK's own refusal does not say how much there is.
+    fn enough(&self, asked: u16, most: u16, what: &str) -> Result<(), DpdkError> {
         if asked <= most {
             return Ok(());
         }
         let mut error = DpdkError::new("rte_eth_dev_configure", libc::EINVAL);
-        error.detail = Some(format!("{asked} {direction} queues asked for, {} has at most {most}", self.driver()));
+        error.detail = Some(format!("{asked} {what} asked for, {} has at most {most}", self.driver()));
         Err(error)
+    }
+
+    /// The right to call the device's control functions, `None` once it is closed.
+    fn control(&self) -> Option<MutexGuard<'_, bool>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.then_some(open)
     }
 
     fn configure(&self, config: &EthConfig) -> Result<(), DpdkError> {
@@ -149,6 +193,11 @@ impl EthDev {
         &self.info.driver
     }
 
+    /// Receive queues that it was opened with.
+    pub fn rx_queues(&self) -> u16 {
+        self.rx_taken.len() as u16
+    }
+
     pub fn max_rx_queues(&self) -> u16 {
         self.info.max_rx_queues
     }
@@ -167,19 +216,42 @@ impl EthDev {
     }
 
     pub fn link_up(&self) -> bool {
+        let Some(_one) = self.control() else { return false };
         // SAFETY: the port is valid.
         unsafe { sys::weir_eth_link_up(self.id) > 0 }
     }
 
     /// Sets the link; `Ok(false)` when the driver cannot.
     pub fn set_link(&self, up: bool) -> Result<bool, DpdkError> {
+        let Some(_one) = self.control() else { return Ok(false) };
         // SAFETY: the port is valid.
         let code =
             unsafe { if up { sys::rte_eth_dev_set_link_up(self.id) } else { sys::rte_eth_dev_set_link_down(self.id) } };
         if code == -libc::ENOTSUP { Ok(false) } else { DpdkError::check("rte_eth_dev_set_link", code).map(|_| true) }
     }
 
+    /// Takes frames for other stations in, or no longer. Drivers that know no such thing take all.
+    pub fn set_promiscuous(&self, on: bool) -> Result<(), DpdkError> {
+        let Some(_one) = self.control() else { return Ok(()) };
+        // SAFETY: the port is valid.
+        let code = unsafe {
+            if on { sys::rte_eth_promiscuous_enable(self.id) } else { sys::rte_eth_promiscuous_disable(self.id) }
+        };
+        optional("rte_eth_promiscuous", code)?;
+        self.promiscuous.store(on, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Changes the MTU while the device runs, where its driver allows that.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), DpdkError> {
+        self.enough(mtu, self.max_mtu(), "bytes of MTU")?;
+        let Some(_one) = self.control() else { return Ok(()) };
+        // SAFETY: the port is valid. Drivers that have no notion of an MTU take any frame.
+        optional("rte_eth_dev_set_mtu", unsafe { sys::rte_eth_dev_set_mtu(self.id, mtu) })
+    }
+
     pub fn mtu(&self) -> u16 {
+        let Some(_one) = self.control() else { return self.info.max_mtu };
         let mut mtu = 0;
         // SAFETY: the port is valid, and the call writes one u16.
         let code = unsafe { sys::rte_eth_dev_get_mtu(self.id, &mut mtu) };
@@ -187,6 +259,7 @@ impl EthDev {
     }
 
     pub fn mac(&self) -> [u8; 6] {
+        let Some(_one) = self.control() else { return [0; 6] };
         let mut mac = sys::rte_ether_addr { addr_bytes: [0; 6] };
         // SAFETY: the port is valid, and the call writes one address.
         unsafe { sys::rte_eth_macaddr_get(self.id, &mut mac) };
@@ -194,6 +267,7 @@ impl EthDev {
     }
 
     pub fn stats(&self) -> EthStats {
+        let Some(_one) = self.control() else { return EthStats::default() };
         // SAFETY: a structure of integers.
         let mut stats: sys::rte_eth_stats = unsafe { std::mem::zeroed() };
         // SAFETY: the port is valid, and the call writes one structure.
@@ -225,20 +299,89 @@ impl Info {
             max_tx_queues: info.max_tx_queues,
             max_mtu: info.max_mtu,
             strips_vlan: info.strips_vlan != 0,
+            has_rss: info.has_rss != 0,
         })
+    }
+
+    /// A second queue of a device that does not spread flows would stay empty.
+    fn rx_queues(&self, config: &EthConfig) -> u16 {
+        match config.fewer_rx {
+            true if self.has_rss => config.rx_queues.min(self.max_rx_queues),
+            true => 1,
+            false => config.rx_queues,
+        }
     }
 }
 
-impl Drop for EthDev {
-    fn drop(&mut self) {
-        // SAFETY: the port is valid, and no queue of it is left, as each holds the device.
+impl EthDev {
+    /// Closes the device before its last owner is gone. False, and nothing done, while there is a queue of it.
+    pub fn close(self: &Arc<Self>) -> bool {
+        // From here on there will be no new queue, and each that there is owns the device as well.
+        for taken in self.rx_taken.iter().chain(&self.tx_taken) {
+            taken.store(true, Ordering::Release);
+        }
+        if Arc::strong_count(self) > 1 {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        self.shut();
+        true
+    }
+
+    /// To be called when no queue of the device is left, nor ever will be.
+    fn shut(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *open, false) {
+            return;
+        }
+        if self.driver() == "net_ring" {
+            self.drain();
+        }
+        // SAFETY: the port is valid until it is closed, which happens once, and nobody uses its queues.
         unsafe {
+            if self.promiscuous.load(Ordering::Relaxed) {
+                sys::rte_eth_promiscuous_disable(self.id);
+            }
             sys::rte_eth_dev_stop(self.id);
             sys::rte_eth_dev_close(self.id);
             if let Some(name) = &self.vdev {
                 sys::rte_eal_hotplug_remove(c"vdev".as_ptr(), name.as_ptr());
             }
         }
+    }
+
+    /// Frees what lies in a ring, which its driver forgets.
+    fn drain(&self) {
+        let mut burst = Burst::new();
+        for queue in 0..self.rx_queues() {
+            loop {
+                receive(self.id, queue, &mut burst);
+                if burst.is_empty() {
+                    break;
+                }
+                free_burst(&mut burst);
+            }
+        }
+    }
+}
+
+impl Drop for EthDev {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// Appends packets that have come in. The queue must be the caller's alone.
+#[inline(always)]
+fn receive(port: u16, queue: u16, burst: &mut Burst) {
+    let length = burst.len();
+    let room = burst.remaining_capacity();
+    // SAFETY: the queue is started and the caller's alone; `room` places are free behind `length`, and the driver stores
+    // pointers to mbufs there that it gives up, which is what an `Mbuf` is.
+    unsafe {
+        let free = burst.as_mut_ptr().add(length).cast();
+        let got = sys::weir_eth_rx_burst(port, queue, free, room as u16);
+        burst.set_len(length + usize::from(got));
     }
 }
 
@@ -254,15 +397,7 @@ impl EthRx {
     /// Appends packets that have come in, at most as many as the burst has room for.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) {
-        let length = burst.len();
-        let room = burst.remaining_capacity();
-        // SAFETY: the queue is started and ours alone; `room` places are free behind `length`, and the driver stores
-        // pointers to mbufs there that it gives up, which is what an `Mbuf` is.
-        unsafe {
-            let free = burst.as_mut_ptr().add(length).cast();
-            let got = sys::weir_eth_rx_burst(self.port, self.queue, free, room as u16);
-            burst.set_len(length + usize::from(got));
-        }
+        receive(self.port, self.queue, burst);
     }
 
     pub fn device(&self) -> &Arc<EthDev> {

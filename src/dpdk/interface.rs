@@ -6,6 +6,10 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
 /// A system call about an interface that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} on {interface}: {source}")]
@@ -96,6 +100,38 @@ impl Interface {
         Ok(std::array::from_fn(|i| address[i].cast_unsigned()))
     }
 
+    /// Receive queues that the kernel spreads the interface's packets over.
+    pub fn rx_channels(&self) -> Result<u32, SocketError> {
+        // struct ethtool_channels: command, four maxima, then receive, transmit, other, combined.
+        let mut channels = [0u32; 9];
+        channels[0] = ETHTOOL_GCHANNELS;
+        match self.ethtool(&mut channels) {
+            Ok(()) => Ok((channels[5] + channels[8]).max(1)),
+            // One that cannot be asked has one.
+            Err(error) if error.source.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name of its driver, empty when it does not say.
+    pub fn driver(&self) -> String {
+        // struct ethtool_drvinfo: command, then the driver's name in 32 bytes.
+        let mut info = [0u32; 64];
+        info[0] = ETHTOOL_GDRVINFO;
+        if self.ethtool(&mut info).is_err() {
+            return String::new();
+        }
+        let name = info[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0);
+        String::from_utf8_lossy(&name.collect::<Vec<_>>()).into_owned()
+    }
+
+    /// `words` is at least as long as the command's structure.
+    fn ethtool(&self, words: &mut [u32]) -> Result<(), SocketError> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        self.ioctl("SIOCETHTOOL", SIOCETHTOOL, &mut request)
+    }
+
     fn flags(&self) -> Result<i16, SocketError> {
         let mut request = self.request();
         self.ioctl("SIOCGIFFLAGS", libc::SIOCGIFFLAGS, &mut request)?;
@@ -115,7 +151,7 @@ impl Interface {
     }
 
     fn ioctl(&self, call: &'static str, number: libc::Ioctl, request: &mut libc::ifreq) -> Result<(), SocketError> {
-        // SAFETY: these calls read and write one ifreq.
+        // SAFETY: these calls read and write one ifreq; SIOCETHTOOL also what it points at, which is as long as it must.
         let code = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, request) };
         if code < 0 { Err(self.error(call)) } else { Ok(()) }
     }

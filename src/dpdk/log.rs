@@ -41,9 +41,35 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
 /// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir does not use.
 const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
 
+/// What else is called an error: net_memif offers itself to secondary processes, of which weir has none; a virtio-user
+/// port gets an address at random.
+const NO_ERRORS: [&str; 2] = ["Failed to register mp action callback", "No valid MAC in devargs or device"];
+
+/// Keeps libbpf and libxdp, which net_af_xdp loads programs with, from printing a dozen lines for each.
+pub(super) fn hush_libbpf() {
+    if tracing::enabled!(target: "dpdk", tracing::Level::DEBUG) {
+        return;
+    }
+    for (library, setter) in [(c"libbpf.so.1", c"libbpf_set_print"), (c"libxdp.so.1", c"libxdp_set_print")] {
+        // SAFETY: C strings; a library that is not loaded yet is, and stays.
+        let symbol = unsafe {
+            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY);
+            if handle.is_null() { std::ptr::null_mut() } else { libc::dlsym(handle, setter.as_ptr()) }
+        };
+        if symbol.is_null() {
+            continue;
+        }
+        type Print = extern "C" fn();
+        // SAFETY: both libraries declare it `fn_t set_print(fn_t)`, where null is "print nothing".
+        let set: extern "C" fn(Option<Print>) -> Option<Print> = unsafe { std::mem::transmute(symbol) };
+        set(None);
+    }
+}
+
 fn event(level: i32, line: &str) {
     let about_qdiscs = line.contains("qdisc") || line.contains("rte flow support");
-    if about_qdiscs && HARMLESS.iter().any(|start| line.starts_with(start)) {
+    let harmless = NO_ERRORS.iter().any(|text| line.contains(text));
+    if harmless || about_qdiscs && HARMLESS.iter().any(|start| line.starts_with(start)) {
         return tracing::debug!(target: "dpdk", "{line}");
     }
     match u32::try_from(level).unwrap_or(sys::RTE_LOG_ERR) {

@@ -113,6 +113,11 @@ impl Mempool {
         self.options.frame_bytes
     }
 
+    /// Largest MTU whose frames fit one buffer, tags and all.
+    pub fn mtu(&self) -> u16 {
+        self.options.frame_bytes - LINK_OVERHEAD as u16
+    }
+
     pub fn eal(&self) -> &Eal {
         &self.eal
     }

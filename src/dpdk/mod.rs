@@ -14,6 +14,7 @@ mod mempool;
 mod packet_batch;
 mod packet_socket;
 mod sys;
+pub mod threads;
 mod waiting;
 
 pub use arguments::{EalOptions, HugePages};

@@ -99,13 +99,7 @@ impl PacketSocket {
         // Since Linux 4.20; without it weir would see, and forward, what it sent itself.
         self.set(libc::PACKET_IGNORE_OUTGOING, &1).map_err(|_| failed("PACKET_IGNORE_OUTGOING"))?;
         if promiscuous {
-            let member = libc::packet_mreq {
-                mr_ifindex: interface.index(),
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            self.set(libc::PACKET_ADD_MEMBERSHIP, &member).map_err(|_| failed("PACKET_ADD_MEMBERSHIP"))?;
+            self.set_promiscuous(interface, true)?;
         }
         self.bind(interface, libc::ETH_P_ALL as u16)?;
         if let Some(group) = group {
@@ -113,6 +107,22 @@ impl PacketSocket {
             self.set(libc::PACKET_FANOUT, &fanout).map_err(|_| failed("PACKET_FANOUT"))?;
         }
         Ok(())
+    }
+
+    /// Asks the kernel to take frames for other stations in, or no longer: as long as one socket asks, it does.
+    pub fn set_promiscuous(&self, interface: &Interface, on: bool) -> Result<(), SocketError> {
+        let member = libc::packet_mreq {
+            mr_ifindex: interface.index(),
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        let option = if on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+        match self.set(option, &member) {
+            // It was no member.
+            Err(error) if !on && error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Ok(()),
+            set => set.map_err(|_| interface.error("PACKET_MR_PROMISC")),
+        }
     }
 
     fn bind(&self, interface: &Interface, protocol: u16) -> Result<(), SocketError> {

@@ -111,12 +111,17 @@ static inline uint64_t weir_rdtsc(void)
 	return rte_rdtsc();
 }
 
+#define WEIR_RSS_TYPES (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
+#define WEIR_RSS_KEY_MOST 64
+
 struct weir_eth_info {
 	const char *driver;
 	uint16_t max_rx_queues;
 	uint16_t max_tx_queues;
 	uint16_t max_mtu;
 	int strips_vlan;
+	/* Spreads flows over its receive queues. */
+	int has_rss;
 };
 
 static inline int weir_eth_info(uint16_t port, struct weir_eth_info *out)
@@ -130,14 +135,28 @@ static inline int weir_eth_info(uint16_t port, struct weir_eth_info *out)
 		out->max_tx_queues = info.max_tx_queues;
 		out->max_mtu = info.max_mtu;
 		out->strips_vlan = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+		out->has_rss = (info.flow_type_rss_offloads & WEIR_RSS_TYPES) != 0;
 	}
 	return err;
+}
+
+/* With this key a Toeplitz hash is the same for both directions of a flow (Woo and Park, 2012), so that one worker sees
+ * both. */
+static inline void weir_rss_key(uint8_t *key)
+{
+	int i;
+
+	for (i = 0; i < WEIR_RSS_KEY_MOST; i += 2) {
+		key[i] = 0x6d;
+		key[i + 1] = 0x5a;
+	}
 }
 
 static inline int weir_eth_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu)
 {
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
+	uint8_t key[WEIR_RSS_KEY_MOST];
 	int err = rte_eth_dev_info_get(port, &info);
 
 	if (err != 0)
@@ -146,8 +165,12 @@ static inline int weir_eth_configure(uint16_t port, uint16_t rx_queues, uint16_t
 	conf.rxmode.mtu = mtu;
 	if (rx_queues > 1 && info.flow_type_rss_offloads != 0) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf =
-			info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & WEIR_RSS_TYPES;
+		if (info.hash_key_size != 0 && info.hash_key_size <= WEIR_RSS_KEY_MOST) {
+			weir_rss_key(key);
+			conf.rx_adv_conf.rss_conf.rss_key = key;
+			conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
+		}
 	}
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 }

@@ -1,7 +1,12 @@
 //! The match-action tables that decide each packet's output port.
 
+pub mod acl;
 pub mod learn;
+pub mod policy;
+pub mod rate;
 pub mod route;
+pub mod text;
+pub mod vlan;
 mod xconnect;
 
 pub use learn::Learn;

@@ -8,14 +8,14 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, has_room};
-use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, port_info, routed};
+use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::port::PortError;
-use crate::switch::{Measure, Outbox, PortInfo};
+use crate::switch::{Measure, Outbox, PortInfo, Role};
 use crate::worker::{Change, Died, Queues, Remote};
 
 /// How long the collector may take to go on with other programs.
@@ -44,6 +44,8 @@ pub enum ChangeError {
     NoSlot { name: String },
     #[error("--pair {name}: {why}")]
     Pair { name: String, why: String },
+    #[error("port {name} stands in the table {table}; take it out there first: weir table show {table}")]
+    InTable { name: String, table: &'static str },
     #[error("the switch was started without a file (--config), so there is none to read again")]
     NoFile,
     #[error("{0}")]
@@ -106,7 +108,7 @@ impl Shared {
         let changes = (0..workers).map(|worker| {
             let mut change =
                 Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
-            opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, workers, &mut change.queues));
+            opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, &mut change.queues));
             change.outbox = infos.as_ref().map(|infos| Outbox::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
@@ -132,6 +134,11 @@ impl Shared {
         let polynomials = assemble::polynomials(config)?;
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
+        for name in removed.iter().map(|id| state.slots.name(*id)) {
+            if let Some(table) = self.tables.naming(name) {
+                return Err(ChangeError::InTable { name: name.to_owned(), table });
+            }
+        }
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
@@ -173,7 +180,7 @@ impl Shared {
         let mut opened = Vec::new();
         for (id, config) in added {
             has_room(config, workers, &self.pool)?;
-            let slot = Slot::open(config, workers, &self.pool)?;
+            let slot = Slot::open(config, &self.cores, &self.pool)?;
             slot.look_at_link();
             opened.push((*id, slot));
         }
@@ -232,6 +239,16 @@ impl Shared {
         opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
     }
 
+    /// Tables know the ports by the names that they have now.
+    fn name_ports(&self, state: &State) {
+        let mut names = Vec::new();
+        for (id, slot) in state.slots.iter() {
+            names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
+            names[usize::from(id)] = (slot.config.name.clone(), slot.info.role == Role::Fabric);
+        }
+        self.names.set(names);
+    }
+
     /// What the workers need not be told.
     fn adopt(&self, state: &mut State, next: Next, diff: &Diff) {
         let switch = &next.config.switch;
@@ -242,14 +259,14 @@ impl Shared {
         self.history().resize(kept_epochs(switch, Some(switch.epoch.0.as_nanos() as Nanos)));
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
-                slot.info = PortInfo { up: slot.info.up.clone(), mac: slot.info.mac.clone(), ..port_info(config) };
-                slot.config = config.clone();
+                slot.adopt(config);
             }
         }
         if !diff.words.is_empty() {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
         (state.config, state.pairs) = (next.config, next.pairs);
+        self.name_ports(state);
     }
 }
 

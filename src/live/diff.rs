@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::change::{ChangeError, Next, State};
-use crate::config::{Config, ForwardMode, PortConfig, SwitchConfig};
+use crate::config::{ApiConfig, Config, ForwardMode, PortConfig, SwitchConfig};
 use crate::pisa::PortId;
 use crate::port::Dev;
 
@@ -23,9 +23,20 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, ports: _, programs, routes, neighbours } = &next.config;
+        let Config { switch, api, ports: _, programs, routes, neighbours, acl, mirrors } = &next.config;
         let running = &state.config.switch;
         restart(running, switch)?;
+        restart_api(&state.config.api, api)?;
+        let other = |key: &str, differs: bool| match differs {
+            true => Err(ChangeError::Restart {
+                key: key.into(),
+                wanted: "another".into(),
+                running: "as at the start".into(),
+            }),
+            false => Ok(()),
+        };
+        other("acl", state.config.acl != *acl)?;
+        other("mirror", state.config.mirrors != *mirrors)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {
@@ -86,6 +97,10 @@ impl Diff {
                 Some(old) => {
                     self.value(&format!("port {}: mtu", port.name), old.mtu, port.mtu);
                     self.value(&format!("port {}: role", port.name), old.role.name(), port.role.name());
+                    let key = format!("port {}: promiscuous", port.name);
+                    self.value(&key, old.promiscuous, port.promiscuous);
+                    let fault = |port: &PortConfig| port.fault.clone().map_or_else(|| "none".into(), String::from);
+                    self.value(&format!("port {}: fault", port.name), fault(old), fault(port));
                 }
             }
         }
@@ -115,6 +130,11 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         buffers,
         reproducible,
         huge_pages,
+        acl_default,
+        acl_rows,
+        metrics,
+        runtime_ports,
+        user,
         forward: _,
         pairs: _,
         epoch: _,
@@ -131,7 +151,22 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.cores", &running.cores, cores)?;
     same("switch.buffers", &running.buffers, buffers)?;
     same("switch.reproducible", &running.reproducible, reproducible)?;
-    same("switch.huge_pages", &running.huge_pages, huge_pages)
+    same("switch.huge_pages", &running.huge_pages, huge_pages)?;
+    same("switch.acl_default", &running.acl_default, acl_default)?;
+    same("switch.acl_rows", &running.acl_rows, acl_rows)?;
+    same("switch.metrics", &running.metrics, metrics)?;
+    same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
+    same("switch.user", &running.user, user)
+}
+
+fn restart_api(running: &ApiConfig, wanted: &ApiConfig) -> Result<(), ChangeError> {
+    let ApiConfig { mode, group, listen, certificate, key, client_ca } = wanted;
+    same("api.mode", &running.mode, mode)?;
+    same("api.group", &running.group, group)?;
+    same("api.listen", &running.listen, listen)?;
+    same("api.certificate", &running.certificate, certificate)?;
+    same("api.key", &running.key, key)?;
+    same("api.client_ca", &running.client_ca, client_ca)
 }
 
 fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
@@ -160,15 +195,19 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
     let (mut kept, mut added) = (Vec::new(), Vec::new());
     let mut vacant = state.slots.vacant();
     for (i, config) in wanted.ports.iter().enumerate() {
-        let same =
+        let running =
             state.slots.iter().find(|(_, slot)| slot.config.name == config.name && slot.config.dev == config.dev);
-        match same {
-            Some((_, slot)) if slot.config.mtu != config.mtu => {
-                let (key, running) = (format!("port[{i}].mtu"), slot.config.mtu.to_string());
-                return Err(ChangeError::Restart { key, wanted: config.mtu.to_string(), running });
+        match running {
+            Some((id, slot)) => {
+                let (key, old) = (|name: &str| format!("port[{i}].{name}"), &slot.config);
+                same(&key("mtu"), &old.mtu, &config.mtu)?;
+                same(&key("queues"), &old.queues, &config.queues)?;
+                same(&key("cores"), &old.cores, &config.cores)?;
+                same(&format!("port[{i}], its VLANs and limits"), &policy(old), &policy(config))?;
+                kept.push((id, config.clone()));
             }
-            Some((id, _)) => kept.push((id, config.clone())),
             None => {
+                same(&format!("port[{i}], its VLANs and limits"), &String::new(), &policy(config))?;
                 alone(state, wanted, i, config)?;
                 let id = vacant.next().ok_or_else(|| ChangeError::NoSlot { name: config.name.clone() })?;
                 added.push((id, config.clone()));
@@ -178,6 +217,17 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
     let stays = |id: PortId| kept.iter().any(|(other, _)| *other == id);
     let removed = state.slots.iter().map(|(id, _)| id).filter(|id| !stays(*id)).collect();
     Ok(Ports { kept, added, removed })
+}
+
+/// What `weir table` changes while the switch runs, and its file only at the start.
+fn policy(port: &PortConfig) -> String {
+    let PortConfig { vlan, trunk, qinq, rx_limit, tx_limit, .. } = port;
+    let number = |key: &str, vid: &Option<u16>| vid.map(|vid| format!("{key} = {vid}"));
+    let limit = |key: &str, limit: &Option<crate::forward::rate::Limit>| limit.map(|limit| format!("{key} = {limit}"));
+    let trunk = trunk.as_ref().map(|list| format!("trunk = {list}"));
+    let words =
+        [number("vlan", vlan), trunk, number("qinq", qinq), limit("rx_limit", rx_limit), limit("tx_limit", tx_limit)];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A new port's device must be nobody else's: neither another new port's nor that of a port that runs until the new one does.

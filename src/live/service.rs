@@ -8,6 +8,7 @@ use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
@@ -92,6 +93,10 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
 }
 
 impl Service for Shared {
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     fn ports(&self) -> view::Ports {
         let state = self.state();
         let configs = state.slots.iter().map(|(id, slot)| (id, &slot.config));
@@ -107,6 +112,18 @@ impl Service for Shared {
         }
         ports.measurement.forgotten_epochs = self.history().forgotten();
         ports
+    }
+
+    fn status(&self) -> view::Status {
+        self.about.status(self.ports(), &self.workers)
+    }
+
+    fn since_reset(&self) -> view::SinceReset {
+        self.about.since_reset(self.ports())
+    }
+
+    fn reset(&self) {
+        self.about.reset(self.ports());
     }
 
     fn stations(&self) -> view::Stations {
@@ -173,7 +190,7 @@ impl Service for Shared {
 
     fn reload(&self) -> Result<view::Reloaded, String> {
         self.reread().map_err(|error| {
-            tracing::warn!("not reloaded, everything stays as it was: {error}");
+            tracing::warn!(target: "weir", event = "refused", "not reloaded, everything stays as it was: {error}");
             error.to_string()
         })
     }

@@ -1,6 +1,7 @@
 //! What a live switch needs before the first packet: cores, buffers, DPDK, workers, collector.
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{JoinHandle, sleep};
@@ -10,9 +11,11 @@ use crossbeam_channel::Receiver;
 
 use super::LiveError;
 use super::change::Renewal;
-use super::slots::{DESCRIPTORS, Slot, Slots};
-use crate::config::Config;
+use super::slots::{Slot, Slots, buffers_held};
+use crate::config::{Config, PortConfig};
 use crate::control::Collector;
+use crate::control::serve::TlsListener;
+use crate::control::tls::{self, Files};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::port::{Dev, PortError};
 use crate::switch::{PortInfo, Switch};
@@ -36,11 +39,16 @@ pub(super) fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
     }
 }
 
+pub(super) fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {
+    let listen =
+        |address| TcpListener::bind(address).map_err(|e| LiveError::Usage(format!("switch.metrics = {address}: {e}")));
+    config.metrics()?.map(listen).transpose()
+}
+
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
 pub(super) fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let queues = config.ports.len() * (1 + workers);
-    let needed = queues * usize::from(DESCRIPTORS) + workers * 1024;
+    let needed = config.ports.iter().map(|port| buffers_held(port, workers)).sum::<usize>() + workers * 1024;
     let mbufs = config.switch.buffers.unwrap_or((needed as u32).next_power_of_two().max(8192) - 1);
     PoolOptions::for_mtu(mbufs, mtu.try_into().unwrap_or(u16::MAX))
 }
@@ -50,24 +58,28 @@ pub(super) fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) 
         Dev::Pci { address } => Some(address.clone()),
         _ => None,
     });
-    // Besides the buffers: the ports' queues, and room for fragmentation.
-    let memory_mib = u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + 8 * config.ports.len() as u32;
+    // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps buffers of its own.
+    let each = |port: &PortConfig| if matches!(port.dev, Dev::Xdp { .. }) { 32 } else { 8 };
+    let memory_mib =
+        u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + config.ports.iter().map(each).sum::<u32>();
+    let shared_memory = config.ports.iter().any(|port| matches!(port.dev, Dev::VirtioUser { .. }));
     let huge_pages = if config.switch.huge_pages == Some(false) { HugePages::Never } else { HugePages::Auto };
-    EalOptions { memory_mib, huge_pages, pci: pci.collect(), extra, ..EalOptions::default() }
+    EalOptions { memory_mib, huge_pages, shared_memory, pci: pci.collect(), extra, ..EalOptions::default() }
 }
 
 /// Opens the ports in the slots of their order.
 pub(super) fn open_ports(
     config: &Config,
     infos: Vec<PortInfo>,
-    workers: usize,
+    cores: &[usize],
     pool: &Arc<Mempool>,
 ) -> Result<Slots, PortError> {
     let mut slots = Slots::default();
     for ((id, port), info) in (0..).zip(&config.ports).zip(infos) {
-        let slot = Slot::open(port, workers, pool)?;
+        let mut slot = Slot::open(port, cores, pool)?;
         info.mac.store(slot.info.mac.load(Relaxed), Relaxed);
-        slots.insert(id, Slot { info, ..slot });
+        slot.info = info;
+        slots.insert(id, slot);
     }
     Ok(slots)
 }
@@ -85,7 +97,7 @@ pub(super) fn start_workers(
     let (mut workers, mut remotes) = (Vec::new(), Vec::new());
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {
         let mut queues = Queues::default();
-        slots.iter().for_each(|(id, slot)| slot.deal(id, index, cores.len(), &mut queues));
+        slots.iter().for_each(|(id, slot)| slot.deal(id, index, &mut queues));
         let (remote, orders) = orders();
         let worker = Worker::new(switch, queues, slots.iter().count()).controlled(orders, patience.clone());
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());
@@ -137,4 +149,18 @@ pub(super) fn start_collector(
         }
         collector.finish();
     })
+}
+
+/// Where TCP is served, if it is.
+pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
+    let Some(wanted) = config.api.tls()? else { return Ok(None) };
+    let files = Files {
+        certificate: ("api.certificate", wanted.certificate),
+        key: ("api.key", wanted.key),
+        ca: ("api.client_ca", wanted.client_ca),
+    };
+    let config = tls::server(&files)?;
+    let listener = std::net::TcpListener::bind(wanted.listen)
+        .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
+    Ok(Some(TlsListener { listener, config }))
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::assemble::port_info;
 use crate::config::PortConfig;
 use crate::control::view;
+use crate::control::watch::PortState;
 use crate::dpdk::Mempool;
 use crate::pisa::{MAX_PORTS, PortId};
-use crate::port::{Dev, Port, PortError, PortOptions};
+use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
 use crate::wire::Mac;
@@ -26,29 +27,60 @@ pub(super) struct Slot {
     pub info: PortInfo,
     /// Whether the user wants the port up.
     pub enabled: bool,
+    workers: usize,
+    /// The workers that poll its queues in turn, if the user has named them.
+    pollers: Vec<usize>,
 }
 
 impl Slot {
-    /// Opens the device.
-    pub fn open(config: &PortConfig, workers: usize, pool: &Arc<Mempool>) -> Result<Self, PortError> {
+    /// Opens the device. There is a worker on each of the cores.
+    pub fn open(config: &PortConfig, cores: &[usize], pool: &Arc<Mempool>) -> Result<Self, PortError> {
+        let pollers = pollers(config, cores).map_err(|problem| PortError {
+            port: config.name.clone(),
+            dev: config.dev.to_string(),
+            problem: Box::new(problem),
+        })?;
+        let plan = config.dev.queue_plan(config.queues, cores.len() as u16);
         let options = PortOptions {
-            rx_queues: rx_queues(&config.dev, workers),
-            tx_queues: workers as u16,
+            rx_queues: plan.rx,
+            fewer_rx: plan.fewer_rx,
+            tx_queues: plan.tx,
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             mtu: config.mtu as u16,
-            ..PortOptions::default()
+            promiscuous: config.promiscuous,
         };
         let port = Port::open(&config.name, &config.dev, &options, pool)?;
+        if config.fault.is_some() {
+            port.set_fault(config.fault.as_ref());
+        }
         let info = port_info(config);
         info.mac.store(own_mac(&config.dev, port.mac()).to_u64(), Relaxed);
-        Ok(Self { config: config.clone(), port, info, enabled: true })
+        Ok(Self { config: config.clone(), port, info, enabled: true, workers: cores.len(), pollers })
+    }
+
+    /// Takes over what can be changed of an open port.
+    pub fn adopt(&mut self, config: &PortConfig) {
+        if self.config.fault != config.fault {
+            self.port.set_fault(config.fault.as_ref());
+        }
+        if self.config.promiscuous != config.promiscuous
+            && let Err(error) = self.port.set_promiscuous(config.promiscuous)
+        {
+            tracing::warn!("{error}");
+        }
+        self.info = PortInfo { up: self.info.up.clone(), mac: self.info.mac.clone(), ..port_info(config) };
+        self.config = config.clone();
     }
 
     /// Lets the workers know whether packets may leave here. True when they may no longer.
     pub fn look_at_link(&self) -> bool {
         let up = self.enabled && self.port.link_up();
         self.info.up.swap(up, Relaxed) && !up
+    }
+
+    pub fn state(&self) -> PortState<'_> {
+        PortState { name: &self.config.name, enabled: self.enabled, up: self.info.up.load(Relaxed) }
     }
 
     /// The port as reports have it, with what all workers counted.
@@ -64,17 +96,30 @@ impl Slot {
         view.enabled = self.enabled;
         view.link_up = self.info.up.load(Relaxed);
         view.mac = self.port.mac().to_string();
-        view.device = self.port.stats().drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+        let stats = self.port.stats();
+        view.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+        view.fault = self.port.fault().map(String::from);
+        if view.fault.is_some() || stats.faults != FaultStats::default() {
+            view.fault_effects = stats.faults.named().map(|(what, packets)| (what.into(), packets)).collect();
+        }
     }
 
-    /// The queues of one worker. Of one queue each, the ports are dealt out in turn.
-    pub fn deal(&self, id: PortId, worker: usize, workers: usize, queues: &mut Queues) {
-        // Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
-        // direction was written, so that one worker keeps it.
-        let first = if self.port.rx_queues() > 1 { 0 } else { usize::from(id) };
-        let mine = (0..workers).filter(|queue| (first + queue) % workers == worker);
-        queues.rx.extend(mine.filter_map(|queue| Some((id, self.port.rx_queue(queue as u16)?))));
+    /// The queues of one worker.
+    pub fn deal(&self, id: PortId, worker: usize, queues: &mut Queues) {
+        let count = self.port.rx_queues();
+        let polls = |queue: &u16| worker == self.poller(id, usize::from(*queue));
+        queues.rx.extend((0..count).filter(polls).filter_map(|queue| Some((id, self.port.rx_queue(queue)?))));
         queues.tx.extend(self.port.tx_queue(worker as u16).map(|queue| (id, queue)));
+    }
+
+    /// Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
+    /// direction was written, so that one worker keeps it. Of one queue each, the ports are dealt out in turn.
+    fn poller(&self, id: PortId, queue: usize) -> usize {
+        match self.pollers.as_slice() {
+            [] if self.port.rx_queues() > 1 => queue % self.workers,
+            [] => (usize::from(id) + queue) % self.workers,
+            named => named[queue % named.len()],
+        }
     }
 }
 
@@ -88,9 +133,20 @@ fn own_mac(dev: &Dev, device: Mac) -> Mac {
     }
 }
 
-/// What is sent on a ring's queue comes back on the same one, and a tap's queues come in pairs.
-fn rx_queues(dev: &Dev, workers: usize) -> u16 {
-    if matches!(dev, Dev::Tap { .. } | Dev::Ring { .. }) { workers as u16 } else { 1 }
+/// The workers on the cores that the port names.
+fn pollers(config: &PortConfig, cores: &[usize]) -> Result<Vec<usize>, PortProblem> {
+    let worker = |core: &usize| {
+        let found = cores.iter().position(|other| other == core);
+        found.ok_or_else(|| PortProblem::Unfit(format!("cores = {core}: the switch polls on {cores:?}")))
+    };
+    config.cores.iter().map(worker).collect()
+}
+
+/// Packet buffers that a port may hold at once: those of its queues, and what faults may hold back of each.
+pub(super) fn buffers_held(port: &PortConfig, workers: usize) -> usize {
+    let plan = port.dev.queue_plan(port.queues, workers as u16);
+    let faults = if port.fault.is_some() { usize::from(plan.rx + plan.tx) * FAULTS_HELD } else { 0 };
+    plan.buffers(&port.dev, DESCRIPTORS) as usize + faults
 }
 
 /// Why the packet buffers are none for a port.
@@ -110,10 +166,11 @@ pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Res
     if port.mtu > most {
         return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
     }
-    let queues = u32::from(rx_queues(&port.dev, workers));
+    let plan = port.dev.queue_plan(port.queues, workers as u16);
     let needed = match port.dev {
         Dev::Veth { .. } | Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
-        _ => queues * u32::from(DESCRIPTORS),
+        Dev::Xdp { .. } => plan.buffers(&port.dev, DESCRIPTORS) / 2,
+        _ => u32::from(plan.rx) * u32::from(DESCRIPTORS),
     };
     let free = pool.available();
     if free < needed {

@@ -38,6 +38,20 @@ pub struct ProgramUse {
     pub chains: Vec<Vec<StageUse>>,
 }
 
+/// A match table as the budget sees it. It may be spread over stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableNeed {
+    pub table: &'static str,
+    pub entries: u64,
+    pub key_bits: u32,
+    /// Action data and counters of an entry, in SRAM.
+    pub action_bits: u32,
+    /// Keys in TCAM; else they are hashed and stand in SRAM. Hashing for a match is the table's own and no index hash.
+    pub ternary: bool,
+    /// Programs stand behind it: they do not see what it stops.
+    pub before_programs: bool,
+}
+
 /// The limits of a hardware pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Target {
@@ -55,10 +69,16 @@ pub struct Target {
     pub outputs: u32,
     /// Stages between a stateful ALU whose output decides what comes next and the stage that obeys.
     pub decision_stages: u32,
+    /// TCAM blocks a stage; a wide key takes several side by side.
+    pub tcam_blocks: u32,
+    /// Rows of a TCAM block, and their width.
+    pub tcam_rows: u32,
+    pub tcam_bits: u32,
 }
 
 impl Target {
-    /// Tofino: 12 stages of 4 stateful ALUs over pairs of 32 bits with one output, 80 SRAM blocks of 128 Kbit a stage.
+    /// Tofino: 12 stages of 4 stateful ALUs over pairs of 32 bits with one output, 80 SRAM blocks of 128 Kbit and 24 TCAM blocks of
+    /// 512 × 44 bits a stage (the memories of the open compiler's model).
     pub const TOFINO: Self = Self {
         name: "tofino",
         stages: 12,
@@ -68,12 +88,16 @@ impl Target {
         cell_bits: 64,
         outputs: 1,
         decision_stages: 1,
+        tcam_blocks: 24,
+        tcam_rows: 512,
+        tcam_bits: 44,
     };
     /// Tofino 2: 20 stages, else as Tofino, with up to four outputs of a stateful ALU. A chain of six HashPipe stages
     /// with 32-bit keys takes 11 of them (tried with the open compiler).
     pub const TOFINO2: Self = Self { name: "tofino2", stages: 20, outputs: 4, ..Self::TOFINO };
     /// The model that HashPipe is written for (§2.1, after RMT): 16 stages, each with one wide array, 106 SRAM blocks of
-    /// 1024 × 112 bits (1.4 MB) a stage, and a match on what was read within the stage.
+    /// 1024 × 112 bits (1.4 MB) and 16 TCAM blocks of 2048 × 40 bits a stage (Bosshart et al., SIGCOMM 2013, §5), and a match
+    /// on what was read within the stage.
     pub const RMT: Self = Self {
         name: "rmt",
         stages: 16,
@@ -83,8 +107,12 @@ impl Target {
         cell_bits: 640,
         outputs: u32::MAX,
         decision_stages: 0,
+        tcam_blocks: 16,
+        tcam_rows: 2048,
+        tcam_bits: 40,
     };
-    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory only, to 1 GiB.
+    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory only, to 1 GiB of SRAM and
+    /// 1024 TCAM blocks as Tofino's a stage.
     pub const SOFTWARE: Self = Self {
         name: "software",
         stages: 64,
@@ -94,6 +122,8 @@ impl Target {
         cell_bits: 640,
         outputs: u32::MAX,
         decision_stages: 0,
+        tcam_blocks: 1024,
+        ..Self::TOFINO
     };
     pub const ALL: [Self; 4] = [Self::TOFINO, Self::TOFINO2, Self::RMT, Self::SOFTWARE];
 
@@ -111,6 +141,8 @@ pub enum BudgetError {
         "{array} does not fit: it may stand in stages {from} to {last} of {target} at the earliest, and {last_full}"
     )]
     Stages { array: String, from: u32, last: u32, last_full: String, target: &'static str },
+    #[error("{table}: {left} of {entries} entries find no {what} in the {stages} stages of {target}")]
+    Table { table: &'static str, left: u64, entries: u64, what: &'static str, stages: u32, target: &'static str },
     #[error("{array} would stand in stage {stage}, and {target} has {limit} stages")]
     TooLong { array: String, stage: u32, limit: u32, target: &'static str },
 }
@@ -125,15 +157,51 @@ pub struct Placed {
     pub usage: ArrayUse,
 }
 
+/// A match table, or the part of it that stands in one stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlacedTable {
+    pub table: &'static str,
+    pub entries: u64,
+    pub sram_bits: u64,
+    pub tcam_blocks: u32,
+}
+
 /// One physical stage and what stands in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PhysicalStage {
     pub arrays: Vec<Placed>,
+    pub tables: Vec<PlacedTable>,
 }
 
 impl PhysicalStage {
+    /// Register arrays and match tables.
     pub fn sram_bits(&self) -> u64 {
+        self.register_bits() + self.tables.iter().map(|table| table.sram_bits).sum::<u64>()
+    }
+
+    pub fn register_bits(&self) -> u64 {
         self.arrays.iter().map(|placed| placed.usage.sram_bits()).sum()
+    }
+
+    pub fn tcam_blocks(&self) -> u32 {
+        self.tables.iter().map(|table| table.tcam_blocks).sum()
+    }
+
+    /// As many of a table's entries as this stage has room for.
+    fn share(&self, need: &TableNeed, left: u64, target: &Target) -> PlacedTable {
+        let sram = target.sram_bits.saturating_sub(self.sram_bits());
+        let entry = if need.ternary { need.action_bits } else { need.action_bits + need.key_bits };
+        let by_sram = sram / u64::from(entry.max(1));
+        if !need.ternary {
+            let entries = left.min(by_sram);
+            let sram_bits = entries * u64::from(entry);
+            return PlacedTable { table: need.table, entries, sram_bits, tcam_blocks: 0 };
+        }
+        let width = need.key_bits.div_ceil(target.tcam_bits).max(1);
+        let deep = (target.tcam_blocks - self.tcam_blocks()) / width;
+        let entries = left.min(u64::from(deep * target.tcam_rows)).min(by_sram);
+        let tcam_blocks = entries.div_ceil(target.tcam_rows.into()) as u32 * width;
+        PlacedTable { table: need.table, entries, sram_bits: entries * u64::from(entry), tcam_blocks }
     }
 
     pub fn hash_units(&self) -> u32 {
@@ -162,17 +230,47 @@ pub struct Placement {
 impl Placement {
     /// Places all programs, or says which array passes which limit in which stage.
     pub fn new(target: Target, programs: &[ProgramUse]) -> Result<Self, BudgetError> {
+        Self::with_tables(target, programs, &[])
+    }
+
+    /// Places match tables with the programs: those that programs stand behind first, the others where they leave room.
+    pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
         let mut placement = Self { target, stages: vec![PhysicalStage::default(); target.stages as usize] };
+        let mut from = 0;
+        for table in tables.iter().filter(|table| table.before_programs) {
+            from = from.max(placement.place_table(table)?);
+        }
         for program in programs {
             for chain in &program.chains {
-                placement.place_chain(program.program, chain)?;
+                placement.place_chain(program.program, chain, from)?;
             }
+        }
+        for table in tables.iter().filter(|table| !table.before_programs) {
+            placement.place_table(table)?;
         }
         Ok(placement)
     }
 
-    fn place_chain(&mut self, program: &'static str, chain: &[StageUse]) -> Result<(), BudgetError> {
-        let mut from = 0;
+    /// Spreads a table over the first stages with room; gives the number of the stage behind its last.
+    fn place_table(&mut self, need: &TableNeed) -> Result<u32, BudgetError> {
+        let (target, mut left, mut behind) = (self.target, need.entries, 0);
+        for (stage, number) in self.stages.iter_mut().zip(1..) {
+            let share = stage.share(need, left, &target);
+            if share.entries > 0 {
+                left -= share.entries;
+                behind = number;
+                stage.tables.push(share);
+            }
+        }
+        if left > 0 {
+            let what = if need.ternary { "TCAM" } else { "SRAM" };
+            let (table, entries) = (need.table, need.entries);
+            return Err(BudgetError::Table { table, left, entries, what, stages: target.stages, target: target.name });
+        }
+        Ok(behind)
+    }
+
+    fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
         for (logical, stage) in (1..).zip(chain) {
             let mut next = from;
             for usage in &stage.arrays {
@@ -216,7 +314,8 @@ impl Placement {
 
     /// Physical stages up to the last one in use.
     pub fn stages_used(&self) -> u32 {
-        self.stages.iter().rposition(|stage| !stage.arrays.is_empty()).map_or(0, |last| last as u32 + 1)
+        let used = |stage: &PhysicalStage| !stage.arrays.is_empty() || !stage.tables.is_empty();
+        self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1)
     }
 
     pub fn salus_used(&self) -> u32 {
@@ -229,5 +328,52 @@ impl Placement {
 
     pub fn sram_bits_used(&self) -> u64 {
         self.stages.iter().map(PhysicalStage::sram_bits).sum()
+    }
+
+    /// Memory of the programs alone.
+    pub fn register_bits_used(&self) -> u64 {
+        self.stages.iter().map(PhysicalStage::register_bits).sum()
+    }
+
+    pub fn tcam_blocks_used(&self) -> u32 {
+        self.stages.iter().map(PhysicalStage::tcam_blocks).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(entries: u64, key_bits: u32, ternary: bool) -> TableNeed {
+        TableNeed { table: "t", entries, key_bits, action_bits: 16, ternary, before_programs: ternary }
+    }
+
+    fn program() -> ProgramUse {
+        let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
+        ProgramUse { program: "p", chains: vec![vec![StageUse { arrays: vec![array] }]] }
+    }
+
+    #[test]
+    fn tables_are_spread_over_stages_and_programs_stand_behind() {
+        let wide = [table(512, 44 * 20, true), table(512, 44 * 5, true), table(100_000, 64, false)];
+        let placement = Placement::with_tables(Target::TOFINO, &[program()], &wide).unwrap();
+        let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
+        assert_eq!(blocks[..3], [20, 5, 0]);
+        assert_eq!(placement.stages[2].arrays.len(), 1, "behind both");
+        assert_eq!(placement.tcam_blocks_used(), 25);
+        let hashed: u64 =
+            placement.stages.iter().flat_map(|s| &s.tables).filter(|t| t.tcam_blocks == 0).map(|t| t.entries).sum();
+        assert_eq!(hashed, 100_000);
+        assert_eq!(placement.register_bits_used(), 1024 * 32);
+        assert_eq!(placement.sram_bits_used(), 1024 * 32 + 1024 * 16 + 100_000 * 80);
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_is_refused() {
+        let error = Placement::with_tables(Target::TOFINO, &[], &[table(512 * 13, 44 * 24, true)]).unwrap_err();
+        assert_eq!(error.to_string(), "t: 512 of 6656 entries find no TCAM in the 12 stages of tofino");
+        let error = Placement::with_tables(Target::RMT, &[], &[table(1 << 24, 64, false)]).unwrap_err();
+        assert!(error.to_string().contains("entries find no SRAM in the 16 stages of rmt"), "{error}");
+        assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
     }
 }

@@ -1,6 +1,7 @@
 //! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and match-action tables.
 
 mod budget;
+mod count;
 pub mod hash;
 mod phv;
 mod pipeline;
@@ -10,7 +11,10 @@ mod salu;
 pub mod table;
 mod word;
 
-pub use budget::{ArrayUse, BudgetError, PhysicalStage, Placed, Placement, ProgramUse, StageUse, Target};
+pub use budget::{
+    ArrayUse, BudgetError, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse, StageUse, TableNeed, Target,
+};
+pub use count::Count;
 pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};

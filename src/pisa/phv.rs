@@ -99,10 +99,22 @@ pub enum DropReason {
     NoNeighbour,
     /// Meant for the router itself, which has answered it or had no use for it.
     ToRouter,
+    /// A rule of the access control list, or its default, denies it.
+    AclDeny,
+    /// Above the rate at which its ingress port may receive.
+    RxLimit,
+    /// Above the rate at which its output port may send.
+    TxLimit,
+    /// A copy for a mirror port that could not take it: down, full, too narrow, or no buffer for the copy.
+    Mirror,
+    /// The ingress or the output port does not belong to the frame's VLAN.
+    WrongVlan,
+    /// No room in front of the frame for a VLAN tag.
+    NoHeadroom,
 }
 
 impl DropReason {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 26] = [
         Self::Runt,
         Self::NoRoute,
         Self::SamePort,
@@ -123,6 +135,12 @@ impl DropReason {
         Self::Blackhole,
         Self::NoNeighbour,
         Self::ToRouter,
+        Self::AclDeny,
+        Self::RxLimit,
+        Self::TxLimit,
+        Self::Mirror,
+        Self::WrongVlan,
+        Self::NoHeadroom,
     ];
 
     /// The name in reports, JSON and metrics.
@@ -148,6 +166,12 @@ impl DropReason {
             Self::Blackhole => "blackhole",
             Self::NoNeighbour => "no_neighbour",
             Self::ToRouter => "to_router",
+            Self::AclDeny => "acl_deny",
+            Self::RxLimit => "rx_limit",
+            Self::TxLimit => "tx_limit",
+            Self::Mirror => "mirror",
+            Self::WrongVlan => "wrong_vlan",
+            Self::NoHeadroom => "no_headroom",
         }
     }
 }

@@ -102,6 +102,14 @@ pub(super) fn position(bytes: &[u8]) -> Option<(usize, usize)> {
     transport.field().filter(|field| field + 2 <= transport.end).map(|field| (transport.l4, field - transport.l4))
 }
 
+/// Whether the checksum field holds the sum of the pseudo-header, as a kernel leaves it for a NIC to complete. Where that
+/// is by chance the right checksum, completing it changes nothing.
+pub(super) fn is_partial(bytes: &[u8]) -> bool {
+    let Some(transport) = Transport::find(bytes, bytes.len()) else { return false };
+    let Some(field) = transport.field().filter(|field| field + 2 <= transport.end) else { return false };
+    u16_at(bytes, field) == transport.pseudo(bytes, transport.end - transport.l4)
+}
+
 /// Computes the TCP or UDP checksum of a frame. False, and nothing changed, when it has none.
 pub(super) fn complete(bytes: &mut [u8]) -> bool {
     let Some(transport) = Transport::find(bytes, bytes.len()) else { return false };
@@ -221,6 +229,7 @@ mod tests {
             let transport = Transport::find(&partial, partial.len()).unwrap();
             let pseudo = transport.pseudo(&partial, transport.end - transport.l4);
             partial[start + offset..start + offset + 2].copy_from_slice(&pseudo.to_be_bytes());
+            prop_assert!(is_partial(&partial));
             let mut other = partial[..transport.end].to_vec();
             prop_assert!(complete(&mut partial));
             prop_assert_eq!(&partial, &right);
@@ -236,6 +245,7 @@ mod tests {
             }
             bytes.truncate(cut);
             position(&bytes);
+            is_partial(&bytes);
             complete(&mut bytes);
             complete_at(&mut bytes, 14, 16);
         }

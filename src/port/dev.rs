@@ -5,8 +5,9 @@ use std::{fmt, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest name of a network interface in bytes (IFNAMSIZ without the zero).
-const INTERFACE_NAME: usize = 15;
+mod words;
+
+use words::{interface, memif, null, pcap, pci, ring, vhost, virtio_user, xdp};
 
 /// A device behind a port, written `KIND` or `KIND:ARGUMENTS`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +18,14 @@ pub enum Dev {
     Tap { interface: String },
     /// `veth:IFACE`: an interface that exists, by packet sockets; the kernel's offloads may stay on.
     Veth { interface: String },
+    /// `xdp:IFACE`: an interface that exists, by AF_XDP sockets; `copy` where its driver's zero-copy mode does not work.
+    Xdp { interface: String, queues: Option<u16>, copy: bool },
+    /// `memif:ID`: shared memory with another process, which has the other role on the same socket.
+    Memif { id: u32, server: bool, socket: String },
+    /// `vhost:PATH`: the host's end of a vhost-user socket, which is made at PATH, or with `client` found there.
+    Vhost { path: String, queues: Option<u16>, client: bool },
+    /// `virtio-user:PATH`: the guest's end of a vhost-user socket.
+    VirtioUser { path: String, queues: Option<u16> },
     /// `pci:ADDRESS`: a network card that is bound to a driver DPDK can use.
     Pci { address: String },
     /// `pcap:IN,OUT` or `pcap:IN,OUT,infinite`: packets from one file, to another; either may be left empty.
@@ -37,8 +46,18 @@ pub struct DevError {
     pub problem: String,
 }
 
-const KINDS: &str =
-    "tap:NAME, veth:IFACE, pci:ADDRESS, pcap:IN,OUT[,infinite], ring:NAME, null[:size=64,copy=1] or memory";
+const KINDS: &str = "tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDRESS, memif:ID, vhost:PATH, virtio-user:PATH, \
+                     pcap:IN,OUT[,infinite], ring:NAME, null[:size=64,copy=1] or memory";
+
+impl Dev {
+    /// Queues in each direction that the user wants it to have.
+    pub fn queues(&self) -> Option<u16> {
+        match self {
+            Self::Xdp { queues, .. } | Self::Vhost { queues, .. } | Self::VirtioUser { queues, .. } => *queues,
+            _ => None,
+        }
+    }
+}
 
 impl FromStr for Dev {
     type Err = DevError;
@@ -48,6 +67,10 @@ impl FromStr for Dev {
         let dev = match kind {
             "tap" => interface(arguments, "tap:wtap0").map(|interface| Self::Tap { interface }),
             "veth" => interface(arguments, "veth:veth0").map(|interface| Self::Veth { interface }),
+            "xdp" => xdp(arguments),
+            "memif" => memif(arguments),
+            "vhost" => vhost(arguments),
+            "virtio-user" => virtio_user(arguments),
             "pci" => pci(arguments),
             "pcap" => pcap(arguments),
             "ring" => ring(arguments),
@@ -60,84 +83,28 @@ impl FromStr for Dev {
     }
 }
 
-fn interface(name: &str, example: &str) -> Result<String, String> {
-    // The kernel's own rule (dev_valid_name), and no comma, which would end the argument of a DPDK device.
-    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | ',');
-    if name.is_empty() || name.len() > INTERFACE_NAME || name.contains(odd) || matches!(name, "." | "..") {
-        return Err(format!(
-            "an interface name has 1 to {INTERFACE_NAME} characters, none of them a space, slash, colon or comma, as in {example}"
-        ));
-    }
-    Ok(name.to_owned())
-}
-
-/// `[domain:]bus:device.function` in hexadecimal.
-fn pci(address: &str) -> Result<Dev, String> {
-    let wrong = || "a PCI address looks like pci:0000:03:00.0 (`lspci -D` lists them)".to_owned();
-    let hex = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let (rest, function) = address.rsplit_once('.').ok_or_else(wrong)?;
-    let parts: Vec<_> = rest.split(':').collect();
-    let (domain, bus, device) = match parts[..] {
-        [bus, device] => ("0000", bus, device),
-        [domain, bus, device] => (domain, bus, device),
-        _ => return Err(wrong()),
-    };
-    let right = hex(domain, 4) && hex(bus, 2) && hex(device, 2) && matches!(function.as_bytes(), [b'0'..=b'7']);
-    if !right {
-        return Err(wrong());
-    }
-    Ok(Dev::Pci { address: format!("{domain}:{bus}:{device}.{function}").to_ascii_lowercase() })
-}
-
-fn pcap(arguments: &str) -> Result<Dev, String> {
-    let parts: Vec<_> = arguments.split(',').collect();
-    let (input, output, infinite) = match parts[..] {
-        [input] => (input, "", false),
-        [input, output] => (input, output, false),
-        [input, output, "infinite"] => (input, output, true),
-        _ => return Err("expected pcap:IN,OUT or pcap:IN,OUT,infinite; file names hold no comma".to_owned()),
-    };
-    if input.is_empty() && output.is_empty() {
-        return Err("pcap needs a file to read, pcap:IN, or one to write, pcap:,OUT".to_owned());
-    }
-    if infinite && input.is_empty() {
-        return Err("there is no file to read over and over: pcap:IN,,infinite".to_owned());
-    }
-    if arguments.contains(['[', ']', '"']) {
-        return Err("DPDK takes no file names with brackets or quotes".to_owned());
-    }
-    Ok(Dev::Pcap { input: input.to_owned(), output: output.to_owned(), infinite })
-}
-
-fn ring(name: &str) -> Result<Dev, String> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    if name.is_empty() || name.len() > 16 || !name.bytes().all(plain) {
-        return Err("a ring has a name of 1 to 16 letters, digits, - or _, as in ring:loop0".to_owned());
-    }
-    Ok(Dev::Ring { name: name.to_owned() })
-}
-
-fn null(arguments: &str) -> Result<Dev, String> {
-    let (mut size, mut copy) = (64, false);
-    for argument in arguments.split(',').filter(|a| !a.is_empty()) {
-        match argument.split_once('=') {
-            Some(("size", value)) => {
-                let number = value.parse().ok().filter(|n| (14..=1518).contains(n));
-                size = number.ok_or_else(|| format!("size={value}: expected 14 to 1518 bytes"))?;
-            }
-            Some(("copy", "0")) => copy = false,
-            Some(("copy", "1")) => copy = true,
-            _ => return Err(format!("`{argument}`: expected size=BYTES or copy=0 or copy=1")),
-        }
-    }
-    Ok(Dev::Null { size, copy })
-}
-
 impl fmt::Display for Dev {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tap { interface } => write!(f, "tap:{interface}"),
             Self::Veth { interface } => write!(f, "veth:{interface}"),
+            Self::Xdp { interface, queues, copy } => {
+                write!(f, "xdp:{interface}")?;
+                words::write_queues(f, *queues)?;
+                f.write_str(if *copy { ",copy" } else { "" })
+            }
+            Self::Memif { id, server, socket } => {
+                write!(f, "memif:{id},role={},socket={socket}", if *server { "server" } else { "client" })
+            }
+            Self::Vhost { path, queues, client } => {
+                write!(f, "vhost:{path}")?;
+                words::write_queues(f, *queues)?;
+                f.write_str(if *client { ",client" } else { "" })
+            }
+            Self::VirtioUser { path, queues } => {
+                write!(f, "virtio-user:{path}")?;
+                words::write_queues(f, *queues)
+            }
             Self::Pci { address } => write!(f, "pci:{address}"),
             Self::Pcap { input, output, infinite } => {
                 write!(f, "pcap:{input},{output}{}", if *infinite { ",infinite" } else { "" })
@@ -173,6 +140,12 @@ mod tests {
         for text in [
             "tap:wtap0",
             "veth:eth-1.20",
+            "xdp:eth0",
+            "xdp:eth0,queues=4,copy",
+            "memif:7,role=client,socket=/run/m.sock",
+            "vhost:/run/vm1.sock",
+            "vhost:/run/vm1.sock,queues=2,client",
+            "virtio-user:/run/vm1.sock,queues=2",
             "pci:0000:03:00.0",
             "pcap:in.pcap,out.pcap",
             "pcap:/tmp/a b.pcap,",
@@ -191,6 +164,8 @@ mod tests {
     #[test]
     fn short_forms() {
         assert_eq!("pci:3A:00.1".parse(), Ok(Dev::Pci { address: "0000:3a:00.1".to_owned() }));
+        let memif = Dev::Memif { id: 3, server: true, socket: "/run/memif.sock".to_owned() };
+        assert_eq!("memif:3".parse(), Ok(memif));
         assert_eq!("null:copy=1".parse(), Ok(Dev::Null { size: 64, copy: true }));
         let input = Dev::Pcap { input: "in.pcap".to_owned(), output: String::new(), infinite: false };
         assert_eq!("pcap:in.pcap".parse(), Ok(input));
@@ -204,6 +179,15 @@ mod tests {
             ("tap", "tap:wtap0"),
             ("veth:a-name-that-is-too-long", "1 to 15"),
             ("veth:a/b", "slash"),
+            ("xdp:", "xdp:eth0"),
+            ("xdp:eth0,queues=0", "1 to 64"),
+            ("xdp:eth0,zerocopy", "queues=N or copy"),
+            ("memif:", "memif:0"),
+            ("memif:1,role=master", "role=server"),
+            ("memif:1,socket=run/m.sock", "begins with /"),
+            ("vhost:vm.sock", "begins with /"),
+            ("vhost:/run/a,server", "queues=N or client"),
+            ("virtio-user:/run/a,client", "queues=N"),
             ("pci:03:00", "pci:0000:03:00.0"),
             ("pci:0000:03:00.8", "pci:0000:03:00.0"),
             ("pcap:", "pcap:IN"),

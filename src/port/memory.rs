@@ -51,14 +51,14 @@ impl Memory {
         while !burst.is_full() {
             let Ok(frame) = self.incoming.try_recv() else { return };
             let Some(mut mbuf) = self.pool.alloc() else {
-                counters.drop(PortDrop::RxNoBuffer, 1);
+                counters.lose(PortDrop::RxNoBuffer, 1);
                 continue;
             };
             if mbuf.fill(&frame) {
                 counters.received(1, frame.len());
                 burst.push(mbuf);
             } else {
-                counters.drop(PortDrop::RxTooLong, 1);
+                counters.lose(PortDrop::RxTooLong, 1);
             }
         }
     }

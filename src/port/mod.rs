@@ -6,12 +6,14 @@
 #[cfg(feature = "dpdk")]
 mod checksum;
 mod dev;
+mod fault;
 #[cfg(feature = "dpdk")]
 mod gso;
 #[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
 mod open;
+mod plan;
 #[cfg(feature = "dpdk")]
 mod queue;
 #[cfg(feature = "dpdk")]
@@ -19,17 +21,25 @@ mod stats;
 #[cfg(feature = "dpdk")]
 mod tap;
 #[cfg(feature = "dpdk")]
+mod vdev;
+#[cfg(feature = "dpdk")]
 mod veth;
+#[cfg(feature = "dpdk")]
+mod xdp;
 
 pub use dev::{Dev, DevError};
 #[cfg(feature = "dpdk")]
+pub use fault::HELD as FAULTS_HELD;
+pub use fault::{FaultError, FaultSpec, Filter, Rate, Rule, Way};
+#[cfg(feature = "dpdk")]
 pub use memory::MemoryHandle;
 #[cfg(feature = "dpdk")]
-pub use open::{Port, PortError, PortOptions, PortProblem};
+pub use open::{Port, PortError, PortProblem};
+pub use plan::QueuePlan;
 #[cfg(feature = "dpdk")]
 pub use queue::{RxQueue, Sent, TxQueue};
 #[cfg(feature = "dpdk")]
-pub use stats::{PortDrop, PortStats};
+pub use stats::{FaultStats, PortDrop, PortStats};
 
 #[cfg(feature = "dpdk")]
-pub use crate::dpdk::{Burst, free_burst};
+pub use crate::dpdk::{Burst, EthConfig as PortOptions, free_burst};

@@ -2,40 +2,26 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{
-    Dev, MemoryHandle, PortDrop, PortStats, RxQueue, TxQueue,
+    Dev, FaultSpec, MemoryHandle, PortDrop, PortOptions, PortStats, RxQueue, TxQueue, Way,
+    fault::{FaultEnd, FaultPoint},
     memory::Memory,
-    queue::{Link, RxDriver, TxDriver},
+    queue::{Link, Mend, RxDriver, TxDriver},
     stats::QueueCounters,
-    tap,
+    tap, vdev,
     veth::Veth,
+    xdp,
 };
 use crate::{
-    dpdk::{DpdkError, EthConfig, EthDev, Interface, Mempool, SocketError},
+    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError, cycles_per_second},
     wire::Mac,
 };
 
 /// Ethernet header and one VLAN tag, which the MTU leaves out.
 const LINK_HEADER: usize = 14 + 4;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortOptions {
-    pub rx_queues: u16,
-    pub tx_queues: u16,
-    pub rx_descriptors: u16,
-    pub tx_descriptors: u16,
-    pub mtu: u16,
-    pub promiscuous: bool,
-}
-
-impl Default for PortOptions {
-    fn default() -> Self {
-        Self { rx_queues: 1, tx_queues: 1, rx_descriptors: 1024, tx_descriptors: 1024, mtu: 1500, promiscuous: true }
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 #[error("port {port} ({dev}): {problem}")]
@@ -52,6 +38,9 @@ pub enum PortProblem {
     Device(#[from] DpdkError),
     #[error(transparent)]
     Interface(#[from] SocketError),
+    /// The device cannot serve the port, and what mends that.
+    #[error("{0}")]
+    Unfit(String),
 }
 
 #[derive(Debug)]
@@ -67,12 +56,21 @@ pub struct Port {
     name: String,
     dev: Dev,
     options: PortOptions,
+    /// Largest MTU that the buffers hold.
+    most_mtu: u16,
     device: Device,
+    /// The kernel's interface under an xdp port.
+    under: Option<Interface>,
     link: Arc<Link>,
+    /// Held while the link is looked at or set, so that no look from before a change outlasts it.
+    links: Mutex<()>,
     rx: Box<[Seat]>,
     tx: Box<[Seat]>,
     /// What [`Port::stats`] said last.
     reported: Mutex<PortStats>,
+    fault: Mutex<Option<FaultSpec>>,
+    /// Cycles a second, by which faults measure time.
+    hz: u64,
     /// Packets that had found no buffer when [`Port::nudge`] looked last.
     starved: AtomicU64,
 }
@@ -82,31 +80,52 @@ pub struct Port {
 struct Seat {
     taken: AtomicBool,
     counters: Arc<QueueCounters>,
+    faults: Arc<FaultPoint>,
+}
+
+impl Seat {
+    fn end(&self) -> FaultEnd {
+        FaultEnd::new(&self.faults, &self.counters)
+    }
 }
 
 impl Port {
     /// Opens a port; works at any time while EAL runs.
     pub fn open(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, PortError> {
+        let fail = |problem| failed(name, dev, problem);
+        let mut under = None;
         let device = match dev {
             Dev::Memory => {
                 let (memory, handle) = Memory::new(pool);
                 Device::Memory(memory, handle)
             }
-            Dev::Veth { interface } => {
-                Device::Veth(Veth::open(interface, options, pool).map_err(|problem| failed(name, dev, problem))?)
+            Dev::Veth { interface } => Device::Veth(Veth::open(interface, options, pool).map_err(|e| fail(e.into()))?),
+            Dev::Xdp { interface, .. } => {
+                let (opened, device) = xdp::open(interface, dev, options, pool).map_err(fail)?;
+                under = Some(opened);
+                Device::Eth(Arc::new(device))
             }
-            _ => Device::Eth(Arc::new(open_eth(name, dev, options, pool)?)),
+            _ => Device::Eth(Arc::new(vdev::open(dev, options, pool).map_err(fail)?)),
+        };
+        let rx_queues = match &device {
+            Device::Eth(device) => device.rx_queues(),
+            Device::Veth(_) | Device::Memory(..) => options.rx_queues,
         };
         let seats = |n: u16| (0..n).map(|_| Seat::default()).collect();
         let port = Self {
             name: name.to_owned(),
             dev: dev.clone(),
             options: *options,
+            most_mtu: pool.mtu(),
             device,
+            under,
             link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
-            rx: seats(options.rx_queues),
+            links: Mutex::new(()),
+            rx: seats(rx_queues),
             tx: seats(options.tx_queues),
             reported: Mutex::default(),
+            fault: Mutex::default(),
+            hz: cycles_per_second(pool.eal()),
             starved: AtomicU64::new(0),
         };
         port.link_up();
@@ -117,11 +136,11 @@ impl Port {
     pub fn rx_queue(&self, i: u16) -> Option<RxQueue> {
         let seat = take(&self.rx, i)?;
         let driver = match &self.device {
-            Device::Eth(device) => RxDriver::Eth { queue: device.rx_queue(i)?, strips_vlan: device.strips_vlan() },
+            Device::Eth(device) => RxDriver::Eth { queue: device.rx_queue(i)?, mend: self.mend(device) },
             Device::Veth(veth) => RxDriver::Veth(veth.rx(i)?),
             Device::Memory(memory, _) => RxDriver::Memory(memory.clone()),
         };
-        Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
+        Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
     /// Transmit queue `i`, for its one worker; `None` when it is taken or there is none.
@@ -132,12 +151,22 @@ impl Port {
             Device::Veth(veth) => TxDriver::Veth(veth.tx(i)?),
             Device::Memory(memory, _) => TxDriver::Memory(memory.clone()),
         };
-        Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone() })
+        Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
-    /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so would all behind it.
+    /// What the device leaves undone in a frame that it hands over.
+    fn mend(&self, device: &EthDev) -> Mend {
+        Mend {
+            vlan: device.strips_vlan(),
+            checksum: self.under.as_ref().is_some_and(|under| xdp::is_fed_by_a_kernel(&under.driver())),
+        }
+    }
+
+    /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so would all behind it;
+    /// what is longer than its frames net_af_xdp loses with its buffer.
     fn longest(&self) -> Option<usize> {
-        matches!(self.dev, Dev::Tap { .. }).then(|| usize::from(self.mtu()) + LINK_HEADER)
+        let limited = matches!(self.dev, Dev::Tap { .. } | Dev::Xdp { .. });
+        limited.then(|| usize::from(self.mtu()) + LINK_HEADER)
     }
 
     /// The other end of a `memory` port.
@@ -158,7 +187,7 @@ impl Port {
 
     /// Receive queues that it was opened with.
     pub fn rx_queues(&self) -> u16 {
-        self.options.rx_queues
+        self.rx.len() as u16
     }
 
     /// Most receive queues that the device could be opened with.
@@ -179,6 +208,8 @@ impl Port {
 
     pub fn mtu(&self) -> u16 {
         match &self.device {
+            // Its frames are cut into buffers, whatever the driver says.
+            Device::Eth(_) if matches!(self.dev, Dev::Memif { .. }) => self.options.mtu,
             Device::Eth(device) => device.mtu(),
             Device::Veth(veth) => veth.interface.mtu().unwrap_or(self.options.mtu),
             Device::Memory(..) => self.options.mtu,
@@ -197,10 +228,17 @@ impl Port {
     /// Whether packets can pass. Asks the device, and lets the port's queues know: to be called now and then, not by
     /// workers.
     pub fn link_up(&self) -> bool {
-        let carrier = match &self.device {
-            Device::Eth(device) => device.link_up() || self.moved_away(),
-            Device::Veth(veth) => veth.interface.is_running().unwrap_or(false),
-            Device::Memory(..) => true,
+        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_at_link()
+    }
+
+    fn look_at_link(&self) -> bool {
+        let carrier = match (&self.device, &self.under) {
+            // The driver calls every link up.
+            (_, Some(under)) => under.is_running().unwrap_or(false),
+            (Device::Eth(device), None) => device.link_up() || self.moved_away(),
+            (Device::Veth(veth), _) => veth.interface.is_running().unwrap_or(false),
+            (Device::Memory(..), _) => true,
         };
         self.link.carrier.store(carrier, Ordering::Relaxed);
         carrier && self.link.wanted.load(Ordering::Relaxed)
@@ -208,6 +246,7 @@ impl Port {
 
     /// Takes the link up or down while the port runs. Where the device has no such thing, the port alone stops.
     pub fn set_link(&self, up: bool) -> Result<(), PortError> {
+        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let was = self.link.wanted.load(Ordering::Relaxed);
         if !up {
             self.link.wanted.store(false, Ordering::Relaxed);
@@ -215,21 +254,69 @@ impl Port {
         let set = self.set_device_link(up);
         // A device that refuses leaves the port as it was.
         self.link.wanted.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
-        self.link_up();
+        self.look_at_link();
         set
     }
 
     fn set_device_link(&self, up: bool) -> Result<(), PortError> {
-        match &self.device {
-            Device::Eth(_) if self.moved_away() => Ok(()),
-            Device::Eth(device) => {
-                device.set_link(up).map(drop).map_err(|problem| failed(&self.name, &self.dev, problem))
-            }
+        let set = match (&self.device, self.interface()) {
             // What is so already needs no rights to be set.
-            Device::Veth(veth) if veth.interface.is_up().is_ok_and(|is| is == up) => Ok(()),
-            Device::Veth(veth) => veth.interface.set_up(up).map_err(|problem| failed(&self.name, &self.dev, problem)),
-            Device::Memory(..) => Ok(()),
+            (_, Some(interface)) if interface.is_up().is_ok_and(|is| is == up) => Ok(()),
+            (_, Some(interface)) => interface.set_up(up).map_err(PortProblem::from),
+            (Device::Eth(device), None) if !self.moved_away() => {
+                device.set_link(up).map(drop).map_err(PortProblem::from)
+            }
+            _ => Ok(()),
+        };
+        set.map_err(|problem| failed(&self.name, &self.dev, problem))
+    }
+
+    /// The kernel's interface that the port takes its packets from.
+    fn interface(&self) -> Option<&Interface> {
+        match &self.device {
+            Device::Veth(veth) => Some(&veth.interface),
+            Device::Eth(_) | Device::Memory(..) => self.under.as_ref(),
         }
+    }
+
+    /// Takes frames for other stations in, or no longer, while the port runs. A device without such a filter takes all.
+    pub fn set_promiscuous(&self, on: bool) -> Result<(), PortError> {
+        let set = match &self.device {
+            Device::Eth(device) => device.set_promiscuous(on).map_err(PortProblem::from),
+            Device::Veth(veth) => veth.set_promiscuous(on).map_err(PortProblem::from),
+            Device::Memory(..) => Ok(()),
+        };
+        set.map_err(|problem| failed(&self.name, &self.dev, problem))
+    }
+
+    /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
+        let most = self.most_mtu;
+        let set = match (&self.device, self.interface()) {
+            _ if !(68..=most).contains(&mtu) => {
+                Err(PortProblem::Unfit(format!("an MTU of {mtu}: 68 to {most}, which the packet buffers hold")))
+            }
+            (Device::Veth(_), Some(interface)) => interface.set_mtu(mtu).map_err(PortProblem::from),
+            (Device::Eth(device), _) => device.set_mtu(mtu).map_err(PortProblem::from),
+            _ => Ok(()),
+        };
+        set.map_err(|problem| failed(&self.name, &self.dev, problem))
+    }
+
+    /// Lets packets meet faults from now on, or none any more; the port's queues begin within a burst.
+    pub fn set_fault(&self, spec: Option<&FaultSpec>) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        for (way, seats) in [(Way::Rx, &self.rx), (Way::Tx, &self.tx)] {
+            for (queue, seat) in (0..).zip(seats) {
+                seat.faults.set(spec, way, queue, self.hz);
+            }
+        }
+        *fault = spec.cloned();
+    }
+
+    /// The faults that packets meet.
+    pub fn fault(&self) -> Option<FaultSpec> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by workers.
@@ -245,6 +332,15 @@ impl Port {
     /// finds it no more and calls its link down.
     fn moved_away(&self) -> bool {
         matches!(&self.dev, Dev::Tap { interface } if Interface::open(interface).is_err())
+    }
+
+    /// Closes the device, so that nothing of it stays behind in the kernel. To be called when all its queues have been
+    /// dropped; else nothing happens. What the port has counted can still be asked.
+    pub fn close(&self) {
+        self.stats();
+        if let Device::Eth(device) = &self.device {
+            device.close();
+        }
     }
 
     pub fn stats(&self) -> PortStats {
@@ -271,58 +367,10 @@ impl Port {
     }
 }
 
-fn failed(port: &str, dev: &Dev, problem: impl Into<PortProblem>) -> PortError {
-    PortError { port: port.to_owned(), dev: dev.to_string(), problem: Box::new(problem.into()) }
+fn failed(port: &str, dev: &Dev, problem: PortProblem) -> PortError {
+    PortError { port: port.to_owned(), dev: dev.to_string(), problem: Box::new(problem) }
 }
 
 fn take(seats: &[Seat], i: u16) -> Option<&Seat> {
     seats.get(usize::from(i)).filter(|seat| !seat.taken.swap(true, Ordering::AcqRel))
-}
-
-fn open_eth(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<EthDev, PortError> {
-    let config = EthConfig {
-        rx_queues: options.rx_queues,
-        tx_queues: options.tx_queues,
-        rx_descriptors: options.rx_descriptors,
-        tx_descriptors: options.tx_descriptors,
-        mtu: options.mtu,
-        promiscuous: options.promiscuous,
-    };
-    let device = match dev {
-        Dev::Pci { address } => EthDev::open_pci(address, &config, pool),
-        _ => {
-            let (driver, arguments) = vdev(dev, options.rx_queues);
-            let create = || EthDev::create(&unique(driver), &arguments, &config, pool);
-            if driver == "net_tap" { tap::opening(create) } else { create() }
-        }
-    };
-    device.map_err(|problem| failed(name, dev, problem))
-}
-
-/// The DPDK driver of a virtual device, and its arguments.
-fn vdev(dev: &Dev, rx_queues: u16) -> (&'static str, String) {
-    match dev {
-        Dev::Tap { interface } => ("net_tap", format!("iface={interface}")),
-        Dev::Pcap { input, output, infinite } => {
-            // One file feeds one queue; as an endless source it may feed many.
-            let inputs = if *infinite { rx_queues.into() } else { 1 };
-            let mut arguments = vec![format!("rx_pcap={input}"); if input.is_empty() { 0 } else { inputs }];
-            if !output.is_empty() {
-                arguments.push(format!("tx_pcap={output}"));
-            }
-            if *infinite {
-                arguments.push("infinite_rx=1".to_owned());
-            }
-            ("net_pcap", arguments.join(","))
-        }
-        Dev::Ring { .. } => ("net_ring", String::new()),
-        Dev::Null { size, copy } => ("net_null", format!("size={size},copy={}", u8::from(*copy))),
-        Dev::Pci { .. } | Dev::Veth { .. } | Dev::Memory => unreachable!("not on DPDK's vdev bus"),
-    }
-}
-
-/// Device names are the process's; ports' names may repeat once a port has been closed.
-fn unique(driver: &str) -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    format!("{driver}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }

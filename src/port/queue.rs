@@ -10,12 +10,13 @@ use std::{
 
 use super::{
     PortDrop, checksum,
+    fault::FaultEnd,
     memory::Memory,
     stats::QueueCounters,
     veth::{VethRx, VethTx},
 };
 use crate::{
-    dpdk::{Burst, EthRx, EthTx},
+    dpdk::{Burst, EthRx, EthTx, Mbuf},
     wire::Frame,
 };
 
@@ -33,9 +34,18 @@ impl Link {
     }
 }
 
+/// What is to be done to each frame that a device hands over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mend {
+    /// Put back a VLAN tag that it took out.
+    pub vlan: bool,
+    /// Find checksums that a kernel left to a NIC.
+    pub checksum: bool,
+}
+
 #[derive(Debug)]
 pub(super) enum RxDriver {
-    Eth { queue: EthRx, strips_vlan: bool },
+    Eth { queue: EthRx, mend: Mend },
     Veth(VethRx),
     Memory(Memory),
 }
@@ -53,6 +63,7 @@ pub struct RxQueue {
     pub(super) driver: RxDriver,
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
+    pub(super) faults: FaultEnd,
 }
 
 impl RxQueue {
@@ -62,17 +73,29 @@ impl RxQueue {
         if !self.link.wanted() {
             return;
         }
+        let before = burst.len();
         match &mut self.driver {
-            RxDriver::Eth { queue, strips_vlan } => {
-                let before = burst.len();
+            RxDriver::Eth { queue, mend } => {
                 queue.receive(burst);
-                if *strips_vlan {
+                if mend.vlan {
                     restore_vlan(burst, before, &self.counters);
+                }
+                if mend.checksum {
+                    mark_partial(&mut burst[before..]);
                 }
             }
             RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
             RxDriver::Memory(memory) => memory.receive(burst, &self.counters),
         }
+        if self.faults.is_on() {
+            self.faults.pass(burst, before);
+        }
+    }
+
+    /// Whether faults hold packets back, so that it must be asked also when nothing comes in.
+    #[inline(always)]
+    pub fn holds(&self) -> bool {
+        self.faults.holds()
     }
 
     /// What becomes readable when a packet comes in, where there is such a thing. Open as long as the queue lives.
@@ -97,6 +120,7 @@ pub struct TxQueue {
     pub(super) driver: TxDriver,
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
+    pub(super) faults: FaultEnd,
 }
 
 impl TxQueue {
@@ -108,15 +132,53 @@ impl TxQueue {
         if !self.link.wanted() {
             return Sent::default();
         }
+        if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
+    }
+
+    /// Sends what faults have held back until now. To be called now and then, also when there is nothing to transmit.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.holds() && self.link.wanted() {
+            self.transmit_faulty(&mut Burst::new());
+        }
+    }
+
+    /// Whether faults hold packets back.
+    #[inline(always)]
+    pub fn holds(&self) -> bool {
+        self.faults.holds()
+    }
+
+    /// What a fault drops or holds back has been sent, as far as the caller can know. The device may refuse more than was
+    /// given, because packets come free that were held back: of these the port keeps account.
+    #[inline(never)]
+    fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
+        let (given, given_bytes) = (burst.len(), bytes(burst));
+        self.faults.pass(burst, 0);
+        let (going, going_bytes) = (burst.len(), bytes(burst));
+        let sent = self.hand_over(burst);
+        let refused = going - sent.packets - burst.len();
+        let room = given.saturating_sub(refused);
+        if burst.len() > room {
+            self.counters.lose(PortDrop::FaultOverflow, (burst.len() - room) as u64);
+            burst.truncate(room);
+        }
+        Sent {
+            packets: given.saturating_sub(refused + burst.len()),
+            bytes: given_bytes.saturating_sub(going_bytes - sent.bytes),
+        }
+    }
+
+    #[inline]
+    fn hand_over(&mut self, burst: &mut Burst) -> Sent {
         match &mut self.driver {
             TxDriver::Eth { queue, longest } => {
                 if let Some(longest) = longest {
-                    drop_longer(burst, *longest, &self.counters);
+                    drop_unfit(burst, *longest, &self.counters);
                 }
-                let bytes = complete_checksums(burst);
+                let total = complete_checksums(burst);
                 let packets = queue.transmit(burst);
-                let left: u64 = burst.iter().map(|mbuf| mbuf.wire_len() as u64).sum();
-                Sent { packets, bytes: bytes - left }
+                Sent { packets, bytes: total - bytes(burst) }
             }
             TxDriver::Veth(veth) => veth.transmit(burst, &self.counters, &self.link),
             TxDriver::Memory(memory) => {
@@ -150,14 +212,27 @@ fn complete_checksums(burst: &mut Burst) -> u64 {
     bytes
 }
 
-fn drop_longer(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
+fn bytes(burst: &Burst) -> u64 {
+    burst.iter().map(|mbuf| mbuf.wire_len() as u64).sum()
+}
+
+/// Leaves frames of at most `longest` bytes, each in one buffer.
+fn drop_unfit(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
     burst.retain(|mbuf| {
-        let fits = mbuf.wire_len() <= longest;
+        let fits = mbuf.wire_len() <= longest && mbuf.linearize();
         if !fits {
-            counters.drop(PortDrop::TxTooLong, 1);
+            counters.lose(PortDrop::TxTooLong, 1);
         }
         fits
     });
+}
+
+fn mark_partial(frames: &mut [Mbuf]) {
+    for mbuf in frames {
+        if checksum::is_partial(mbuf.bytes()) {
+            mbuf.set_needs_checksum(true);
+        }
+    }
 }
 
 /// Puts tags that a NIC took out back into the packets from `first` on.
@@ -167,7 +242,7 @@ fn restore_vlan(burst: &mut Burst, first: usize, counters: &QueueCounters) {
         let mbuf = &mut burst[at];
         match mbuf.take_stripped_vlan() {
             Some(tci) if !insert_vlan(mbuf, 0x8100, tci) => {
-                counters.drop(PortDrop::RxError, 1);
+                counters.lose(PortDrop::RxError, 1);
                 drop(burst.swap_remove(at));
             }
             _ => at += 1,

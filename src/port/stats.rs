@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::fault::Counts;
 use crate::dpdk::EthStats;
 
 /// Why a port, or the device behind it, dropped a packet.
@@ -22,10 +23,16 @@ pub enum PortDrop {
     TxError,
     /// Longer than the interface takes.
     TxTooLong,
+    /// Dropped by a fault that the user asked for.
+    FaultDrop,
+    /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue when its time had come.
+    FaultOverflow,
+    /// Still held back by such a fault when the port closed.
+    FaultHeld,
 }
 
 impl PortDrop {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::RxMissed,
         Self::RxNoBuffer,
         Self::RxError,
@@ -33,6 +40,9 @@ impl PortDrop {
         Self::RxBadGso,
         Self::TxError,
         Self::TxTooLong,
+        Self::FaultDrop,
+        Self::FaultOverflow,
+        Self::FaultHeld,
     ];
 
     /// The name in reports, JSON and metrics.
@@ -45,12 +55,39 @@ impl PortDrop {
             Self::RxBadGso => "rx_bad_gso",
             Self::TxError => "tx_error",
             Self::TxTooLong => "tx_too_long",
+            Self::FaultDrop => "fault_drop",
+            Self::FaultOverflow => "fault_overflow",
+            Self::FaultHeld => "fault_held",
         }
     }
 
-    /// Whether the packet was lost before the switch saw it; else after the switch had handed it over.
-    pub fn is_rx(self) -> bool {
-        !matches!(self, Self::TxError | Self::TxTooLong)
+    /// Whether the switch counts the packet too, as refused on the way out.
+    pub fn is_refused(self) -> bool {
+        matches!(self, Self::TxError | Self::TxTooLong)
+    }
+}
+
+/// What faults that the user asked for did to packets that were not lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultStats {
+    /// Copies made, which nobody sent.
+    pub duplicated_packets: u64,
+    pub corrupted_packets: u64,
+    pub delayed_packets: u64,
+    pub reordered_packets: u64,
+}
+
+impl FaultStats {
+    /// With their names in reports, JSON and metrics.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { duplicated_packets, corrupted_packets, delayed_packets, reordered_packets } = *self;
+        [
+            ("duplicated_packets", duplicated_packets),
+            ("corrupted_packets", corrupted_packets),
+            ("delayed_packets", delayed_packets),
+            ("reordered_packets", reordered_packets),
+        ]
+        .into_iter()
     }
 }
 
@@ -61,6 +98,7 @@ pub struct PortStats {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
+    pub faults: FaultStats,
     drops: [u64; PortDrop::ALL.len()],
 }
 
@@ -93,6 +131,11 @@ impl PortStats {
         self.rx_bytes += read(&queue.rx_bytes);
         self.tx_packets += read(&queue.tx_packets);
         self.tx_bytes += read(&queue.tx_bytes);
+        let [duplicated, corrupted, delayed, reordered] = queue.faults.0.each_ref().map(read);
+        self.faults.duplicated_packets += duplicated;
+        self.faults.corrupted_packets += corrupted;
+        self.faults.delayed_packets += delayed;
+        self.faults.reordered_packets += reordered;
         for why in PortDrop::ALL {
             self.add_drops(why, read(&queue.drops[why as usize]));
         }
@@ -118,12 +161,26 @@ pub(super) struct QueueCounters {
     pub rx_bytes: AtomicU64,
     pub tx_packets: AtomicU64,
     pub tx_bytes: AtomicU64,
+    pub faults: FaultCounters,
     drops: [AtomicU64; PortDrop::ALL.len()],
+}
+
+/// Duplicated, corrupted, delayed, reordered.
+#[derive(Debug, Default)]
+pub(super) struct FaultCounters([AtomicU64; 4]);
+
+impl FaultCounters {
+    pub fn add(&self, counts: &Counts) {
+        let counts = [counts.duplicated, counts.corrupted, counts.delayed, counts.reordered];
+        for (counter, n) in self.0.iter().zip(counts) {
+            add(counter, n);
+        }
+    }
 }
 
 impl QueueCounters {
     #[inline]
-    pub fn drop(&self, why: PortDrop, packets: u64) {
+    pub fn lose(&self, why: PortDrop, packets: u64) {
         add(&self.drops[why as usize], packets);
     }
 

@@ -58,6 +58,11 @@ impl Veth {
         Some(VethTx { socket, batch: TxBatch::default() })
     }
 
+    pub fn set_promiscuous(&self, on: bool) -> Result<(), SocketError> {
+        // One socket asks for all.
+        self.rx.first().map_or(Ok(()), |socket| socket.set_promiscuous(&self.interface, on))
+    }
+
     /// Frames that found a full socket.
     pub fn missed(&self) -> u64 {
         self.rx.iter().map(|socket| socket.missed()).sum()
@@ -111,7 +116,7 @@ impl VethRx {
                     Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => link.carrier.store(false, Ordering::Relaxed),
                     Some(libc::EINTR) => {}
                     // A frame whose segmentation the header has no word for.
-                    _ => counters.drop(PortDrop::RxError, 1),
+                    _ => counters.lose(PortDrop::RxError, 1),
                 }
                 0
             }
@@ -129,7 +134,7 @@ impl VethRx {
             while *packet < plan.packets() && !burst.is_full() {
                 match cut(plan, *packet, Pieces { head, tail }, &received, &self.pool) {
                     Ok(mbuf) => burst.push(mbuf),
-                    Err(why) => counters.drop(why, 1),
+                    Err(why) => counters.lose(why, 1),
                 }
                 *packet += 1;
             }
@@ -139,7 +144,7 @@ impl VethRx {
         } else {
             match whole(&mut self.batch, self.next, &received) {
                 Ok(mbuf) => burst.push(mbuf),
-                Err(why) => counters.drop(why, 1),
+                Err(why) => counters.lose(why, 1),
             }
         }
         self.cutting = None;
@@ -218,7 +223,7 @@ impl VethTx {
                     Refused::All => break,
                     Refused::Again => {}
                     Refused::One(why) => {
-                        counters.drop(why, 1);
+                        counters.lose(why, 1);
                         done += 1;
                     }
                 },
@@ -264,7 +269,7 @@ fn drop_chains(burst: &mut Burst, counters: &QueueCounters) {
     burst.retain(|mbuf| {
         let single = mbuf.linearize();
         if !single {
-            counters.drop(PortDrop::TxTooLong, 1);
+            counters.lose(PortDrop::TxTooLong, 1);
         }
         single
     });

@@ -22,6 +22,9 @@ impl Switch {
         } else {
             self.forward_burst(ingress, burst, now, out, &mut Unwatched);
         }
+        if self.policed {
+            self.police_queues(now, out);
+        }
         for (port, queue) in out.queues() {
             self.tap.passed(Direction::Tx, port, queue, now);
         }
@@ -46,7 +49,12 @@ impl Switch {
     /// Takes one packet that came in by `ingress`, a port of this switch, to the queues of `out`, and tells all that happens to it.
     pub fn trace<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut Outbox<F>) -> PacketTrace {
         self.tick(now);
-        self.trace_packet(ingress, frame, now, out)
+        self.renew_policy();
+        let trace = self.trace_packet(ingress, frame, now, out);
+        if self.policed {
+            self.police_queues(now, out);
+        }
+        trace
     }
 
     fn trace_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut Outbox<F>) -> PacketTrace {

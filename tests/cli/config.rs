@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-const WRONG: [(&str, usize, &str); 19] = [
+const WRONG: [(&str, usize, &str); 37] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -25,6 +25,19 @@ const WRONG: [(&str, usize, &str); 19] = [
     ("[[port]]\nname = \"a\"\ndev = \"tap:\"\n", 3, "an interface name has 1 to 15 characters"),
     ("[[port]]\nname = \"a\"\n", 1, "missing field `dev`"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nmtu = 99999\n", 4, "port[0].mtu = 99999: 68 to 9216"),
+    ("[[port]]\nname = \"a\"\ndev = \"memif:x\"\n", 3, "a memif has a number"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 0\n", 4, "port[0].queues = 0: 1 to 64"),
+    (
+        "[switch]\ncores = [0]\n[[port]]\nname = \"a\"\ndev = \"null\"\ncores = [1]\n",
+        6,
+        "port[0].cores = 1: cores of switch.cores = [0]",
+    ),
+    (
+        "[switch]\ncores = [0, 1]\n[[port]]\nname = \"a\"\ndev = \"pcap:a.pcap\"\n",
+        5,
+        "a pcap port serves one worker, and switch.cores = [0, 1] are 2",
+    ),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nfault = \"rx:drop=2\"\n", 4, "drop=2: a part from 0 to 1"),
     ("[switch]\npairs = [[\"a\", \"b\"]]\n", 2, "switch.pairs[0] = a: a port's name"),
     ("[[program]]\nname = \"hashpip\"\n", 2, "program[0].name = \"hashpip\": one of hashpipe"),
     (
@@ -34,6 +47,35 @@ const WRONG: [(&str, usize, &str); 19] = [
     ),
     ("[[program]]\nslotz = 4\nname = \"hashpipe\"\n", 2, "program[0].slotz = 4: no such key, there are count"),
     ("[[program]]\nname = \"hashpipe\"\nstages = 99\n", 3, "program[0].stages = 99: a whole number from 1 to 16"),
+    ("[[acl]]\naction = \"drop\"\n", 2, "acl[0].action = drop: one of permit, deny, count"),
+    ("[[acl]]\naction = \"deny\"\n\nsrc = \"10.0.0.0/40\"\n", 4, "acl[0].src = 10.0.0.0/40: an address or a prefix"),
+    ("[[acl]]\naction = \"deny\"\nport = \"z\"\n", 3, "acl[0].port = z: a port's name"),
+    ("[[acl]]\naction = \"deny\"\nsport = 99999\n", 3, "acl[0].sport = 99999: numbers from 0 to 65535"),
+    ("[[acl]]\naction = \"deny\"\nprot = 6\n", 3, "unknown field `prot`, expected one of `name`, `action`"),
+    (
+        "[[acl]]\nname = \"x\"\naction = \"deny\"\n[[acl]]\nname = \"x\"\naction = \"deny\"\n",
+        5,
+        "acl[1].name = x: each name once",
+    ),
+    ("[switch]\nacl_default = \"maybe\"\n", 2, "unknown variant `maybe`, expected `permit` or `deny`"),
+    (
+        "[[port]]\nname = \"a\"\ndev = \"null\"\n[[mirror]]\nfrom = \"a\"\nto = \"b\"\n",
+        6,
+        "mirror[0].to = b: a port's name (a)",
+    ),
+    (
+        "[[port]]\nname = \"a\"\ndev = \"null\"\nrx_limit = \"1Tbps\"\n",
+        4,
+        "1Tbps: a rate such as 1Gbps, 500kpps or 1Gbps,burst=64KB",
+    ),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nvlan = 4095\n", 4, "port[0].vlan = 4095: a whole number from 1 to 4094"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\ntrunk = [0]\n", 4, "VLAN numbers from 1 to 4094"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nqinq = 5\nvlan = 6\n", 4, "port[0].qinq = 5: without vlan and trunk"),
+    (
+        "[[port]]\nname = \"a\"\ndev = \"null\"\nvlan = 6\nrole = \"fabric\"\n",
+        5,
+        "port[0].role = fabric: host: a fabric port carries every VLAN",
+    ),
     ("[switch\n", 1, "unclosed table"),
 ];
 
@@ -70,6 +112,30 @@ fn a_pipeline_that_does_not_fit_is_refused() {
 }
 
 #[test]
+fn an_access_control_list_has_its_place_in_the_budget() {
+    let files = Files::new();
+    let rule = "[[acl]]\naction = \"deny\"\ndport = \"80-443\"\n";
+    files.write("weir.toml", format!("[switch]\ntarget = \"tofino2\"\n{rule}"));
+    let document = files.weir("budget -c weir.toml --json").json();
+    let tables = |stage: usize| document["stages"][stage]["tables"].as_array().unwrap().clone();
+    // 255 bits of key are six blocks of 44 bits, 447 are eleven.
+    let names: Vec<_> = tables(0).iter().map(|table| (table["table"].clone(), table["tcam_blocks"].clone())).collect();
+    assert_eq!(names[..2], [("acl.ipv4".into(), 6.into()), ("acl.ipv6".into(), 11.into())]);
+    assert_eq!(document["tcam_blocks_used"], 17);
+    let text = files.weir("budget -c weir.toml").stdout;
+    assert!(text.contains("6 TCAM blocks of 24") && text.contains("macs.source"), "{text}");
+    for (keys, says) in [
+        ("acl_rows = 4", "acl[0].acl = 8 rows: at most 4 TCAM rows (switch.acl_rows)"),
+        ("mac_table = 1048576", "macs.source: "),
+    ] {
+        files.write("weir.toml", format!("[switch]\ntarget = \"tofino\"\n{keys}\n{rule}"));
+        let ended = files.weir("config check weir.toml");
+        let message = ended.refused(2);
+        assert!(message.contains(says) || message.contains("macs.destination: "), "{message}");
+    }
+}
+
+#[test]
 fn the_example_is_right_and_has_every_key() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let checked = weir_in(root, "config check docs/weir.toml");
@@ -86,6 +152,8 @@ fn the_example_is_right_and_has_every_key() {
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
     let (page, example, router) = (read("config.md"), read("weir.toml"), read("route.toml"));
     // What stands behind a # is right too, each by itself.
+    let api: Vec<_> =
+        example.lines().skip_while(|line| *line != "[api]").skip(1).take_while(|line| line.starts_with("# ")).collect();
     let files = Files::new();
     let mut table = String::new();
     for line in example.lines() {
@@ -96,17 +164,31 @@ fn the_example_is_right_and_has_every_key() {
         if key.contains(' ') {
             continue;
         }
-        let on = example.replace(line, line.strip_prefix("# ").unwrap()).replace("key = \"5tuple\"", "key = \"pair\"");
+        // The keys of [api] go together.
+        let on = |each: &str| each == line || (table == "[api]" && api.contains(&each));
+        let uncommented = |each| if on(each) { each.strip_prefix("# ").unwrap() } else { each };
+        let on = example
+            .lines()
+            .map(uncommented)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .replace("key = \"5tuple\"", "key = \"pair\"");
         files.write("weir.toml", on);
         let checked = files.weir("config check weir.toml --json");
         let document = checked.json();
-        let place = if table == "[switch]" { &document["switch"] } else { &document["program"][0] };
+        let place = match table.as_str() {
+            "[switch]" => &document["switch"],
+            "[[port]]" => &document["port"][1],
+            "[[acl]]" => &document["acl"][0],
+            "[api]" => &document["api"],
+            _ => &document["program"][0],
+        };
         assert!(!place[key].is_null(), "{table} {key}");
     }
     for (table, properties) in tables(&weir("config schema").json()) {
         for key in properties {
             assert!(page.contains(&format!("| `{key}` |")), "docs/config.md does not have {table} {key}");
-            let stands = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} = "));
+            let stands = |line: &str| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} = "));
             // What only a router has a use for stands in an example of its own.
             let found = example.lines().chain(router.lines()).any(stands);
             assert!(found, "neither docs/weir.toml nor docs/route.toml has {table} {key}");
@@ -119,10 +201,13 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
     let tables = [
         ("switch", &schema["$defs"]["SwitchConfig"]),
+        ("api", &schema["$defs"]["ApiConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
         ("neighbour", &schema["$defs"]["NeighbourConfig"]),
+        ("acl", &schema["$defs"]["RuleConfig"]),
+        ("mirror", &schema["$defs"]["MirrorConfig"]),
     ];
     let keys = |(name, table): (&'static str, &Value)| {
         let properties = table["properties"].as_object().unwrap_or_else(|| panic!("{name}: {table}"));
@@ -138,10 +223,13 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
 #[test]
 fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
-    assert_eq!(crate::keys(&schema["properties"]), ["neighbour", "port", "program", "route", "switch"]);
+    assert_eq!(
+        crate::keys(&schema["properties"]),
+        ["acl", "api", "mirror", "neighbour", "port", "program", "route", "switch"]
+    );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [16, 5, 9, 4, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [21, 6, 14, 9, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

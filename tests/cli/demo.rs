@@ -71,24 +71,25 @@ fn budget_of_tofino2() {
     let ended = weir("budget --target tofino2 --program hashpipe:key=src,slots6=0");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     insta::assert_snapshot!(ended.stdout.trim_end(), @r"
-    stage  register array         cells            SRAM bits  of the stage  index hash
-        1  hashpipe ipv4 stage 1  4 096 × 64 bits    262 144        2.50 %     12 bits
+    stage  array or table         cells or entries  SRAM bits  of the stage  index hash or match
+        1  hashpipe ipv4 stage 1  4 096 × 64 bits     262 144        2.50 %              12 bits
         2  -
-        3  hashpipe ipv4 stage 2  4 096 × 64 bits    262 144        2.50 %     12 bits
+        3  hashpipe ipv4 stage 2  4 096 × 64 bits     262 144        2.50 %              12 bits
         4  -
-        5  hashpipe ipv4 stage 3  4 096 × 64 bits    262 144        2.50 %     12 bits
+        5  hashpipe ipv4 stage 3  4 096 × 64 bits     262 144        2.50 %              12 bits
         6  -
-        7  hashpipe ipv4 stage 4  4 096 × 64 bits    262 144        2.50 %     12 bits
+        7  hashpipe ipv4 stage 4  4 096 × 64 bits     262 144        2.50 %              12 bits
         8  -
-        9  hashpipe ipv4 stage 5  4 096 × 64 bits    262 144        2.50 %     12 bits
+        9  hashpipe ipv4 stage 5  4 096 × 64 bits     262 144        2.50 %              12 bits
        10  -
-       11  hashpipe ipv4 stage 6  4 096 × 64 bits    262 144        2.50 %     12 bits
+       11  hashpipe ipv4 stage 6  4 096 × 64 bits     262 144        2.50 %              12 bits
 
     on tofino2          used           of    share
     stages                11           20  55.00 %
     stateful ALUs          6           80   7.50 %
     hash units             6          120   5.00 %
     SRAM bits      1 572 864  209 715 200   0.75 %
+    TCAM blocks            0          480   0.00 %
     ");
     assert_eq!(weir("budget --target tofino2 --program hashpipe:key=src,slots6=0 --json").json()["stages_used"], 11);
 }

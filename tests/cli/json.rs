@@ -34,12 +34,19 @@ fn every_key_is_documented() {
         weir("budget --json").json(),
         serde_json::from_str(&weir("doctor --json").stdout).unwrap(),
     ];
-    let station = view::Station { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0 };
+    let station = view::Station { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0, fixed: false };
     let drop = view::Drop { port: String::new(), reason: String::new(), packets: 1, device: false };
     let heavy = view::HeavyFlows::new(&Default::default(), Default::default(), 1, 0, 0);
     documents.push(serde_json::to_value(view::Stations { stations: vec![station] }).unwrap());
     documents.push(serde_json::to_value(view::Drops { drops: vec![drop], ..Default::default() }).unwrap());
     documents.push(serde_json::to_value(heavy).unwrap());
+    documents.push(serde_json::to_value(view::Tables { tables: vec![view::Table::default()] }).unwrap());
+    documents.push(serde_json::to_value(view::TableRows::default()).unwrap());
+    documents.push(serde_json::to_value(view::TableChanged::default()).unwrap());
+    let status = view::Status { workers: vec![view::Worker::default()], ..Default::default() };
+    documents.push(serde_json::to_value(status).unwrap());
+    documents.push(serde_json::to_value(view::SinceReset::default()).unwrap());
+    documents.push(serde_json::to_value(view::Api::default()).unwrap());
 
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md")).unwrap();
     let mut keys = Vec::new();

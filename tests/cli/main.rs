@@ -5,8 +5,11 @@ mod broken;
 mod config;
 mod demo;
 mod json;
+mod log;
+mod manual;
 mod pipes;
 mod replay;
+mod table;
 mod trace;
 
 use std::path::{Path, PathBuf};

@@ -12,6 +12,8 @@ use super::{Namespace, Weir, eventually};
 pub enum Link {
     Tap,
     Veth,
+    /// A veth as well, but weir takes it by AF_XDP.
+    Xdp,
 }
 
 /// The switch polls a core, and so would another: tests take turns.
@@ -49,7 +51,7 @@ impl Lab {
     pub fn ports(&self, link: Link, hosts: usize) -> Ports<'_> {
         let ports =
             Ports { lab: self, link, hosts: (1..=hosts).map(|n| Host { n, space: self.switch.sibling() }).collect() };
-        if link == Link::Veth {
+        if link != Link::Tap {
             for host in &ports.hosts {
                 let (inside, outside) = (format!("p{}", host.n), host.interface());
                 self.switch
@@ -81,6 +83,7 @@ impl Ports<'_> {
         let argument = |host: &Host| match self.link {
             Link::Tap => format!("--port port{n}=tap:{}", host.interface(), n = host.n),
             Link::Veth => format!("--port port{n}=veth:p{n}", n = host.n),
+            Link::Xdp => format!("--port port{n}=xdp:p{n}", n = host.n),
         };
         self.hosts.iter().map(argument).collect::<Vec<_>>().join(" ")
     }

@@ -8,11 +8,13 @@ mod iperf;
 mod lab;
 mod namespace;
 pub mod pcap;
+mod testpmd;
 mod weir;
 
 pub use iperf::{Iperf, Protocol};
 pub use lab::{Host, Lab, Link, skip};
-pub use namespace::Namespace;
+pub use namespace::{Namespace, is_root};
+pub use testpmd::Testpmd;
 pub use weir::{Totals, Weir};
 
 use std::io::Read;

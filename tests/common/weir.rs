@@ -57,6 +57,11 @@ impl Weir {
         self.log.lock().unwrap().clone()
     }
 
+    /// The process that runs it.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Another command of weir's, to this switch.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(BINARY);

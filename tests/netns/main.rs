@@ -7,11 +7,17 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod devices;
 mod faults;
 mod heavy;
 mod hostile;
 mod live;
-mod taps;
+mod living;
+mod mishaps;
+mod policy;
+mod privileges;
+mod rootless;
 mod routes;
+mod taps;
 mod traffic;
 mod vlan;

@@ -3,9 +3,9 @@
 use crate::common::{Iperf, Lab, Link, Protocol};
 
 /// Far below what a debug build reaches, far above what is left of TCP when checksums or segments go wrong.
-const TCP_ALIVE: f64 = 10e6;
+pub const TCP_ALIVE: f64 = 10e6;
 
-fn everything(test: &str, link: Link, forward: &str) {
+pub fn everything(test: &str, link: Link, forward: &str) {
     let Some(lab) = Lab::new(test) else { return };
     let (weir, hosts) = lab.start(link, 2, &format!("--forward {forward}"));
     let [a, b] = &hosts[..] else { unreachable!("two hosts") };

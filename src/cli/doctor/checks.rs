@@ -6,7 +6,7 @@ use super::machine::{Access, Machine, Nic, RESTRICTIONS};
 /// What a switch with a few ports takes for packet buffers.
 const BUFFERS_MIB: u64 = 256;
 /// Bits in a capability set.
-const NET_ADMIN: u32 = 12;
+pub const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
 
 pub fn all(machine: &Machine) -> Vec<Check> {
@@ -22,6 +22,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         capability(machine, "net-raw", "veth ports", NET_RAW),
         user_namespaces(machine),
     ];
+    checks.extend(super::host::all(machine));
     checks.extend(pci(machine));
     checks.push(tools(machine));
     checks.push(sockets(machine));
@@ -90,11 +91,7 @@ fn field(text: &str, key: &str) -> Option<u64> {
 
 fn cores(machine: &Machine) -> Check {
     let (name, purpose) = ("cores", "each worker polls one, all the time");
-    let list = machine.status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0").trim();
-    let count = count_list(list);
-    let isolated = machine.cmdline.split_ascii_whitespace().find(|word| word.starts_with("isolcpus="));
-    let isolation = isolated.unwrap_or("none isolated: for steady latency boot with isolcpus=LIST, then --core N");
-    let found = format!("{count} ({isolation})");
+    let count = super::host::allowed(machine).len();
     let slow = machine.governors.iter().find(|governor| matches!(governor.as_str(), "powersave" | "conservative"));
     if let Some(governor) = slow {
         let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
@@ -104,16 +101,7 @@ fn cores(machine: &Machine) -> Check {
         return Check::warn(name, purpose, format!("{count}: the worker shares it with everything else"))
             .mend("no command can: give the machine a second core");
     }
-    Check::ok(name, purpose, found)
-}
-
-/// How many CPUs a list such as `0-3,8` names.
-fn count_list(list: &str) -> usize {
-    let span = |part: &str| match part.split_once('-') {
-        Some((from, to)) => Some((to.parse::<usize>().ok()? + 1).saturating_sub(from.parse().ok()?)),
-        None => part.parse::<usize>().ok().map(|_| 1),
-    };
-    list.split(',').filter_map(span).sum()
+    Check::ok(name, purpose, count.to_string())
 }
 
 fn huge_pages(machine: &Machine) -> Check {
@@ -152,7 +140,7 @@ fn capability(machine: &Machine, name: &'static str, purpose: &'static str, bit:
     Check::missing(name, purpose, found).mend(mend)
 }
 
-fn has_capability(machine: &Machine, bit: u32) -> bool {
+pub fn has_capability(machine: &Machine, bit: u32) -> bool {
     let line = machine.status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     effective >> bit & 1 == 1
@@ -210,6 +198,9 @@ fn nic_check(machine: &Machine, nic: &Nic) -> Check {
     if nic.interfaces.iter().any(|interface| has_route(machine, interface)) {
         return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and carries routes: leave it"));
     }
+    if nic.interfaces.iter().any(|interface| has_address(machine, interface)) {
+        return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and has an address: leave it"));
+    }
     if nic.busy {
         return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and in use: leave it"));
     }
@@ -229,6 +220,14 @@ fn has_route(machine: &Machine, interface: &str) -> bool {
         !local && line.split_ascii_whitespace().last() == Some(interface)
     });
     v4 || v6
+}
+
+/// Any address counts, save those that the kernel gives by itself.
+fn has_address(machine: &Machine, interface: &str) -> bool {
+    machine.addresses.lines().any(|line| {
+        let words: Vec<_> = line.split_ascii_whitespace().collect();
+        words.get(1) == Some(&interface) && !words.windows(2).any(|pair| pair == ["scope", "link"])
+    })
 }
 
 fn tools(machine: &Machine) -> Check {

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::host::{self, Host};
 use crate::control::socket;
 
 /// Texts of files that are not there are empty.
@@ -19,13 +20,13 @@ pub struct Machine {
     pub meminfo: String,
     /// /proc/self/status: user, capabilities, CPUs allowed.
     pub status: String,
-    /// /proc/cmdline, what the kernel was started with.
-    pub cmdline: String,
     /// The frequency governors in use.
     pub governors: Vec<String>,
     /// /proc/net/route and /proc/net/ipv6_route.
     pub routes: String,
     pub routes6: String,
+    /// `ip -oneline address`: one address a line.
+    pub addresses: String,
     pub tun: Access,
     /// Whether a user namespace with a network namespace could be made.
     pub user_namespaces: bool,
@@ -38,6 +39,7 @@ pub struct Machine {
     /// Where control sockets are made, and why they cannot be.
     pub sockets: PathBuf,
     pub sockets_error: Option<String>,
+    pub host: Host,
 }
 
 /// Whether a device file can be opened for reading and writing.
@@ -86,17 +88,17 @@ impl Machine {
         let setting = |name: &str| read(&format!("/proc/sys/{}", name.replace('.', "/"))).trim().to_owned();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let (sockets, sockets_error) = socket_directory();
-        Self {
+        let mut machine = Self {
             dpdk: dpdk_version(),
             program: std::env::current_exe().map_or("weir".into(), |path| path.display().to_string()),
             architecture: std::env::consts::ARCH,
             cpuinfo: read("/proc/cpuinfo"),
             meminfo: read("/proc/meminfo"),
             status: read("/proc/self/status"),
-            cmdline: read("/proc/cmdline"),
             governors: governors(),
             routes: read("/proc/net/route"),
             routes6: read("/proc/net/ipv6_route"),
+            addresses: output_of("ip", &["-oneline", "address"]),
             tun: access(Path::new("/dev/net/tun")),
             user_namespaces: succeeds("unshare", &["--user", "--map-root-user", "--net", "true"]),
             restrictions: RESTRICTIONS.iter().map(|(name, _)| (*name, setting(name))).collect(),
@@ -105,7 +107,10 @@ impl Machine {
             tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
             sockets,
             sockets_error,
-        }
+            host: Host::default(),
+        };
+        machine.host = Host::probe(host::allowed(&machine).last().copied());
+        machine
     }
 }
 
@@ -122,7 +127,7 @@ fn dpdk_version() -> Option<String> {
 /// The directory that `weir run` would take for its socket, or the last one tried and why it cannot be.
 fn socket_directory() -> (PathBuf, Option<String>) {
     let mut last = (PathBuf::new(), Some("there is no directory to try".to_owned()));
-    for directory in socket::directories() {
+    for directory in socket::places() {
         match try_to_write(&directory) {
             Ok(()) => return (directory, None),
             Err(error) => last = (directory, Some(error.to_string())),
@@ -138,7 +143,13 @@ fn try_to_write(directory: &Path) -> std::io::Result<()> {
     fs::remove_file(&file)
 }
 
-fn access(device: &Path) -> Access {
+/// Nothing, when there is no such program.
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+pub fn access(device: &Path) -> Access {
     match fs::OpenOptions::new().read(true).write(true).open(device) {
         Ok(_) => Access::Granted,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Access::Denied,

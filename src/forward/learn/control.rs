@@ -34,6 +34,28 @@ pub struct Entry {
     pub port: PortId,
     /// Seconds since it was last heard.
     pub idle_seconds: u32,
+    /// Set by the operator: it neither moves nor ages.
+    pub fixed: bool,
+}
+
+/// A change that the operator makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// A station that stays at its port. `replace`: also when the operator has set it before.
+    Fix { station: StationKey, port: PortId, replace: bool },
+    /// Forgets a station, set or learned.
+    Forget(StationKey),
+}
+
+/// Why an edit was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    #[error("there is such an entry already")]
+    Exists,
+    #[error("there is no such entry")]
+    Unknown,
+    #[error("the table is full with {0} entries that were set")]
+    Full(usize),
 }
 
 impl Control {
@@ -54,21 +76,24 @@ impl Control {
         control
     }
 
-    /// A table of another size with the stations of this one; when it has no room for all, those that were heard last.
+    /// A table of another size with the stations of this one; when it has no room for all, those that were set and those heard last.
     /// It has dataplanes of its own.
     pub fn resized(&self, config: Config, polynomial: Polynomial) -> Self {
         let mut next = Self { refused: self.refused, ..Self::new(config, polynomial) };
         let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
         let current = self.stations.current();
         let mut known: Vec<_> =
-            current.table.iter().map(|(key, station)| (heard(station), key, station.port)).collect();
+            current.table.iter().map(|(key, station)| (station.fixed, heard(station), key, station.port)).collect();
         known.sort_unstable_by(|a, b| b.cmp(a));
         let (free, seen) = (&mut next.free, &next.seen);
         next.stations.update(|stations| {
-            for (heard, key, port) in known {
+            for (fixed, heard, key, port) in known {
                 let Some(index) = free.pop() else { break };
                 seen[index as usize].store(heard, Ordering::Relaxed);
-                stations.table.insert(key, Station { port, index }).expect("an index was free, so there is room");
+                stations
+                    .table
+                    .insert(key, Station { port, index, fixed })
+                    .expect("an index was free, so there is room");
             }
         });
         next
@@ -99,6 +124,9 @@ impl Control {
         let mut changes = 0;
         for &Digest { station, port } in digests {
             let known = next.as_ref().unwrap_or(&current).table.get(station.0).copied();
+            if known.is_some_and(|known| known.fixed) {
+                continue;
+            }
             let index = match known {
                 Some(known) => known.index,
                 None => match self.free.pop() {
@@ -112,7 +140,9 @@ impl Control {
             touch(&self.seen[index as usize], seconds(now));
             if known.is_none_or(|known| known.port != port) {
                 let table = &mut next.get_or_insert_with(|| Stations::clone(&current)).table;
-                table.insert(station.0, Station { port, index }).expect("an index was free, so there is room");
+                table
+                    .insert(station.0, Station { port, index, fixed: false })
+                    .expect("an index was free, so there is room");
                 changes += 1;
             }
         }
@@ -126,14 +156,54 @@ impl Control {
         self.forget(|_, idle| idle >= limit, now)
     }
 
-    /// Forgets what is behind a port, for example when its link goes down.
+    /// Forgets what was learned behind a port, for example when its link goes down.
     pub fn flush_port(&mut self, port: PortId) -> usize {
         self.forget(|station, _| station.port == port, 0)
     }
 
-    /// Forgets every station.
+    /// Forgets every station that was learned.
     pub fn flush(&mut self) -> usize {
         self.forget(|_, _| true, 0)
+    }
+
+    /// Makes all edits in order, or none: then the number of the one that was refused is given, from 0.
+    pub fn edit(&mut self, edits: &[Edit]) -> Result<(), (usize, EditError)> {
+        let mut next = Stations::clone(&self.stations.current());
+        let mut free = self.free.clone();
+        for (i, edit) in edits.iter().enumerate() {
+            self.edit_one(&mut next.table, &mut free, *edit).map_err(|error| (i, error))?;
+        }
+        self.free = free;
+        self.publish(Some(next));
+        Ok(())
+    }
+
+    fn edit_one(&self, table: &mut Exact<u64, Station>, free: &mut Vec<u32>, edit: Edit) -> Result<(), EditError> {
+        match edit {
+            Edit::Forget(station) => {
+                free.push(table.remove(station.0).ok_or(EditError::Unknown)?.index);
+            }
+            Edit::Fix { station, port, replace } => {
+                let known = table.get(station.0).copied();
+                if known.is_some_and(|known| known.fixed) && !replace {
+                    return Err(EditError::Exists);
+                }
+                let index = known.map(|known| known.index).or_else(|| free.pop());
+                let index = index.or_else(|| self.make_room(table)).ok_or(EditError::Full(table.len()))?;
+                table
+                    .insert(station.0, Station { port, index, fixed: true })
+                    .expect("an index was free, so there is room");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the learned station that has been silent for longest.
+    fn make_room(&self, table: &mut Exact<u64, Station>) -> Option<u32> {
+        let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
+        let learned = table.iter().filter(|(_, station)| !station.fixed);
+        let (key, _) = learned.min_by_key(|(_, station)| heard(station))?;
+        table.remove(key).map(|station| station.index)
     }
 
     /// All stations, by VLAN and address.
@@ -141,7 +211,8 @@ impl Control {
         let current = self.stations.current();
         let entry = |(key, station): (u64, &Station)| {
             let key = StationKey(key);
-            Entry { vid: key.vid(), mac: key.mac(), port: station.port, idle_seconds: self.idle(station, now) }
+            let idle_seconds = self.idle(station, now);
+            Entry { vid: key.vid(), mac: key.mac(), port: station.port, idle_seconds, fixed: station.fixed }
         };
         let mut entries: Vec<Entry> = current.table.iter().map(entry).collect();
         entries.sort_unstable();
@@ -153,8 +224,24 @@ impl Control {
         self.refused
     }
 
+    /// Stations at most.
+    pub fn capacity(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Stations that are known.
+    pub fn len(&self) -> usize {
+        self.stations.current().table.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The dataplane looks up the source and the destination, and a switch looks into a table once a packet: two tables.
     pub fn usage(&self) -> TableUse {
-        self.stations.current().table.usage()
+        let one = self.stations.current().table.usage();
+        TableUse { sram_bits: 2 * one.sram_bits, tcam_bits: 0, hashes: 2 * one.hashes }
     }
 
     fn idle(&self, station: &Station, now: u64) -> u32 {
@@ -163,8 +250,12 @@ impl Control {
 
     fn forget(&mut self, which: impl Fn(&Station, u32) -> bool, now: u64) -> usize {
         let current = self.stations.current();
-        let gone: Vec<(u64, Station)> =
-            current.table.iter().map(|(k, s)| (k, *s)).filter(|(_, s)| which(s, self.idle(s, now))).collect();
+        let gone: Vec<(u64, Station)> = current
+            .table
+            .iter()
+            .map(|(k, s)| (k, *s))
+            .filter(|(_, s)| !s.fixed && which(s, self.idle(s, now)))
+            .collect();
         if gone.is_empty() {
             return 0;
         }

@@ -6,7 +6,7 @@
 //! its own; the replayer and the simulated network call it between bursts, which makes them deterministic.
 //!
 //! A station is a MAC address in a VLAN (0 for untagged frames); every port belongs to every VLAN. Group addresses are flooded
-//! and never learned. Frames to the bridge group (01-80-C2-00-00-0x) are for the switch itself: dropped, and nothing is
+//! and never learned. A station that the operator has set stays where it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for the switch itself: dropped, and nothing is
 //! learned from them.
 
 mod control;
@@ -16,7 +16,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use control::{Control, Entry};
+pub use control::{Control, Edit, EditError, Entry};
 pub use dataplane::Learn;
 
 use crate::pisa::PortId;
@@ -72,6 +72,8 @@ impl StationKey {
 struct Station {
     port: PortId,
     index: u32,
+    /// Set by the operator: it neither moves nor ages.
+    fixed: bool,
 }
 
 /// One version of the table.

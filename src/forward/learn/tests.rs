@@ -74,6 +74,7 @@ impl Naive {
             mac,
             port,
             idle_seconds: (second - heard) as u32,
+            fixed: false,
         };
         let mut entries: Vec<Entry> = self.known.iter().map(entry).collect();
         entries.sort();
@@ -162,6 +163,67 @@ fn a_flood_of_addresses_keeps_the_bound_and_the_stations() {
     // The flood ages away and the two stay.
     assert_eq!(control.age(400 * SECOND), 98);
     assert_eq!(control.entries(400 * SECOND).len(), 2);
+}
+
+/// A million stations that were never heard before, faster than the control side serves them.
+#[test]
+fn a_million_random_addresses() {
+    let mut control = Control::new(Config { capacity: 8192, ..Config::default() }, Polynomial::STANDARD[0]);
+    let mut learn = control.dataplane();
+    let (a, b, fixed) = (host(1), host(2), StationKey::new(0, host(3)));
+    control.edit(&[Edit::Fix { station: fixed, port: 3, replace: false }]).unwrap();
+    send(&mut learn, &mut control, vec![frame(0, a, b, 0), frame(0, b, a, 1)], SECOND);
+    let (mut random, mut applied, mut rounds) = (1u64, 0, 0);
+    for burst in 0..1_000_000 / 62u64 {
+        let mut phvs: Vec<Phv> = vec![frame(0, a, b, 0), frame(0, b, fixed.mac(), 1)];
+        phvs.extend((0..62).map(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            frame(0, host((random >> 32) as u32 | 16), a, 2)
+        }));
+        learn.decide(&mut phvs, SECOND + burst);
+        assert_eq!((phvs[0].verdict, phvs[1].verdict), (Verdict::Port(1), Verdict::Port(3)));
+        assert!(
+            phvs[2..].iter().all(|phv| phv.verdict == Verdict::Port(0)),
+            "traffic to a station that is known is not flooded"
+        );
+        // The control side comes round once in a hundred bursts, and does no more than a queue full then.
+        if burst % 100 == 0 {
+            let learned = control.serve(SECOND + burst);
+            assert!(learned <= 1024);
+            (applied, rounds) = (applied + learned, rounds + 1);
+        }
+    }
+    assert_eq!(control.len(), 8192);
+    assert!(applied <= 8192);
+    assert_eq!(applied as u64 + control.refused(), (rounds - 1) * 1024 + 62, "each round a queue full");
+    assert!(learn.lost_digests() > 800_000, "the rest is counted");
+    // All that was not heard of again ages away; the one that was set stays.
+    assert_eq!(control.age(400 * SECOND), 8191);
+    assert_eq!(
+        control.entries(400 * SECOND).iter().map(|entry| (entry.mac, entry.fixed)).collect::<Vec<_>>(),
+        [(host(3), true)]
+    );
+}
+
+#[test]
+fn a_station_that_was_set_makes_room_and_stays() {
+    let mut control = control(2);
+    let mut learn = control.dataplane();
+    send(&mut learn, &mut control, vec![frame(0, host(1), host(9), 0)], SECOND);
+    send(&mut learn, &mut control, vec![frame(0, host(2), host(9), 1)], 5 * SECOND);
+    let fix = |n| Edit::Fix { station: StationKey::new(0, host(n)), port: 2, replace: false };
+    control.edit(&[fix(7)]).unwrap();
+    let macs = |control: &Control| control.entries(5 * SECOND).iter().map(|entry| entry.mac).collect::<Vec<_>>();
+    assert_eq!(macs(&control), [host(2), host(7)], "the one that was silent for longest is gone");
+    // It neither moves nor goes.
+    let verdicts = send(&mut learn, &mut control, vec![frame(0, host(7), host(2), 0)], 6 * SECOND);
+    assert_eq!(verdicts, [Verdict::Port(1)]);
+    assert_eq!((control.flush(), control.flush_port(2), control.entries(0)[0].port), (1, 0, 2));
+    assert_eq!(control.edit(&[fix(7)]), Err((0, EditError::Exists)));
+    assert_eq!(control.edit(&[fix(8), fix(9)]), Err((1, EditError::Full(2))));
+    assert_eq!(macs(&control), [host(7)], "none of them");
+    control.edit(&[Edit::Forget(StationKey::new(0, host(7))), fix(8), fix(9)]).unwrap();
+    assert_eq!(macs(&control), [host(8), host(9)]);
 }
 
 #[test]

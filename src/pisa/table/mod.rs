@@ -55,6 +55,11 @@ impl Shape {
         TableUse { sram_bits: bits(self.action_bits), tcam_bits: bits(self.key_bits), hashes: 0 }
     }
 
+    /// A ternary table of one row an entry.
+    pub fn ternary_rows(self) -> TableUse {
+        self.ternary(1)
+    }
+
     /// Whether one more entry finds room.
     fn check(self, len: usize) -> Result<(), TableError> {
         if len < self.capacity { Ok(()) } else { Err(TableError::Full { capacity: self.capacity }) }

@@ -48,6 +48,15 @@ impl<T> Reader<T> {
     pub fn load(&mut self) -> &T {
         self.0.load()
     }
+
+    /// Brings `held` up to date, for a worker that reads it while it changes things of its own.
+    #[inline]
+    pub fn renew(&mut self, held: &mut Arc<T>) {
+        let newest = self.0.load();
+        if !Arc::ptr_eq(newest, held) {
+            *held = newest.clone();
+        }
+    }
 }
 
 #[cfg(test)]

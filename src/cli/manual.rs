@@ -1,0 +1,104 @@
+//! `weir man` and `weir completions`: manual pages and shell completions, from the same description as the help.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+pub use clap_complete::Shell;
+
+use super::{Cli, Failure, output};
+
+/// To install them: `weir completions bash > /etc/bash_completion.d/weir`, or for fish in ~/.config/fish/completions
+#[derive(Debug, Args)]
+pub struct Completions {
+    shell: Shell,
+}
+
+impl Completions {
+    pub fn run(self) -> Result<(), Failure> {
+        output::print(completions(self.shell, Cli::command()).trim_end())
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The command whose page is wanted, such as `run` or `show heavy`; by default weir's own
+    #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+    command: Vec<String>,
+    /// Write all pages into this directory instead
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    /// A page in roff; `weir man run | man -l -` shows it.
+    pub fn run(self) -> Result<(), Failure> {
+        if let Some(dir) = self.dir {
+            return write_pages(Cli::command(), &dir).map_err(|e| Failure::Failed(format!("{}: {e}", dir.display())));
+        }
+        let name = [&["weir".to_owned()], &self.command[..]].concat().join("-");
+        let pages = pages(Cli::command()).map_err(Failure::failed)?;
+        match pages.iter().find(|(page, _)| *page == name) {
+            Some((_, text)) => output::print(text.trim_end()),
+            None => {
+                let names = pages.iter().skip(1).map(|(page, _)| page.trim_start_matches("weir-").replace('-', " "));
+                let names = names.collect::<Vec<_>>().join(", ");
+                Err(Failure::Usage(format!("no command is called {:?}; there are {names}", self.command.join(" "))))
+            }
+        }
+    }
+}
+
+/// A shell's completions of a program.
+pub fn completions(shell: Shell, mut command: Command) -> String {
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The manual pages of a program and of all its commands: names without the section, and roff.
+pub fn pages(mut command: Command) -> std::io::Result<Vec<(String, String)>> {
+    command = command.disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    add_pages(&command, &mut pages)?;
+    Ok(pages)
+}
+
+fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let mut roff = Vec::new();
+    let page = clap_mangen::Man::new(command.clone()).manual("weir");
+    page.source(concat!("weir ", env!("CARGO_PKG_VERSION"))).render(&mut roff)?;
+    pages.push((name, String::from_utf8_lossy(&roff).into_owned()));
+    command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| add_pages(sub, pages))
+}
+
+/// Writes them as NAME.1.
+pub fn write_pages(command: Command, dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    pages(command)?.into_iter().try_for_each(|(name, roff)| std::fs::write(dir.join(format!("{name}.1")), roff))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_page() {
+        let pages = pages(Cli::command()).unwrap();
+        let names: Vec<_> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        for name in ["weir", "weir-run", "weir-show", "weir-show-heavy", "weir-stats-reset", "weir-top"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        for (name, roff) in &pages {
+            assert!(roff.contains(&format!(".TH {name} 1")), "{name}: {roff}");
+            assert!(roff.contains(".SH SYNOPSIS"), "{name}");
+        }
+    }
+}

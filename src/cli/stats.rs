@@ -1,0 +1,42 @@
+//! `weir stats reset` and `weir metrics`.
+
+use clap::{Args, Subcommand};
+
+use super::show::{Where, since_reset_text};
+use super::{Failure, output};
+use crate::control::view::SinceReset;
+
+#[derive(Debug, Args)]
+pub struct Stats {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// `weir show ports --since-reset` and `show drops --since-reset` count from now on; the totals and /metrics stay
+    Reset,
+}
+
+impl Stats {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let What::Reset = self.what;
+        let since: SinceReset = self.at.client()?.put("/v1/reset", &())?;
+        if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
+    }
+}
+
+/// In OpenMetrics text, also with --json; docs/metrics.md says how Prometheus gets it.
+#[derive(Debug, Args)]
+pub struct Metrics {
+    #[command(flatten)]
+    at: Where,
+}
+
+impl Metrics {
+    pub fn run(self, _json: bool) -> Result<(), Failure> {
+        output::print(self.at.client()?.text("/metrics")?.trim_end())
+    }
+}

@@ -1,0 +1,198 @@
+//! The screen: a pure function of the rates and of what the user has chosen.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Clear, Padding, Paragraph, Sparkline};
+
+use super::rates::Rates;
+use super::tables::{self, Sort};
+
+/// What fills the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    #[default]
+    Ports,
+    Drops,
+    Programs,
+    Cores,
+}
+
+impl View {
+    pub const ALL: [Self; 4] = [Self::Ports, Self::Drops, Self::Programs, Self::Cores];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ports => "Ports",
+            Self::Drops => "Drops",
+            Self::Programs => "Programs",
+            Self::Cores => "Cores",
+        }
+    }
+
+    pub fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
+    }
+
+    pub fn before(self) -> Self {
+        Self::ALL[(self as usize + Self::ALL.len() - 1) % Self::ALL.len()]
+    }
+}
+
+/// What the user has chosen, and what has been seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    pub view: View,
+    pub sort: Sort,
+    /// Rows of the table that are scrolled past.
+    pub scroll: usize,
+    pub paused: bool,
+    pub help: bool,
+    /// Why the switch cannot be asked now, while it cannot.
+    pub gone: Option<String>,
+    /// Packets that came in each second, the newest last.
+    pub history: Vec<u64>,
+}
+
+const HELP: [&str; 10] = [
+    "1 2 3 4  tab    ports, drops, programs, cores",
+    "↑ ↓  PgUp PgDn  scroll",
+    "s               sort: as configured, by rate, by losses",
+    "p  space        pause: the switch goes on, the screen stands",
+    "?  h            this list",
+    "q  Esc          end",
+    "",
+    "Bytes count from the destination MAC on, without FCS. A core's",
+    "busy share is that of its polls which found packets; one that",
+    "sleeps does not poll.",
+];
+
+pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {
+    let area = frame.area();
+    // On a low screen the table has the room.
+    let history = if area.height >= 14 { 4 } else { 0 };
+    let [head, spark, tabs, body, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(history),
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    header(frame, head, rates, screen);
+    sparkline(frame, spark, screen);
+    frame.render_widget(tabs_line(screen.view), tabs);
+    tables::draw(frame, body, rates, screen);
+    frame.render_widget(footer(screen), foot);
+    if screen.help {
+        help(frame, area);
+    }
+}
+
+fn header(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
+    if let Some(why) = &screen.gone {
+        let style = Style::new().bg(Color::Red).fg(Color::White).add_modifier(Modifier::BOLD);
+        return frame.render_widget(Paragraph::new(format!(" NO SWITCH, trying again: {why}")).style(style), area);
+    }
+    let name =
+        if rates.name.is_empty() || rates.name == "weir" { "weir".into() } else { format!("weir {}", rates.name) };
+    let up = humantime::format_duration(std::time::Duration::from_secs(rates.uptime_seconds as u64));
+    let [rx, tx, dropped] =
+        [rates.rx_packets_per_second, rates.tx_packets_per_second, rates.dropped_packets_per_second].map(si);
+    let lost = if rates.dropped_packets_per_second > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
+    let line = Line::from(vec![
+        Span::styled(format!(" {name} {}", rates.version), Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(format!("  up {up}  rx {rx}/s  tx {tx}/s  ")),
+        Span::styled(format!("dropped {dropped}/s"), lost),
+    ]);
+    frame.render_widget(Paragraph::new(line), area);
+    if screen.paused {
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        let paused = Paragraph::new(Span::styled(" paused ", style)).alignment(Alignment::Right);
+        frame.render_widget(paused, area);
+    }
+}
+
+fn sparkline(frame: &mut Frame, area: Rect, screen: &Screen) {
+    let shown = &screen.history[screen.history.len().saturating_sub(usize::from(area.width))..];
+    let most = shown.iter().max().copied().unwrap_or(0);
+    let title = format!(" packets in a second (at most {}) ", si(most as f64));
+    let block = Block::new().title(title).borders(Borders::TOP);
+    let sparkline = Sparkline::default().block(block).data(shown).style(Style::new().fg(Color::Cyan));
+    frame.render_widget(sparkline, area);
+}
+
+fn tabs_line(view: View) -> Paragraph<'static> {
+    let tab = |(i, one): (usize, View)| {
+        let style = if one == view { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        [Span::styled(format!(" {} {} ", i + 1, one.name()), style), Span::raw(" ")]
+    };
+    Paragraph::new(Line::from(View::ALL.into_iter().enumerate().flat_map(tab).collect::<Vec<_>>()))
+}
+
+fn footer(screen: &Screen) -> Paragraph<'static> {
+    let text = format!(" q quit  tab view  p pause  s sort ({})  ? help", screen.sort.name());
+    Paragraph::new(text).style(Style::new().add_modifier(Modifier::DIM))
+}
+
+fn help(frame: &mut Frame, area: Rect) {
+    let (width, height) = (66, HELP.len() as u16 + 2);
+    let place = Rect {
+        x: area.x + area.width.saturating_sub(width) / 2,
+        y: area.y + area.height.saturating_sub(height) / 2,
+        width: width.min(area.width),
+        height: height.min(area.height),
+    };
+    frame.render_widget(Clear, place);
+    frame.render_widget(
+        Paragraph::new(HELP.join("\n")).block(Block::bordered().title(" Keys ").padding(Padding::horizontal(1))),
+        place,
+    );
+}
+
+/// 1234567.0 as "1.23 M".
+pub fn si(n: f64) -> String {
+    let scales = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    // Rounded first: 999 999 is 1.00 M, not 1000 k.
+    let scale = scales.into_iter().find(|(scale, _)| n >= scale * 0.9995);
+    match scale {
+        None if n > 0.0 && n < 9.95 && n.fract() != 0.0 => format!("{n:.1}"),
+        None => format!("{n:.0}"),
+        Some((scale, letter)) => {
+            let n = n / scale;
+            let decimals = if n < 9.995 { 2 } else { usize::from(n < 99.95) };
+            format!("{n:.decimals$}{letter}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits() {
+        for (n, text) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (3.0, "3"),
+            (999.4, "999"),
+            (999.6, "1.00 k"),
+            (1234.0, "1.23 k"),
+            (99_949.0, "99.9 k"),
+            (99_960.0, "100 k"),
+            (999_990.0, "1.00 M"),
+            (14_880_952.0, "14.9 M"),
+            (1e10, "10.0 G"),
+        ] {
+            assert_eq!(si(n), text, "{n}");
+        }
+    }
+
+    #[test]
+    fn views_go_round() {
+        assert_eq!(View::ALL.map(View::next), [View::Drops, View::Programs, View::Cores, View::Ports]);
+        assert!(View::ALL.into_iter().all(|view| view.next().before() == view));
+    }
+}

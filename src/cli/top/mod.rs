@@ -1,0 +1,185 @@
+//! `weir top`: what a running switch does, a second at a time.
+
+mod draw;
+mod rates;
+mod tables;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::show::Where;
+use super::{Failure, output};
+use crate::config::Length;
+use crate::control::client::{Client, ClientError};
+use draw::{Screen, View};
+use rates::{Look, Rates};
+
+/// Heavy flows asked for.
+const FLOWS: usize = 50;
+/// Seconds of history that are kept.
+const HISTORY: usize = 600;
+/// How often keys and new documents are looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Keys: q end, tab or 1 to 4 views, p pause, s sort, ? help.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// The time between two looks at the switch
+    #[arg(long, default_value = "1s", value_name = "LENGTH")]
+    interval: Length,
+    /// Print one frame as text and end; so it is also when stdout is no terminal
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+impl Top {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let interval = self.interval.0;
+        if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval) {
+            return Err(Failure::Usage(format!("--interval {}: 100ms to 1m", self.interval)));
+        }
+        let client = self.at.client()?;
+        if json || self.once || !io::stdout().is_terminal() {
+            let before = look(&client)?;
+            std::thread::sleep(interval);
+            let rates = Rates::between(&before, &look(&client)?);
+            return if json { output::json(&rates) } else { output::print(&tables::text(&rates)) };
+        }
+        full_screen(client, interval)
+    }
+}
+
+fn look(client: &Client) -> Result<Look, ClientError> {
+    let status = client.get("/v1/status")?;
+    let heavy = match client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")) {
+        Ok(heavy) => Some(heavy),
+        // It runs no such program.
+        Err(ClientError::Refused { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Look { status, heavy })
+}
+
+/// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with its reader.
+fn looks(client: Client, interval: Duration) -> io::Result<Receiver<Result<Look, ClientError>>> {
+    let (sender, receiver) = sync_channel(1);
+    std::thread::Builder::new().name("weir-top".into()).spawn(move || {
+        while sender.send(look(&client)).is_ok() {
+            std::thread::sleep(interval);
+        }
+    })?;
+    Ok(receiver)
+}
+
+fn full_screen(client: Client, interval: Duration) -> Result<(), Failure> {
+    // A switch that is not there at the start is a mistake of the user's, and said as one.
+    let mut shown = Shown::new(look(&client)?);
+    let looks = looks(client, interval).map_err(Failure::failed)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, ended.clone()).map_err(Failure::failed)?;
+    }
+    let mut terminal = ratatui::try_init().map_err(Failure::failed)?;
+    let result = (|| -> io::Result<()> {
+        let mut stale = true;
+        while !ended.load(Relaxed) {
+            while let Ok(look) = looks.try_recv() {
+                shown.take(look);
+                stale = true;
+            }
+            if stale {
+                terminal.draw(|frame| draw::draw(frame, &shown.rates, &shown.screen))?;
+            }
+            stale = event::poll(TICK)?;
+            if stale
+                && let Event::Key(key) = event::read()?
+                && !shown.key(key)
+            {
+                break;
+            }
+        }
+        Ok(())
+    })();
+    ratatui::restore();
+    result.map_err(Failure::failed)
+}
+
+/// What is on the screen, and what it comes from.
+struct Shown {
+    last: Look,
+    rates: Rates,
+    screen: Screen,
+}
+
+impl Shown {
+    fn new(first: Look) -> Self {
+        Self { rates: Rates::between(&first, &first), last: first, screen: Screen::default() }
+    }
+
+    fn take(&mut self, look: Result<Look, ClientError>) {
+        match look {
+            Err(error) => self.screen.gone = Some(error.to_string()),
+            Ok(look) => {
+                let follows = look.follows(&self.last);
+                let rates = Rates::between(if follows { &self.last } else { &look }, &look);
+                if follows {
+                    self.remember(rates.rx_packets_per_second as u64);
+                }
+                if !self.screen.paused || self.screen.gone.is_some() {
+                    self.rates = rates;
+                }
+                (self.last, self.screen.gone) = (look, None);
+            }
+        }
+    }
+
+    fn remember(&mut self, rate: u64) {
+        if self.screen.paused {
+            return;
+        }
+        let history = &mut self.screen.history;
+        if history.len() >= HISTORY {
+            history.remove(0);
+        }
+        history.push(rate);
+    }
+
+    /// What a key does; false when it ends the command.
+    fn key(&mut self, key: KeyEvent) -> bool {
+        if key.kind == KeyEventKind::Release {
+            return true;
+        }
+        let screen = &mut self.screen;
+        let view = screen.view;
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Char('?' | 'h') => screen.help = !screen.help,
+            _ if screen.help => screen.help = false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char(digit @ '1'..='4') => screen.view = View::ALL[digit as usize - '1' as usize],
+            KeyCode::Tab | KeyCode::Right => screen.view = view.next(),
+            KeyCode::BackTab | KeyCode::Left => screen.view = view.before(),
+            KeyCode::Char('p' | ' ') => screen.paused = !screen.paused,
+            KeyCode::Char('s') => screen.sort = screen.sort.next(),
+            KeyCode::Up | KeyCode::Char('k') => screen.scroll = screen.scroll.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => screen.scroll += 1,
+            KeyCode::PageUp => screen.scroll = screen.scroll.saturating_sub(10),
+            KeyCode::PageDown => screen.scroll += 10,
+            _ => {}
+        }
+        if screen.view != view {
+            screen.scroll = 0;
+        }
+        // The table scrolls no further than its last row; nor should the way back be longer.
+        screen.scroll = screen.scroll.min(self.rates.ports.len().max(self.rates.drops.len()).max(FLOWS));
+        true
+    }
+}

@@ -1,0 +1,191 @@
+//! What changed between two looks at a switch, a second.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::baseline;
+use crate::control::view::{Drops, HeavyFlows, Packets, Port, Ports, Status, Worker};
+use crate::program::hashpipe::Unit;
+use crate::wire::Flow;
+
+/// One look at a switch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    pub status: Status,
+    /// `None` when it runs no program that finds heavy flows.
+    pub heavy: Option<HeavyFlows>,
+}
+
+impl Look {
+    /// Whether `self` is a later look at the switch of `earlier`, rather than at one that was started since.
+    pub fn follows(&self, earlier: &Self) -> bool {
+        let (now, then) = (&self.status, &earlier.status);
+        now.pid == then.pid
+            && now.start_time_seconds == then.start_time_seconds
+            && now.uptime_seconds > then.uptime_seconds
+    }
+}
+
+/// The document of `weir top --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    pub name: String,
+    pub version: String,
+    pub uptime_seconds: f64,
+    /// The time between the two looks; 0 after the first, when there are no rates yet.
+    pub seconds: f64,
+    pub packets: Packets,
+    pub rx_packets_per_second: f64,
+    pub tx_packets_per_second: f64,
+    pub dropped_packets_per_second: f64,
+    pub ports: Vec<PortRates>,
+    pub drops: Vec<DropRate>,
+    pub programs: Vec<ProgramRates>,
+    pub cores: Vec<CoreRates>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortRates {
+    pub name: String,
+    pub dev: String,
+    pub enabled: bool,
+    pub link_up: bool,
+    pub rx_packets_per_second: f64,
+    pub rx_bits_per_second: f64,
+    pub tx_packets_per_second: f64,
+    pub tx_bits_per_second: f64,
+    pub dropped_packets_per_second: f64,
+    pub dropped_packets: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DropRate {
+    pub port: String,
+    pub reason: String,
+    /// The device lost them: they are outside the balance.
+    pub device: bool,
+    pub packets: u64,
+    pub packets_per_second: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRates {
+    pub program: String,
+    pub unit: Unit,
+    /// The time that the flows' rates are taken over: the epochs of the last second.
+    pub seconds: f64,
+    pub heavy: Vec<FlowRate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowRate {
+    pub flow: Flow,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packets_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bits_per_second: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreRates {
+    pub core: usize,
+    /// Of the rounds of the poll loop, those that found packets.
+    pub busy_share: f64,
+    pub polls_per_second: f64,
+    pub late_epochs: u64,
+    pub lost_epochs: u64,
+}
+
+impl Rates {
+    /// From `before` to `now`, a later look at the same switch. The same look twice gives totals without rates.
+    pub fn between(before: &Look, now: &Look) -> Self {
+        let status = &now.status;
+        let seconds = (status.uptime_seconds - before.status.uptime_seconds).max(0.0);
+        let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+        let changed = baseline::since(&status.totals, &before.status.totals);
+        let ports = changed.ports.iter().zip(&status.totals.ports);
+        Self {
+            name: status.name.clone(),
+            version: status.version.clone(),
+            uptime_seconds: status.uptime_seconds,
+            seconds,
+            packets: status.totals.packets,
+            rx_packets_per_second: per_second(changed.packets.rx_packets),
+            tx_packets_per_second: per_second(changed.packets.tx_packets),
+            dropped_packets_per_second: per_second(changed.packets.dropped_packets),
+            ports: ports.map(|(changed, total)| PortRates::new(changed, total, per_second)).collect(),
+            drops: drops(&status.totals, &changed, per_second),
+            programs: now.heavy.iter().map(ProgramRates::new).collect(),
+            cores: cores(&before.status.workers, &status.workers, per_second),
+        }
+    }
+}
+
+impl PortRates {
+    fn new(changed: &Port, total: &Port, per_second: impl Fn(u64) -> f64) -> Self {
+        Self {
+            name: total.name.clone(),
+            dev: total.dev.clone(),
+            enabled: total.enabled,
+            link_up: total.link_up,
+            rx_packets_per_second: per_second(changed.rx_packets),
+            rx_bits_per_second: 8.0 * per_second(changed.rx_bytes),
+            tx_packets_per_second: per_second(changed.tx_packets),
+            tx_bits_per_second: 8.0 * per_second(changed.tx_bytes),
+            dropped_packets_per_second: per_second(changed.dropped_packets()),
+            dropped_packets: total.dropped_packets(),
+        }
+    }
+}
+
+/// Every reason that has ever been, also when nothing is being lost for it now.
+fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Vec<DropRate> {
+    let changed = Drops::of_ports(changed);
+    let rate = |lost: crate::control::view::Drop| {
+        let same = |other: &&crate::control::view::Drop| {
+            (&other.port, &other.reason, other.device) == (&lost.port, &lost.reason, lost.device)
+        };
+        let packets = changed.iter().find(same).map_or(0, |drop| drop.packets);
+        DropRate {
+            port: lost.port,
+            reason: lost.reason,
+            device: lost.device,
+            packets: lost.packets,
+            packets_per_second: per_second(packets),
+        }
+    };
+    Drops::of_ports(totals).into_iter().map(rate).collect()
+}
+
+impl ProgramRates {
+    fn new(heavy: &HeavyFlows) -> Self {
+        let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
+        let rate = |flow: &crate::control::view::HeavyFlow| FlowRate {
+            flow: flow.flow,
+            packets_per_second: flow.packets.map(per_second),
+            bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
+        };
+        Self {
+            program: heavy.program.clone(),
+            unit: heavy.unit,
+            seconds: heavy.seconds,
+            heavy: heavy.heavy.iter().map(rate).collect(),
+        }
+    }
+}
+
+fn cores(before: &[Worker], now: &[Worker], per_second: impl Fn(u64) -> f64) -> Vec<CoreRates> {
+    let rate = |now: &Worker| {
+        let before = before.iter().find(|worker| worker.core == now.core).copied().unwrap_or_default();
+        let polls = now.polls.saturating_sub(before.polls);
+        let busy = now.busy_polls.saturating_sub(before.busy_polls);
+        CoreRates {
+            core: now.core,
+            // The two counters are not read at the same instant.
+            busy_share: if polls > 0 { (busy as f64 / polls as f64).min(1.0) } else { 0.0 },
+            polls_per_second: per_second(polls),
+            late_epochs: now.late_epochs,
+            lost_epochs: now.lost_epochs,
+        }
+    };
+    now.iter().map(rate).collect()
+}

@@ -1,0 +1,80 @@
+//! What the API asks the control thread to do, because that thread alone has the rights for it.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// Duties that wait for the control thread.
+const WAITING: usize = 16;
+/// Longest wait for one to be done.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Duty<S> = Box<dyn FnOnce(&S) + Send>;
+
+/// The end of those who ask. `S` is what both share.
+pub struct Asking<S>(Sender<Duty<S>>);
+
+/// The control thread's end.
+pub struct Duties<S>(Receiver<Duty<S>>);
+
+pub fn duties<S>() -> (Asking<S>, Duties<S>) {
+    let (sender, receiver) = bounded(WAITING);
+    (Asking(sender), Duties(receiver))
+}
+
+impl<S> Asking<S> {
+    /// Has it done and waits for the answer. Not to be called by the control thread.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        duty: impl FnOnce(&S) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let (answer, answered) = bounded(1);
+        let busy = "the switch is busy, or stopping";
+        self.0.try_send(Box::new(move |shared| drop(answer.send(duty(shared))))).map_err(|_| busy)?;
+        answered.recv_timeout(PATIENCE).map_err(|_| busy)?
+    }
+}
+
+impl<S> Duties<S> {
+    /// Does what is asked for, until `end`. Calls `done` after each.
+    pub fn serve(&self, shared: &S, end: Instant, mut done: impl FnMut()) {
+        // Nobody is left to ask: what remains is the wait.
+        let wait = || std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        loop {
+            match self.0.recv_deadline(end) {
+                Ok(duty) => duty(shared),
+                Err(crossbeam_channel::RecvTimeoutError::Timeout) => return,
+                Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return wait(),
+            }
+            done();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duties_are_done_by_the_thread_that_serves() {
+        let (asking, duties) = duties::<std::thread::ThreadId>();
+        let asked = std::thread::spawn(move || {
+            let where_done = asking.ask(|by| Ok((*by, std::thread::current().id()))).unwrap();
+            let refused = asking.ask(|_| Err::<(), _>("no".into())).unwrap_err();
+            (where_done, refused)
+        });
+        let me = std::thread::current().id();
+        let mut done = 0;
+        while done < 2 {
+            duties.serve(&me, Instant::now() + Duration::from_millis(20), || done += 1);
+        }
+        assert_eq!(asked.join().unwrap(), ((me, me), "no".to_string()));
+    }
+
+    #[test]
+    fn a_control_thread_that_is_gone_is_not_waited_for() {
+        let (asking, duties) = duties::<()>();
+        drop(duties);
+        assert_eq!(asking.ask(|_| Ok(())).unwrap_err(), "the switch is busy, or stopping");
+    }
+}

@@ -1,0 +1,160 @@
+//! A switch's totals in OpenMetrics text, for Prometheus and what speaks its language.
+//!
+//! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker. Flows are no labels. Totals are never
+//! reset, whatever `weir stats reset` does.
+
+use std::fmt::{Error, Write};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::view::{Port, Status, Worker};
+
+/// The text's media type.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics of a switch at this moment.
+pub fn text(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("weir");
+    registry.register_collector(Box::new(Exposed(status.clone())));
+    let mut text = String::new();
+    if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+        // Writing to a string does not fail.
+        text.clear();
+        let _ = text.write_str("# EOF\n");
+    }
+    text
+}
+
+#[derive(Debug)]
+struct Exposed(Status);
+
+impl Collector for Exposed {
+    fn encode(&self, encoder: DescriptorEncoder) -> Result<(), Error> {
+        let mut family = Families(encoder);
+        let status = &self.0;
+        family.switch(status)?;
+        family.ports(&status.totals.ports)?;
+        family.losses(&status.totals.ports)?;
+        family.workers(&status.workers)
+    }
+}
+
+type PortCounter = (&'static str, &'static str, fn(&Port) -> u64);
+
+const PORT_COUNTERS: [PortCounter; 6] = [
+    ("port_receive_packets", "Packets that came in", |port| port.rx_packets),
+    ("port_receive_bytes", "Bytes that came in, from the destination MAC on, without FCS", |port| port.rx_bytes),
+    ("port_transmit_packets", "Packets that went out", |port| port.tx_packets),
+    ("port_transmit_bytes", "Bytes that went out, from the destination MAC on, without FCS", |port| port.tx_bytes),
+    ("port_copied_packets", "Packets that flooding made beyond those that came in", |port| port.copied_packets),
+    (
+        "port_without_shim_packets",
+        "Packets sent to a fabric port without a shim, which would have passed its MTU",
+        |port| port.without_shim_packets,
+    ),
+];
+
+const PORT_GAUGES: [PortCounter; 3] = [
+    ("port_up", "Whether packets can leave", |port| u64::from(port.link_up)),
+    ("port_enabled", "Whether the port is meant to be up", |port| u64::from(port.enabled)),
+    ("port_mtu_bytes", "Largest IP packet", |port| u64::from(port.mtu_bytes)),
+];
+
+type WorkerCounter = (&'static str, &'static str, fn(&Worker) -> u64);
+
+const WORKER_COUNTERS: [WorkerCounter; 2] = [
+    ("worker_polls", "Rounds of the poll loop", |worker| worker.polls),
+    ("worker_busy_polls", "Rounds of the poll loop that found packets", |worker| worker.busy_polls),
+];
+
+/// Writes one family after another.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    fn switch(&mut self, status: &Status) -> Result<(), Error> {
+        let labels = [("version", status.version.as_str()), ("switch", status.name.as_str())];
+        self.0
+            .encode_descriptor("build", "The switch and its version", None, MetricType::Info)?
+            .encode_info(&labels)?;
+        let mut start = self.0.encode_descriptor(
+            "start_time_seconds",
+            "When the switch started, since 1970-01-01 UTC",
+            None,
+            MetricType::Gauge,
+        )?;
+        start.encode_gauge(&status.start_time_seconds)?;
+        let counted = &status.totals.measurement;
+        for (name, help, total) in [
+            ("unmeasured_packets", "Packets that are neither IPv4 nor IPv6", counted.unmeasured_packets),
+            (
+                "epochs_late",
+                "Epochs whose record also covers the next, the collector being behind",
+                counted.late_epochs,
+            ),
+            ("epochs_lost", "Epochs whose record the collector did not take", counted.lost_epochs),
+            ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
+            ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),
+            ("stations_refused", "Times a new station found the table full", counted.refused_stations),
+            ("neighbours_refused", "Times a new neighbour found the table full", counted.refused_neighbours),
+            ("messages_suppressed", "ICMP errors and questions above their rate", counted.suppressed_messages),
+        ] {
+            let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(&total, None)?;
+        }
+        Ok(())
+    }
+
+    fn ports(&mut self, ports: &[Port]) -> Result<(), Error> {
+        for (name, help, read) in PORT_COUNTERS {
+            self.counters(name, help, ports.iter().map(|port| ([("port", port.name.clone())], read(port))))?;
+        }
+        for (name, help, read) in PORT_GAUGES {
+            let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for port in ports {
+                metric.encode_family(&[("port", port.name.as_str())])?.encode_gauge(&read(port))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn losses(&mut self, ports: &[Port]) -> Result<(), Error> {
+        let each = |device: bool| {
+            ports.iter().flat_map(move |port| {
+                let losses = if device { &port.device } else { &port.drops };
+                let labels = |why: &String| [("port", port.name.clone()), ("reason", why.clone())];
+                losses.iter().map(move |(why, &packets)| (labels(why), packets))
+            })
+        };
+        self.counters("drops", "Packets that came in or were copied and did not go out", each(false))?;
+        self.counters("device_drops", "Packets that devices lost by themselves, outside the balance", each(true))
+    }
+
+    fn workers(&mut self, workers: &[Worker]) -> Result<(), Error> {
+        for (name, help, read) in WORKER_COUNTERS {
+            let core = |worker: &Worker| [("core", worker.core.to_string())];
+            self.counters(name, help, workers.iter().map(|worker| (core(worker), read(worker))))?;
+        }
+        Ok(())
+    }
+
+    /// A family of counters, one sample for each set of labels.
+    fn counters<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl Iterator<Item = ([(&'static str, String); N], u64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, total) in samples {
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&total, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "metrics/tests.rs"]
+mod tests;

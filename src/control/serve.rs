@@ -1,0 +1,227 @@
+//! Connections of the API, each listener on a thread of its own: bounded in number, size and time, so that no peer takes
+//! more than its share of memory, and a flood of handshakes leaves the control socket alone.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, http::StatusCode};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::taps::TRACE;
+use super::{tls, view};
+
+/// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS they are closed.
+pub const CONNECTIONS: usize = 64;
+/// TLS handshakes at a time; more of them wait.
+pub const HANDSHAKES: usize = 16;
+/// A peer that has not proved by then who it is goes.
+pub const HANDSHAKE: Duration = Duration::from_secs(5);
+/// A request's headers are there by then, counted from the end of the request before.
+pub const HEADERS: Duration = Duration::from_secs(10);
+/// A request is answered by then.
+pub const REQUEST: Duration = Duration::from_secs(30);
+/// Longest headers of a request, and longest body.
+pub const HEADER_BYTES: usize = 16 << 10;
+pub const BODY_BYTES: usize = 1 << 20;
+/// How often failed handshakes are logged at the most.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// A TCP listener whose clients must show a certificate.
+pub struct TlsListener {
+    pub listener: TcpListener,
+    pub config: Arc<ServerConfig>,
+}
+
+/// What happened at the doors.
+#[derive(Debug, Default)]
+pub struct Counters {
+    socket_connections: AtomicU64,
+    tls_connections: AtomicU64,
+    failed_handshakes: AtomicU64,
+    refused_connections: AtomicU64,
+}
+
+impl Counters {
+    pub fn view(&self) -> view::Api {
+        view::Api {
+            socket_connections: self.socket_connections.load(Relaxed),
+            tls_connections: self.tls_connections.load(Relaxed),
+            failed_handshakes: self.failed_handshakes.load(Relaxed),
+            refused_connections: self.refused_connections.load(Relaxed),
+        }
+    }
+}
+
+/// Serves the control socket until the process ends.
+pub fn unix(listener: UnixListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    on_a_thread("weir-api", async move {
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = room.clone().acquire_owned().await else { return Ok(()) };
+            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            counters.socket_connections.fetch_add(1, Relaxed);
+            let router = router.clone();
+            tokio::spawn(async move {
+                converse(stream, router).await;
+                drop(place);
+            });
+        }
+    })
+}
+
+/// Serves TCP until the process ends.
+pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+    let TlsListener { listener, config } = listener;
+    listener.set_nonblocking(true)?;
+    on_a_thread("weir-tls", async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let (handshakes, room) = (Arc::new(Semaphore::new(HANDSHAKES)), Arc::new(Semaphore::new(CONNECTIONS)));
+        let acceptor = TlsAcceptor::from(config);
+        let log = Arc::new(Log::new());
+        loop {
+            let Ok(handshake) = handshakes.clone().acquire_owned().await else { return Ok(()) };
+            let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
+            let (acceptor, router, room) = (acceptor.clone(), router.clone(), room.clone());
+            let (counters, log) = (counters.clone(), log.clone());
+            tokio::spawn(async move {
+                let shaken = timeout(HANDSHAKE, acceptor.accept(stream)).await;
+                drop(handshake);
+                let stream = match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        counters.failed_handshakes.fetch_add(1, Relaxed);
+                        return log.failed(peer, &error);
+                    }
+                };
+                let Ok(_place) = room.try_acquire_owned() else {
+                    counters.refused_connections.fetch_add(1, Relaxed);
+                    return;
+                };
+                counters.tls_connections.fetch_add(1, Relaxed);
+                converse(stream, router).await;
+            });
+        }
+    })
+}
+
+/// Serves TCP without TLS until the process ends: for what anyone on the machine may read.
+pub fn plain(listener: TcpListener, router: Router) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    on_a_thread("weir-metrics", async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = room.clone().acquire_owned().await else { return Ok(()) };
+            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            let router = router.clone();
+            tokio::spawn(async move {
+                converse(stream, router).await;
+                drop(place);
+            });
+        }
+    })
+}
+
+fn on_a_thread(name: &'static str, serving: impl Future<Output = io::Result<()>> + Send + 'static) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        if let Err(error) = runtime.block_on(serving) {
+            tracing::error!("{name} has ended: {error}");
+        }
+    })?;
+    Ok(())
+}
+
+/// What was accepted. When the process has no descriptors left, a moment passes before the next attempt.
+async fn accepted<T>(accepted: io::Result<T>) -> Option<T> {
+    match accepted {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            tracing::debug!("no connection accepted: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+/// Answers one connection until it ends.
+pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);
+    // Who has sent all that he has to say is still answered.
+    http.max_buf_size(4 * HEADER_BYTES).half_close(true);
+    let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
+    if let Err(error) = served {
+        tracing::debug!("a connection ended: {}", tls::whole(&error));
+    }
+}
+
+/// The limits on a request's body and time.
+pub fn limited(router: Router) -> Router {
+    router.layer(DefaultBodyLimit::max(BODY_BYTES)).layer(middleware::from_fn(in_time))
+}
+
+async fn in_time(request: Request, next: Next) -> Response {
+    // It waits for a packet, as long as it is told to and no longer.
+    if request.uri().path() == TRACE {
+        return next.run(request).await;
+    }
+    match timeout(REQUEST, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let error = format!("the request took longer than {} s", REQUEST.as_secs());
+            (StatusCode::REQUEST_TIMEOUT, Json(view::Failure { error })).into_response()
+        }
+    }
+}
+
+/// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not fill the log.
+struct Log {
+    started: Instant,
+    /// Milliseconds from `started` to the moment from which on one may be logged.
+    next: AtomicU64,
+    unsaid: AtomicU64,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { started: Instant::now(), next: AtomicU64::new(0), unsaid: AtomicU64::new(0) }
+    }
+
+    fn failed(&self, peer: SocketAddr, error: &io::Error) {
+        if let Some(unsaid) = self.due(self.started.elapsed()) {
+            tracing::warn!("{}: no TLS handshake: {} ({unsaid} more before)", peer.ip(), tls::whole(error));
+        }
+    }
+
+    /// Whether to log at `now`, and how many were not logged since the last time.
+    fn due(&self, now: Duration) -> Option<u64> {
+        let now = now.as_millis() as u64;
+        if now < self.next.load(Relaxed) {
+            self.unsaid.fetch_add(1, Relaxed);
+            return None;
+        }
+        self.next.store(now + LOG_EVERY.as_millis() as u64, Relaxed);
+        Some(self.unsaid.swap(0, Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

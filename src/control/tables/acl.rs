@@ -1,0 +1,208 @@
+//! The access control list as a table.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Change, Op, Table, read, refused, without_counters};
+use crate::forward::acl::{
+    Acl, Action, Counted, DEFAULT_SLOT, MAX_COUNTING, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, usage,
+};
+use crate::forward::policy::Publisher;
+use crate::forward::text::{PortNames, Word, Wrong, wrong};
+use crate::pisa::table::TableUse;
+
+/// What a list begins with.
+#[derive(Clone, Debug)]
+pub struct AclSetup {
+    pub permit_by_default: bool,
+    /// TCAM rows that are set aside for each of its two tables.
+    pub rows: u32,
+    /// Why the target has no room for the list, when it was started without one.
+    pub no_room: Option<String>,
+}
+
+/// Table `acl`: rules in their order. The key is `name`; `at` is the place, from 1.
+pub struct AclTable {
+    publisher: Publisher,
+    ports: PortNames,
+    setup: AclSetup,
+    rules: Vec<Entry>,
+    /// Counters that no rule has; the one that was free for longest is taken first.
+    free: VecDeque<u16>,
+    counts: Vec<Arc<RuleCounts>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    config: RuleConfig,
+    rule: Rule,
+    slot: u16,
+    /// What stood at the slot when the rule took it.
+    before: Counted,
+}
+
+/// Checks rules as a whole, in the order of the file; the number of the one that is wrong, from 0.
+pub fn check_rules(rules: &[RuleConfig], ports: &PortNames, rows: u32) -> Result<Vec<Rule>, (usize, Wrong)> {
+    let mut checked: Vec<Rule> = Vec::new();
+    for (i, config) in rules.iter().enumerate() {
+        let rule = config.rule(&format!("rule{}", i + 1), ports).map_err(|wrong| (i, wrong))?;
+        if checked.iter().any(|other| other.name == rule.name) {
+            return Err((i, wrong("name", &rule.name, "each name once")));
+        }
+        checked.push(rule);
+        check_size(checked.iter(), rows).map_err(|wrong| (i, wrong))?;
+    }
+    Ok(checked)
+}
+
+fn check_size<'a>(rules: impl Iterator<Item = &'a Rule> + Clone, rows: u32) -> Result<(), Wrong> {
+    let count = rules.clone().count();
+    if count > MAX_RULES {
+        return Err(wrong("acl", count, format!("at most {MAX_RULES} rules")));
+    }
+    if rules.clone().filter(|rule| rule.action == Action::Count).count() > MAX_COUNTING {
+        return Err(wrong("action", "count", format!("at most {MAX_COUNTING} rules that count")));
+    }
+    let taken: u64 = rules.map(|rule| rule.matches.tcam_rows()).sum();
+    if taken > rows.into() {
+        let why = format!("at most {rows} TCAM rows (switch.acl_rows); a range takes a row for each prefix in it");
+        return Err(wrong("acl", format!("{taken} rows"), why));
+    }
+    Ok(())
+}
+
+impl AclTable {
+    /// With rules that have been checked.
+    pub fn new(
+        publisher: Publisher,
+        ports: PortNames,
+        setup: AclSetup,
+        rules: &[RuleConfig],
+        counts: Vec<Arc<RuleCounts>>,
+    ) -> Self {
+        let free = (0..SLOTS as u16).collect();
+        let mut table = Self { publisher, ports, setup, rules: Vec::new(), free, counts };
+        let (mut entries, mut free) = (Vec::new(), table.free.clone());
+        for (i, config) in rules.iter().enumerate() {
+            if let Ok(rule) = config.rule(&format!("rule{}", i + 1), &table.ports) {
+                entries.push(table.entry(config.clone(), rule, &mut free));
+            }
+        }
+        table.put(entries, free);
+        table
+    }
+
+    fn counted(&self, slot: u16) -> Counted {
+        Counted::sum(self.counts.iter().map(|worker| worker.get(slot.into())))
+    }
+
+    fn entry(&self, config: RuleConfig, rule: Rule, free: &mut VecDeque<u16>) -> Entry {
+        // There are more slots than rules.
+        let slot = free.pop_front().unwrap_or_default();
+        Entry { config, rule, slot, before: self.counted(slot) }
+    }
+
+    fn put(&mut self, entries: Vec<Entry>, free: VecDeque<u16>) {
+        let rules: Vec<_> = entries.iter().map(|entry| (entry.rule.clone(), entry.slot)).collect();
+        let needed = !rules.is_empty() || !self.setup.permit_by_default;
+        let acl = needed.then(|| Arc::new(Acl::new(&rules, self.setup.permit_by_default)));
+        self.publisher.publish(|settings| settings.acl = acl);
+        (self.rules, self.free) = (entries, free);
+    }
+
+    /// Makes one change of the list.
+    fn edit(&self, entries: &mut Vec<Entry>, free: &mut VecDeque<u16>, change: &Change) -> Result<(), String> {
+        let (config, at) = split(&change.entry)?;
+        let place = |name: &str| entries.iter().position(|entry| entry.rule.name == name);
+        if change.op == Op::Remove {
+            let name = config.name.as_ref().ok_or("name = (missing): the name of a rule")?;
+            let at = place(&name.0).ok_or("there is no such rule")?;
+            free.push_back(entries.remove(at).slot);
+            return Ok(());
+        }
+        let usual = (1..).map(|n| format!("rule{n}")).find(|name| place(name).is_none()).unwrap_or_default();
+        let rule = config.rule(&usual, &self.ports).map_err(|wrong| wrong.to_string())?;
+        let known = place(&rule.name);
+        let mut entry = match known {
+            Some(_) if change.op == Op::Add => return Err("there is such a rule already".into()),
+            Some(at) => Entry { config, rule, ..entries.remove(at) },
+            None => self.entry(config, rule, free),
+        };
+        entry.config.name = Some(Word(entry.rule.name.clone()));
+        let last = entries.len();
+        let at = match at {
+            None => known.unwrap_or(last),
+            Some(at) if (1..=last + 1).contains(&at) => at - 1,
+            Some(at) => return Err(format!("at = {at}: a place from 1 to {}", last + 1)),
+        };
+        entries.insert(at, entry);
+        check_size(entries.iter().map(|entry| &entry.rule), self.setup.rows).map_err(|wrong| wrong.to_string())
+    }
+}
+
+/// The rule, and its place when it is named. Counters of a row that was shown are passed over.
+fn split(entry: &Value) -> Result<(RuleConfig, Option<usize>), String> {
+    let mut entry = without_counters(entry);
+    let mut at = None;
+    if let Some(place) = entry.as_object_mut().and_then(|fields| fields.remove("at")) {
+        let number = place.as_u64().and_then(|at| usize::try_from(at).ok());
+        at = Some(number.ok_or_else(|| format!("at = {place}: a place from 1 on"))?);
+    }
+    Ok((read(&entry)?, at))
+}
+
+impl Table for AclTable {
+    fn name(&self) -> &'static str {
+        "acl"
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let row = |(at, entry): (usize, &Entry)| {
+            let mut row = serde_json::to_value(&entry.config).unwrap_or_default();
+            let counted = self.counted(entry.slot).since(entry.before);
+            row["name"] = entry.rule.name.clone().into();
+            row["at"] = (at + 1).into();
+            row["hit_packets"] = counted.packets.into();
+            row["hit_bytes"] = counted.bytes.into();
+            row
+        };
+        self.rules.iter().enumerate().map(row).collect()
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<(), String> {
+        if let (Some(no_room), false) = (&self.setup.no_room, changes.is_empty()) {
+            return Err(format!("the target has no room for an access control list: {no_room}"));
+        }
+        let (mut entries, mut free) = (self.rules.clone(), self.free.clone());
+        for (i, change) in changes.iter().enumerate() {
+            self.edit(&mut entries, &mut free, change).map_err(|why| refused(i, change, why))?;
+        }
+        self.put(entries, free);
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        Some(MAX_RULES)
+    }
+
+    fn key(&self) -> &'static [&'static str] {
+        &["name"]
+    }
+
+    fn usage(&self) -> Option<TableUse> {
+        Some(usage(self.setup.rows))
+    }
+
+    /// What becomes of packets that no rule decides.
+    fn default_row(&self) -> Option<Value> {
+        let counted = self.counted(DEFAULT_SLOT as u16);
+        let action = if self.setup.permit_by_default { "permit" } else { "deny" };
+        Some(json!({"action": action, "hit_packets": counted.packets, "hit_bytes": counted.bytes}))
+    }
+}

@@ -1,0 +1,118 @@
+//! Mirrors of ports as a table.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Change, Table, edited};
+use crate::forward::policy::{Mirror, Mirrors, Publisher};
+use crate::forward::text::{PortNames, Word, Wrong, wrong};
+
+/// A copy of a port's packets for another port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorConfig {
+    /// The port whose packets are copied; it has one mirror.
+    pub from: Word,
+    /// The port that the copies go to.
+    #[serde(default)]
+    pub to: Option<Word>,
+    /// rx: what comes in there; tx: what goes out; both.
+    #[serde(default = "both")]
+    pub direction: Word,
+}
+
+fn both() -> Word {
+    Word("both".into())
+}
+
+impl MirrorConfig {
+    pub fn check(&self, ports: &PortNames) -> Result<(), Wrong> {
+        ports.id("from", &self.from.0)?;
+        let to = self.to.as_ref().ok_or_else(|| wrong("to", "(missing)", "the name of the port for the copies"))?;
+        ports.id("to", &to.0)?;
+        if *to == self.from {
+            return Err(wrong("to", &to.0, "another port than from"));
+        }
+        match self.direction.0.as_str() {
+            "rx" | "tx" | "both" => Ok(()),
+            other => Err(wrong("direction", other, "one of rx, tx, both")),
+        }
+    }
+}
+
+/// Table `mirrors`.
+pub struct MirrorTable {
+    publisher: Publisher,
+    ports: PortNames,
+    entries: Vec<(MirrorConfig, Arc<AtomicU64>)>,
+}
+
+impl MirrorTable {
+    /// With entries that have been checked.
+    pub fn new(publisher: Publisher, ports: PortNames, entries: &[MirrorConfig]) -> Self {
+        let mut table = Self { publisher, ports, entries: Vec::new() };
+        table.put(entries.to_vec());
+        table
+    }
+
+    /// A mirror that has not changed goes on counting.
+    fn put(&mut self, entries: Vec<MirrorConfig>) {
+        let count = |entry: &MirrorConfig| {
+            let old = self.entries.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
+            old.map(|(_, copies)| copies.clone()).unwrap_or_default()
+        };
+        let entries: Vec<_> = entries.into_iter().map(|entry| (entry.clone(), count(&entry))).collect();
+        let mut mirrors = Mirrors::default();
+        mirrors.rx.resize(self.ports.len(), None);
+        mirrors.tx.resize(self.ports.len(), None);
+        for (entry, copies) in &entries {
+            let to = entry.to.as_ref().map(|to| self.ports.id("to", &to.0));
+            let (Ok(from), Some(Ok(to))) = (self.ports.id("from", &entry.from.0), to) else { continue };
+            for (direction, list) in [("rx", &mut mirrors.rx), ("tx", &mut mirrors.tx)] {
+                if [direction, "both"].contains(&entry.direction.0.as_str()) {
+                    list[usize::from(from)] = Some(Mirror { to, copies: copies.clone() });
+                }
+            }
+        }
+        let published = (!entries.is_empty()).then(|| Arc::new(mirrors));
+        self.publisher.publish(|settings| settings.mirrors = published);
+        self.entries = entries;
+    }
+}
+
+impl Table for MirrorTable {
+    fn name(&self) -> &'static str {
+        "mirrors"
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let row = |(entry, copies): &(MirrorConfig, Arc<AtomicU64>)| {
+            json!({
+                "from": entry.from.0,
+                "to": entry.to.as_ref().map(|to| &to.0),
+                "direction": entry.direction.0,
+                "copied_packets": copies.load(Relaxed),
+            })
+        };
+        self.entries.iter().map(row).collect()
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<(), String> {
+        let entries: Vec<_> = self.entries.iter().map(|(entry, _)| entry.clone()).collect();
+        let entries = edited(&entries, changes, |a, b| a.from == b.from, |entry| entry.check(&self.ports))?;
+        self.put(entries);
+        Ok(())
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        Some(self.ports.len())
+    }
+
+    fn key(&self) -> &'static [&'static str] {
+        &["from"]
+    }
+}

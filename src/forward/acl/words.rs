@@ -1,0 +1,230 @@
+//! Rules as people write them.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Flags, FragmentMatch, MacPrefix, Match, Prefix, Rule};
+use crate::forward::text::{self, PortNames, Word, Wrong, number, wrong};
+use crate::wire::{ethertype, proto};
+
+/// Ranges or ports at most in one key.
+const MAX_LIST: usize = 8;
+
+/// One rule of the access control list. What is left out may be anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuleConfig {
+    /// What the rule is called; by default rule1, rule2, … by its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Word>,
+    /// permit, deny, or count: the rules behind decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Word>,
+    /// A port that a copy goes to; with permit or deny.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Word>,
+    /// Ingress ports by name: "a" or "a,b".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<Word>,
+    /// Source MAC address, or its leading bits: "02:00:00:00:00:00/24".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub src_mac: Option<Word>,
+    /// Destination MAC address, or its leading bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dst_mac: Option<Word>,
+    /// ipv4, ipv6, arp, or a number such as 0x88cc.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ethertype: Option<Word>,
+    /// VLANs, 0 for untagged frames: 10, "10-20" or "10,30-40".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<Word>,
+    /// Source address or prefix, IPv4 or IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub src: Option<Word>,
+    /// Destination address or prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dst: Option<Word>,
+    /// tcp, udp, icmp, icmpv6, gre, esp, or a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proto: Option<Word>,
+    /// Source ports of TCP or UDP: 80, "80-443" or "22,80-443".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sport: Option<Word>,
+    /// Destination ports of TCP or UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dport: Option<Word>,
+    /// TCP flags that are set, or with ! clear: "syn,!ack".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_flags: Option<Word>,
+    /// Differentiated services code point, 0 to 63.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<Word>,
+    /// whole, any (piece of a packet), first or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragment: Option<Word>,
+}
+
+const ETHERTYPES: [(&str, u16); 3] = [("ipv4", ethertype::IPV4), ("ipv6", ethertype::IPV6), ("arp", ethertype::ARP)];
+
+const PROTOS: [(&str, u8); 7] = [
+    ("tcp", proto::TCP),
+    ("udp", proto::UDP),
+    ("icmp", proto::ICMP),
+    ("icmpv6", proto::ICMPV6),
+    ("gre", proto::GRE),
+    ("esp", proto::ESP),
+    ("ah", proto::AUTHENTICATION),
+];
+
+/// From the lowest bit of the TCP header's fourteenth byte on.
+const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+
+const FRAGMENTS: [(&str, FragmentMatch); 4] = [
+    ("whole", FragmentMatch::Whole),
+    ("any", FragmentMatch::Any),
+    ("first", FragmentMatch::First),
+    ("later", FragmentMatch::Later),
+];
+
+const ACTIONS: [(&str, Action); 3] = [("permit", Action::Permit), ("deny", Action::Deny), ("count", Action::Count)];
+
+impl RuleConfig {
+    /// The rule, called `name` when it has no name of its own.
+    pub fn rule(&self, name: &str, ports: &PortNames) -> Result<Rule, Wrong> {
+        let name = self.name.as_ref().map_or(name, |name| &name.0);
+        if !is_name(name) {
+            return Err(wrong("name", format!("{name:?}"), "1 to 32 letters, digits, '-', '_' and '.'"));
+        }
+        let action = self.action.as_ref().ok_or_else(|| wrong("action", "(missing)", "one of permit, deny, count"))?;
+        let action = one_of("action", &action.0, &ACTIONS)?;
+        let mirror = self.mirror.as_ref().map(|port| ports.id("mirror", &port.0)).transpose()?;
+        if let (Some(mirror), Action::Count) = (&self.mirror, action) {
+            return Err(wrong("mirror", &mirror.0, "with the action permit or deny"));
+        }
+        Ok(Rule { name: name.into(), matches: self.matches(ports)?, action, mirror })
+    }
+
+    fn matches(&self, ports: &PortNames) -> Result<Match, Wrong> {
+        let matches = Match {
+            ports: each(&self.port, |text| split("port", text)?.map(|name| ports.id("port", name)).collect())?,
+            src_mac: each(&self.src_mac, |text| mac_prefix("src_mac", text))?,
+            dst_mac: each(&self.dst_mac, |text| mac_prefix("dst_mac", text))?,
+            ethertype: each(&self.ethertype, parse_ethertype)?,
+            vlan: each(&self.vlan, |text| ranges("vlan", text, 4094))?,
+            src: each(&self.src, |text| prefix("src", text))?,
+            dst: each(&self.dst, |text| prefix("dst", text))?,
+            proto: each(&self.proto, parse_proto)?,
+            sport: each(&self.sport, |text| ranges("sport", text, u16::MAX))?,
+            dport: each(&self.dport, |text| ranges("dport", text, u16::MAX))?,
+            tcp_flags: each(&self.tcp_flags, tcp_flags)?,
+            dscp: each(&self.dscp, |text| number("dscp", text, 0, 63))?,
+            fragment: each(&self.fragment, |text| one_of("fragment", text, &FRAGMENTS))?,
+        };
+        self.can_match(&matches)?;
+        Ok(matches)
+    }
+
+    /// Two keys that no packet has both are a mistake.
+    fn can_match(&self, matches: &Match) -> Result<(), Wrong> {
+        let v6 = |prefix: Option<Prefix>| prefix.map(|prefix| matches!(prefix, Prefix::V6 { .. }));
+        if let (Some(a), Some(b), Some(dst)) = (v6(matches.src), v6(matches.dst), &self.dst)
+            && a != b
+        {
+            return Err(wrong("dst", &dst.0, "an address of the same IP version as src"));
+        }
+        let with_ports = matches.proto.is_none_or(|number| matches!(number, proto::TCP | proto::UDP));
+        for (key, word) in [("sport", &self.sport), ("dport", &self.dport)] {
+            if let (Some(word), false) = (word, with_ports) {
+                return Err(wrong(key, &word.0, "with proto tcp or udp: no other has ports"));
+            }
+        }
+        match (&self.tcp_flags, matches.proto.is_none_or(|number| number == proto::TCP)) {
+            (Some(word), false) => Err(wrong("tcp_flags", &word.0, "with proto tcp")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Names stand in command lines.
+fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=32).contains(&name.len()) && name.chars().all(good) && !name.starts_with(['-', '.'])
+}
+
+fn each<T>(word: &Option<Word>, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Result<Option<T>, Wrong> {
+    word.as_ref().map(|word| read(&word.0)).transpose()
+}
+
+fn one_of<T: Copy>(key: &'static str, text: &str, choices: &[(&str, T)]) -> Result<T, Wrong> {
+    let found = choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
+    let names = || choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| wrong(key, text, format!("one of {}", names())))
+}
+
+fn split<'a>(key: &'static str, text: &'a str) -> Result<impl Iterator<Item = &'a str>, Wrong> {
+    let parts = text.split(',').map(str::trim);
+    if parts.clone().count() > MAX_LIST {
+        return Err(wrong(key, text, format!("at most {MAX_LIST} of them; another rule takes the rest")));
+    }
+    Ok(parts)
+}
+
+fn ranges(key: &'static str, text: &str, most: u16) -> Result<Vec<RangeInclusive<u16>>, Wrong> {
+    let range = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let right = || wrong(key, text, format!("numbers from 0 to {most} and ranges such as 80-443"));
+        let end = |text: &str| text.trim().parse::<u16>().ok().filter(|end| *end <= most).ok_or_else(right);
+        let (low, high) = (end(low)?, end(high)?);
+        if low <= high { Ok(low..=high) } else { Err(wrong(key, text, "the lower end of a range first")) }
+    };
+    split(key, text)?.map(range).collect()
+}
+
+fn parse_ethertype(text: &str) -> Result<u16, Wrong> {
+    let number = text.strip_prefix("0x").map_or_else(|| text.parse().ok(), |hex| u16::from_str_radix(hex, 16).ok());
+    number.map_or_else(|| one_of("ethertype", text, &ETHERTYPES), Ok).map_err(|mut wrong| {
+        wrong.right += ", or a number such as 0x88cc";
+        wrong
+    })
+}
+
+fn parse_proto(text: &str) -> Result<u8, Wrong> {
+    text.parse().or_else(|_| one_of("proto", text, &PROTOS)).map_err(|mut wrong| {
+        wrong.right += ", or a number from 0 to 255";
+        wrong
+    })
+}
+
+fn mac_prefix(key: &'static str, text: &str) -> Result<MacPrefix, Wrong> {
+    let (mac, len) = text.split_once('/').unwrap_or((text, "48"));
+    Ok(MacPrefix { mac: text::mac(key, mac)?, len: number(key, len, 0, 48)? })
+}
+
+fn prefix(key: &'static str, text: &str) -> Result<Prefix, Wrong> {
+    let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
+    let right = "an address or a prefix such as 10.0.0.0/8 or 2001:db8::/32";
+    let len = |most| len.map_or(Ok(most), |len| number(key, len, 0, most).map_err(|_| wrong(key, text, right)));
+    match address.parse().map_err(|_| wrong(key, text, right))? {
+        IpAddr::V4(address) => Ok(Prefix::V4 { address: address.into(), len: len(32)? }),
+        IpAddr::V6(address) => Ok(Prefix::V6 { address: address.into(), len: len(128)? }),
+    }
+}
+
+fn tcp_flags(text: &str) -> Result<Flags, Wrong> {
+    let mut flags = Flags { mask: 0, value: 0 };
+    for part in text.split(',').map(str::trim) {
+        let name = part.strip_prefix('!').unwrap_or(part);
+        let right =
+            || wrong("tcp_flags", text, format!("some of {}, each at most once, ! for clear", FLAGS.join(", ")));
+        let bit = 1u8 << FLAGS.iter().position(|flag| *flag == name).ok_or_else(right)?;
+        if flags.mask & bit != 0 {
+            return Err(right());
+        }
+        flags.mask |= bit;
+        flags.value |= if part == name { bit } else { 0 };
+    }
+    Ok(flags)
+}

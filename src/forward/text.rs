@@ -1,0 +1,169 @@
+//! Values as people write them in files and on the command line.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::pisa::PortId;
+use crate::wire::Mac;
+
+/// A word or a whole number: `dport = 80` and `dport = "80-443"` are both right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Word(pub String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl serde::de::Visitor<'_> for Words {
+            type Value = Word;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word in quotes or a whole number")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Word, E> {
+                Ok(Word(text.into()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Word, E> {
+                Ok(Word(number.to_string()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Word, E> {
+                Ok(Word(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Words)
+    }
+}
+
+impl JsonSchema for Word {
+    fn schema_name() -> Cow<'static, str> {
+        "Word".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["string", "integer"]})
+    }
+}
+
+/// A key whose value is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: {right}")]
+pub struct Wrong {
+    pub key: &'static str,
+    pub value: String,
+    pub right: String,
+}
+
+pub fn wrong(key: &'static str, value: impl fmt::Display, right: impl Into<String>) -> Wrong {
+    Wrong { key, value: value.to_string(), right: right.into() }
+}
+
+/// The names of the ports, by number, as all tables see them: ports come and go.
+#[derive(Clone, Debug, Default)]
+pub struct PortNames(Arc<RwLock<Vec<(String, bool)>>>);
+
+impl PortNames {
+    /// Names, and whether it is a fabric port.
+    pub fn new(ports: impl IntoIterator<Item = (String, bool)>) -> Self {
+        Self(Arc::new(RwLock::new(ports.into_iter().collect())))
+    }
+
+    /// The ports there are now; a number without a port has no name.
+    pub fn set(&self, ports: Vec<(String, bool)>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<(String, bool)>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn id(&self, key: &'static str, name: &str) -> Result<PortId, Wrong> {
+        let id = self.read().iter().position(|(port, _)| port == name && !name.is_empty());
+        id.map(|id| id as PortId).ok_or_else(|| wrong(key, name, format!("a port's name ({})", self.list())))
+    }
+
+    pub fn name(&self, id: PortId) -> String {
+        self.read().get(usize::from(id)).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
+    pub fn is_fabric(&self, id: PortId) -> bool {
+        self.read().get(usize::from(id)).is_some_and(|(_, fabric)| *fabric)
+    }
+
+    /// One more than the highest number.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// For messages.
+    pub fn list(&self) -> String {
+        let names = self.read();
+        names.iter().map(|(name, _)| name.as_str()).filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `02:00:00:00:00:01`.
+pub fn mac(key: &'static str, text: &str) -> Result<Mac, Wrong> {
+    let right = || wrong(key, text, "a MAC address such as 02:00:00:00:00:01");
+    let mut mac = Mac::default();
+    let mut parts = text.split([':', '-']);
+    for byte in &mut mac.0 {
+        let part = parts.next().filter(|part| part.len() == 2 && !part.starts_with('+')).ok_or_else(right)?;
+        *byte = u8::from_str_radix(part, 16).map_err(|_| right())?;
+    }
+    if parts.next().is_some() { Err(right()) } else { Ok(mac) }
+}
+
+/// A whole number from `least` to `most`.
+pub fn number<T: FromStr + PartialOrd + fmt::Display + Copy>(
+    key: &'static str,
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, Wrong> {
+    match text.parse::<T>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(wrong(key, text, format!("a whole number from {least} to {most}"))),
+    }
+}
+
+/// A VLAN's number.
+pub fn vlan(key: &'static str, text: &str) -> Result<u16, Wrong> {
+    number(key, text, 1, 4094)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(mac("mac", "02:00:00:00:00:fF"), Ok(Mac([2, 0, 0, 0, 0, 255])));
+        for text in
+            ["", "02:00", "02:00:00:00:00:001", "02:00:00:00:00:0g", "02:00:00:00:00:00:00", "+2:00:00:00:00:00"]
+        {
+            assert!(mac("mac", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(vlan("vlan", "4094"), Ok(4094));
+        let error = vlan("vlan", "4095").unwrap_err().to_string();
+        assert_eq!(error, "vlan = 4095: a whole number from 1 to 4094");
+        let names = PortNames::new([("a".into(), false), ("b".into(), false)]);
+        assert_eq!(names.id("port", "b"), Ok(1));
+        assert_eq!(names.id("port", "c").unwrap_err().to_string(), "port = c: a port's name (a, b)");
+    }
+}

@@ -1,0 +1,147 @@
+//! VLANs of ports: which VLAN a frame belongs to when it comes in, and which tag it carries when it goes out.
+//!
+//! An access port sends and receives one VLAN untagged, a trunk its VLANs tagged. A QinQ port (IEEE 802.1ad) takes every
+//! frame, tagged or not, as the payload of one service VLAN. A port that says nothing belongs to every VLAN. A VLAN's number
+//! names the same VLAN whichever EtherType its tag has.
+
+mod words;
+
+pub use words::VlanList;
+
+use crate::pisa::{DropReason, PortId};
+use crate::wire::{Frame, Headers, ethertype, shim};
+
+/// VLAN numbers, a bit each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanSet(Box<[u64; 64]>);
+
+impl VlanSet {
+    pub fn new(vlans: impl IntoIterator<Item = u16>) -> Self {
+        let mut set = Self(Box::new([0; 64]));
+        vlans.into_iter().for_each(|vid| set.0[usize::from(vid >> 6) % 64] |= 1 << (vid & 63));
+        set
+    }
+
+    #[inline(always)]
+    pub fn contains(&self, vid: u16) -> bool {
+        self.0[usize::from(vid >> 6) % 64] >> (vid & 63) & 1 == 1
+    }
+}
+
+/// The VLANs of one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortVlans {
+    /// Every VLAN, tags as they are.
+    Every,
+    /// Untagged frames belong to `untagged`, if that is named, and tagged ones may be of `tagged`.
+    Of { untagged: Option<u16>, tagged: VlanSet },
+    /// Everything is payload of this service VLAN.
+    Tunnel(u16),
+}
+
+/// The VLANs of all ports, by number; ports behind the last belong to every VLAN.
+#[derive(Clone, Debug, Default)]
+pub struct Vlans(pub Vec<PortVlans>);
+
+/// EtherType and TCI.
+const TAG: usize = 4;
+
+impl Vlans {
+    #[inline(always)]
+    fn port(&self, port: PortId) -> &PortVlans {
+        self.0.get(usize::from(port)).unwrap_or(&PortVlans::Every)
+    }
+
+    /// Whether frames of a VLAN leave by a port. Untagged frames without a VLAN are number 0.
+    #[inline(always)]
+    pub fn has(&self, port: PortId, vid: u16) -> bool {
+        match self.port(port) {
+            PortVlans::Every => true,
+            PortVlans::Of { untagged, tagged } => *untagged == Some(vid) || tagged.contains(vid),
+            PortVlans::Tunnel(service) => *service == vid,
+        }
+    }
+
+    /// Puts a frame that came in into its VLAN: from here on its headers say so, whatever tag the frame has.
+    #[inline]
+    pub fn enter(&self, port: PortId, headers: &mut Headers) -> Result<(), DropReason> {
+        // Priority and drop eligibility of a tag that is there are kept.
+        let priority = if headers.tagged { headers.vlan_tci & 0xf000 } else { 0 };
+        let vid = match self.port(port) {
+            PortVlans::Every => return Ok(()),
+            PortVlans::Of { untagged: Some(vid), .. } if headers.vid() == 0 => *vid,
+            PortVlans::Of { tagged, .. } if headers.vid() != 0 && tagged.contains(headers.vid()) => return Ok(()),
+            PortVlans::Of { .. } => return Err(DropReason::WrongVlan),
+            PortVlans::Tunnel(vid) => {
+                (headers.inner_tci, headers.double_tagged) = (headers.vlan_tci, headers.tagged);
+                *vid
+            }
+        };
+        (headers.vlan_tci, headers.tagged) = (priority | vid, true);
+        Ok(())
+    }
+
+    /// Gives a frame the tag that it carries where it leaves, or takes it off. `headers`: as [`Self::enter`] left them.
+    #[inline]
+    pub fn leave<F: Frame>(
+        &self,
+        from: PortId,
+        to: PortId,
+        headers: &Headers,
+        frame: &mut F,
+    ) -> Result<(), DropReason> {
+        let vid = headers.vid();
+        if !self.has(to, vid) {
+            return Err(DropReason::WrongVlan);
+        }
+        let at = if headers.shim { 12 + shim::LEN } else { 12 };
+        let tunnelled = matches!(self.port(from), PortVlans::Tunnel(_));
+        let tag = if tunnelled { None } else { tag_of(frame.bytes(), at) };
+        let bare = match self.port(to) {
+            // A frame of no VLAN goes as it came.
+            _ if vid == 0 => return Ok(()),
+            PortVlans::Tunnel(_) => true,
+            PortVlans::Of { untagged, .. } => *untagged == Some(vid),
+            PortVlans::Every => false,
+        };
+        match (tag, bare) {
+            (None, true) => {}
+            (Some(_), true) => pop(frame, at),
+            (Some(tci), false) if tci == headers.vlan_tci => {}
+            // A priority tag is told its VLAN.
+            (Some(_), false) => frame.bytes_mut()[at + 2..at + 4].copy_from_slice(&headers.vlan_tci.to_be_bytes()),
+            (None, false) => {
+                let kind = if tunnelled { ethertype::QINQ } else { ethertype::VLAN };
+                return push(frame, at, kind, headers.vlan_tci);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The TCI of the tag at this place, if there is a whole one.
+#[inline(always)]
+fn tag_of(bytes: &[u8], at: usize) -> Option<u16> {
+    let [a, b, c, d] = *bytes.get(at..)?.first_chunk::<4>()?;
+    let is_tag = matches!(u16::from_be_bytes([a, b]), ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD);
+    is_tag.then_some(u16::from_be_bytes([c, d]))
+}
+
+fn pop(frame: &mut impl Frame, at: usize) {
+    frame.bytes_mut().copy_within(0..at, TAG);
+    frame.shrink_front(TAG);
+}
+
+fn push(frame: &mut impl Frame, at: usize, kind: u16, tci: u16) -> Result<(), DropReason> {
+    if frame.bytes().len() < at + 2 || !frame.grow_front(TAG) {
+        return Err(DropReason::NoHeadroom);
+    }
+    let bytes = frame.bytes_mut();
+    bytes.copy_within(TAG..TAG + at, 0);
+    bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+    bytes[at + 2..at + 4].copy_from_slice(&tci.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! What clients talk to: questions are answered by the API's thread, changes are made by the control thread, which alone
+//! has the rights for them.
+
+use std::sync::Arc;
+
+use super::Shared;
+use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::duties::Asking;
+use crate::control::tables::Tables;
+use crate::control::taps::TapPort;
+use crate::control::view;
+use crate::tap::Taps;
+
+pub(super) struct Front {
+    pub shared: Arc<Shared>,
+    pub control: Asking<Shared>,
+}
+
+impl Service for Front {
+    fn ports(&self) -> view::Ports {
+        self.shared.ports()
+    }
+
+    fn stations(&self) -> view::Stations {
+        self.shared.stations()
+    }
+
+    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
+        self.shared.heavy(query)
+    }
+
+    fn set_link(&self, port: &str, up: bool) -> Result<(), String> {
+        let port = port.to_owned();
+        self.control.ask(move |shared| shared.set_link(&port, up))
+    }
+
+    fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
+        let port = port.clone();
+        self.control.ask(move |shared| shared.add_port(&port))
+    }
+
+    fn remove_port(&self, port: &str) -> Result<view::Port, String> {
+        let port = port.to_owned();
+        self.control.ask(move |shared| shared.remove_port(&port))
+    }
+
+    fn reload(&self) -> Result<view::Reloaded, String> {
+        self.control.ask(Shared::reload)
+    }
+
+    fn status(&self) -> view::Status {
+        self.shared.status()
+    }
+
+    fn since_reset(&self) -> view::SinceReset {
+        self.shared.since_reset()
+    }
+
+    fn reset(&self) {
+        self.shared.reset();
+    }
+
+    fn tables(&self) -> &Tables {
+        self.shared.tables()
+    }
+
+    fn taps(&self) -> &Taps {
+        self.shared.taps()
+    }
+
+    fn tap_ports(&self) -> Vec<TapPort> {
+        self.shared.tap_ports()
+    }
+}

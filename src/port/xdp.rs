@@ -1,0 +1,58 @@
+//! What DPDK's AF_XDP driver needs beside DPDK.
+//!
+//! A frame that a local kernel sends through a veth pair meets XDP before its checksum is computed, and AF_XDP has no word
+//! for that. Such a frame holds the sum of its pseudo-header in place of the checksum, by which it is known
+//! ([`checksum::is_partial`](super::checksum::is_partial)). Segmentation is no concern: the kernel turns it off at the
+//! other end of a veth for as long as an XDP program is loaded.
+
+use std::sync::Arc;
+
+use super::{Dev, PortOptions, PortProblem, plan::XDP_BUFFERS, vdev};
+use crate::dpdk::{EthDev, Interface, Mempool, PoolOptions};
+
+/// Drivers whose frames come from a kernel, not from a wire.
+const LOCAL: [&str; 6] = ["veth", "netkit", "tun", "bridge", "dummy", ""];
+
+pub(super) fn is_fed_by_a_kernel(driver: &str) -> bool {
+    LOCAL.contains(&driver)
+}
+
+/// Opens the device, and the interface that it takes the packets of.
+pub(super) fn open(
+    name: &str,
+    dev: &Dev,
+    options: &PortOptions,
+    pool: &Arc<Mempool>,
+) -> Result<(Interface, EthDev), PortProblem> {
+    let interface = Interface::open(name)?;
+    fits(&interface, options)?;
+    if !interface.is_up()? {
+        interface.set_up(true)?;
+    }
+    // The driver hands its buffers to the kernel, which takes none larger than a page.
+    let fitting = PoolOptions::for_mtu(XDP_BUFFERS * u32::from(options.rx_queues) + 511, options.mtu);
+    let device = if pool.frame_bytes() > fitting.frame_bytes {
+        let own = Mempool::new(pool.eal(), fitting)?;
+        vdev::open(dev, options, &Arc::new(own))?
+    } else {
+        vdev::open(dev, options, pool)?
+    };
+    Ok((interface, device))
+}
+
+/// Every queue that the kernel spreads packets over must be polled, and each worker needs one to send on.
+fn fits(interface: &Interface, options: &PortOptions) -> Result<(), PortProblem> {
+    let (name, queues) = (interface.name(), u32::from(options.rx_queues));
+    let channels = interface.rx_channels()?;
+    if channels == queues {
+        return Ok(());
+    }
+    // DPDK (22.11) serves one queue of an interface that counts its receive and transmit queues apart, as veth does.
+    let apart = interface.driver() == "veth";
+    let mend = match (apart, channels > queues) {
+        (true, true) => format!("ethtool -L {name} rx {queues}"),
+        (true, false) => "an xdp port on a veth serves one worker; give --core once, or use veth:".to_owned(),
+        (false, _) => format!("ethtool -L {name} combined {queues}"),
+    };
+    Err(PortProblem::Unfit(format!("receive queues of {name}: {channels}; of the port: {queues}. Mend it so: {mend}")))
+}

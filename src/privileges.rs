@@ -1,0 +1,126 @@
+//! What the process may do once its ports are open: as little as its work needs.
+//!
+//! The control thread keeps what changing a port takes, or nothing. Every other thread, the workers and those that peers
+//! talk to included, has no capability, none in its bounding set, and no way to gain one by starting a program.
+
+use std::io;
+
+use nix::unistd::{Gid, Group, Uid, User, initgroups, setresgid, setresuid};
+use rustix::thread::CapabilitySet;
+
+use crate::config::{Config, SocketMode};
+use crate::control::socket::Access;
+use crate::dpdk::threads;
+
+/// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and memory that devices reach.
+const CHANGING_PORTS: CapabilitySet =
+    CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(CapabilitySet::IPC_LOCK);
+
+#[derive(Debug, thiserror::Error)]
+pub enum PrivilegeError {
+    #[error("{key} = {name:?}: there is no such {what} on this machine")]
+    Unknown { key: &'static str, name: String, what: &'static str },
+    #[error("switch.user = {user:?}: {source}; only root can become another user")]
+    Become { user: String, source: io::Error },
+    #[error("the other threads' rights: {0}")]
+    Threads(io::Error),
+}
+
+/// What is to be kept, and as whom.
+#[derive(Debug)]
+pub struct Privileges {
+    kept: CapabilitySet,
+    user: Option<User>,
+    group: Option<Gid>,
+}
+
+impl Privileges {
+    /// Looks the names of the configuration up, before anything is opened.
+    pub fn of(config: &Config) -> Result<Self, PrivilegeError> {
+        let unknown = |key, name: &str, what| PrivilegeError::Unknown { key, name: name.into(), what };
+        let user = config.switch.user.as_ref().map(|name| {
+            let user = User::from_name(name).ok().flatten();
+            user.ok_or_else(|| unknown("switch.user", name, "user"))
+        });
+        let group = config.api.group.as_ref().filter(|_| config.api.mode == SocketMode::Group).map(|name| {
+            let group = Group::from_name(name).ok().flatten();
+            group.map(|group| group.gid).ok_or_else(|| unknown("api.group", name, "group"))
+        });
+        let kept = if config.switch.runtime_ports { CHANGING_PORTS } else { CapabilitySet::empty() };
+        Ok(Self { kept, user: user.transpose()?, group: group.transpose()? })
+    }
+
+    /// Who may connect to the control socket.
+    pub fn access(&self) -> Access {
+        Access { owner: self.user.as_ref().map(|user| user.uid.as_raw()), group: self.group.map(Gid::as_raw) }
+    }
+
+    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when the ports are open.
+    pub fn give_up(&self) -> Result<(), PrivilegeError> {
+        if let Some(user) = &self.user {
+            self.become_user(user).map_err(|source| PrivilegeError::Become { user: user.name.clone(), source })?;
+        }
+        threads::keep_in_this(self.kept);
+        let _ = rustix::thread::set_no_new_privs(true);
+        self.seal()
+    }
+
+    /// Takes from threads that were started meanwhile what they have inherited from this one.
+    pub fn seal(&self) -> Result<(), PrivilegeError> {
+        let left = threads::strip_others().map_err(PrivilegeError::Threads)?;
+        if !left.is_empty() {
+            tracing::warn!("threads that keep the rights they were started with: {}", left.join(", "));
+        }
+        Ok(())
+    }
+
+    /// All threads become the user, and lose their capabilities by it; this one keeps those it has for the moment.
+    fn become_user(&self, user: &User) -> io::Result<()> {
+        if user.uid == Uid::effective() && user.uid == Uid::current() {
+            return Ok(());
+        }
+        rustix::thread::set_keep_capabilities(true)?;
+        let name = std::ffi::CString::new(user.name.as_str())?;
+        initgroups(&name, user.gid)?;
+        setresgid(user.gid, user.gid, user.gid)?;
+        setresuid(user.uid, user.uid, user.uid)?;
+        rustix::thread::set_keep_capabilities(false)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_up_first() {
+        let refused = |text: &str| Privileges::of(&Config::parse(text).unwrap()).unwrap_err().to_string();
+        assert_eq!(
+            refused("[switch]\nuser = 'no-such-user'"),
+            "switch.user = \"no-such-user\": there is no such user on this machine"
+        );
+        assert_eq!(
+            refused("[api]\nmode = '0660'\ngroup = 'no-such-group'"),
+            "api.group = \"no-such-group\": there is no such group on this machine"
+        );
+        let whole = "[switch]\nuser = 'root'\nruntime_ports = false\n[api]\nmode = '0660'\ngroup = 'root'";
+        let privileges = Privileges::of(&Config::parse(whole).unwrap()).unwrap();
+        assert_eq!(privileges.access(), Access { owner: Some(0), group: Some(0) });
+        assert!(privileges.kept.is_empty());
+    }
+
+    /// On a thread of its own, because what is given up does not come back.
+    #[test]
+    fn a_thread_gives_up_what_it_has() {
+        let after = std::thread::spawn(|| {
+            threads::keep_in_this(CapabilitySet::NET_RAW);
+            let some = rustix::thread::capabilities(None).unwrap();
+            threads::strip_this();
+            (some, rustix::thread::capabilities(None).unwrap(), rustix::thread::no_new_privs().unwrap())
+        });
+        let (some, none, sealed) = after.join().unwrap();
+        assert!(CapabilitySet::NET_RAW.contains(some.permitted) && some.effective == some.permitted);
+        assert!(none.permitted.is_empty() && none.effective.is_empty() && none.inheritable.is_empty() && sealed);
+    }
+}

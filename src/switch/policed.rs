@@ -1,0 +1,146 @@
+//! The switch's part in what an operator sets on ports: access control list, rate limits, mirrors, VLANs.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::enter::Rejected;
+use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use crate::epoch::Nanos;
+use crate::forward::acl::{Acl, Decision, RuleCounts};
+use crate::pisa::{DropReason, Phv, PortId};
+use crate::stats::SwitchStats;
+use crate::wire::{self, Frame, Net, proto};
+
+impl Switch {
+    /// Takes over the newest settings.
+    #[inline(always)]
+    pub(super) fn renew_policy(&mut self) {
+        self.policed = self.policy.renew();
+        self.rewrites = self.fabric || self.policy.settings().vlans.is_some();
+    }
+
+    /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
+    /// What may not enter is counted and leaves the burst.
+    #[inline(never)]
+    pub(super) fn police<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+        let Self { policy, phvs, ports, stats, .. } = self;
+        let copier = Copier { ports, stats };
+        let settings = policy.settings();
+        let mut rejected: Rejected = [None; BURST];
+        if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.rx(ingress)) {
+            let copies = burst.iter().filter(|frame| copier.copy(*frame, ingress, mirror.to, &mut out.copies)).count();
+            mirror.copies.fetch_add(copies as u64, Relaxed);
+        }
+        if let Some(vlans) = &settings.vlans {
+            for (phv, rejected) in phvs.iter_mut().zip(&mut rejected[..burst.len()]) {
+                *rejected = vlans.enter(ingress, &mut phv.headers).err();
+            }
+        }
+        if let Some(acl) = &settings.acl {
+            for ((frame, phv), rejected) in
+                burst.iter().zip(phvs.iter()).zip(&mut rejected).filter(|(_, r)| r.is_none())
+            {
+                let decision = decide(acl, frame, phv, policy.counts());
+                if let Some(to) = decision.mirror {
+                    copier.copy(frame, ingress, to, &mut out.copies);
+                }
+                *rejected = (!decision.permit).then_some(DropReason::AclDeny);
+            }
+        }
+        if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.rx(ingress)) {
+            let mut meter = limiter.open(now);
+            for (frame, rejected) in burst.iter().zip(&mut rejected).filter(|(_, rejected)| rejected.is_none()) {
+                *rejected = (!meter.pass(frame.wire_len())).then_some(DropReason::RxLimit);
+            }
+            meter.close();
+        }
+        let mut kept = 0;
+        for at in (0..burst.len()).filter(|at| rejected[*at].is_none()) {
+            if kept < at {
+                phvs[kept] = phvs[at];
+            }
+            kept += 1;
+        }
+        if kept < burst.len() {
+            self.reject(ingress, burst, &rejected);
+        }
+    }
+
+    /// What a port does to packets that are about to leave: rate limit, then copies for its mirror. All copies come behind the
+    /// originals.
+    #[inline(never)]
+    pub(super) fn police_queues<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
+        let settings = self.policy.settings();
+        let copier = Copier { ports: &self.ports, stats: &self.stats };
+        let Outbox { queues, copies } = out;
+        for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
+            if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
+                let mut meter = limiter.open(now);
+                let before = queue.len();
+                queue.retain(|frame| meter.pass(frame.wire_len()));
+                meter.close();
+                self.stats.port(id).drop(DropReason::TxLimit, (before - queue.len()) as u64);
+            }
+            if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.tx(id)) {
+                let made = queue.iter().filter(|frame| copier.copy(*frame, id, mirror.to, copies)).count();
+                mirror.copies.fetch_add(made as u64, Relaxed);
+            }
+        }
+        for (to, copy) in copies.drain(..) {
+            let queued = queues.get_mut(usize::from(to)).is_some_and(|queue| queue.try_push(copy).is_ok());
+            if !queued {
+                self.stats.port(to).drop(DropReason::Mirror, 1);
+            }
+        }
+    }
+
+    /// Whether a packet's VLAN is one of the port's.
+    #[inline(always)]
+    pub(super) fn in_vlan(&self, phv: &Phv, port: PortId) -> bool {
+        self.policy.settings().vlans.as_ref().is_none_or(|vlans| vlans.has(port, phv.headers.vid()))
+    }
+
+    #[inline(always)]
+    pub(super) fn rewrite_vlan<F: Frame>(&self, frame: &mut F, phv: &Phv, to: PortId) -> Result<(), DropReason> {
+        match &self.policy.settings().vlans {
+            Some(vlans) => vlans.leave(phv.ingress, to, &phv.headers, frame),
+            None => Ok(()),
+        }
+    }
+}
+
+#[inline(always)]
+fn decide<F: Frame>(acl: &Acl, frame: &F, phv: &Phv, counts: &RuleCounts) -> Decision {
+    let headers = &phv.headers;
+    let with_flags = acl.wants_flags() && headers.l4 != 0 && headers.net != Net::Other && headers.proto == proto::TCP;
+    let flags = if with_flags { frame.bytes().get(usize::from(headers.l4) + 13).copied() } else { None };
+    acl.decide(phv, flags, counts)
+}
+
+/// Makes copies for mirror ports.
+struct Copier<'a> {
+    ports: &'a [PortInfo],
+    stats: &'a SwitchStats,
+}
+
+impl Copier<'_> {
+    /// A copy of a frame as it is at port `from`, for port `to`, and whether one was made: none for the port itself. One that
+    /// cannot go is counted with the mirror port.
+    fn copy<F: Frame>(&self, frame: &F, from: PortId, to: PortId, copies: &mut Vec<(PortId, F)>) -> bool {
+        let Some(port) = self.ports.get(usize::from(to)).filter(|_| to != from) else { return false };
+        self.stats.port(from).copies.add(1);
+        let room = copies.len() < COPIES && port.up.load(Relaxed);
+        match room.then(|| frame.duplicate()).flatten().and_then(|copy| fitted(copy, port)) {
+            Some(copy) => copies.push((to, copy)),
+            None => self.stats.port(to).drop(DropReason::Mirror, 1),
+        }
+        true
+    }
+}
+
+/// What a host at a mirror port may see: no shim, and nothing longer than its MTU.
+fn fitted<F: Frame>(mut copy: F, port: &PortInfo) -> Option<F> {
+    if port.role == Role::Host && wire::shim::peek(copy.bytes()).is_ok() {
+        wire::shim::pop(&mut copy).ok()?;
+    }
+    (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
+}

@@ -1,0 +1,189 @@
+//! Ports that share memory with another process, and ports on AF_XDP.
+
+use std::time::Duration;
+
+use crate::common::{Iperf, Lab, Link, Protocol, Testpmd, Weir, is_root, skip};
+use crate::traffic::{TCP_ALIVE, everything};
+
+/// XDP programs are loaded by root alone, not in a user namespace.
+fn xdp_works(test: &str) -> bool {
+    if !is_root() {
+        skip(test, "AF_XDP needs root");
+    }
+    is_root()
+}
+
+#[test]
+fn xdp_learn() {
+    if xdp_works("xdp_learn") {
+        everything("xdp_learn", Link::Xdp, "learn");
+    }
+}
+
+/// What a switch does to an interface ends with it.
+#[test]
+fn xdp_leaves_the_interface_as_it_was() {
+    let test = "xdp_leaves_the_interface_as_it_was";
+    let Some(lab) = xdp_works(test).then(|| Lab::new(test)).flatten() else { return };
+    let (weir, hosts) = lab.start(Link::Xdp, 2, "");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    let interface = || lab.switch.run("ip link show p1");
+    assert!(interface().contains("prog/xdp") && interface().contains("PROMISC"), "{}", interface());
+    weir.ask("port down port1");
+    assert!(!a.ping(b, "-c 1 -W 1") && !interface().contains("LOWER_UP"), "{}", interface());
+    weir.ask("port up port1");
+    a.reaches(b);
+    weir.stop();
+    assert!(!interface().contains("xdp") && !interface().contains("PROMISC"), "{}", interface());
+}
+
+/// What cannot be is refused with what would be right.
+#[test]
+fn refusals_say_what_would_be_right() {
+    let test = "refusals_say_what_would_be_right";
+    let Some(lab) = xdp_works(test).then(|| Lab::new(test)).flatten() else { return };
+    let _ports = lab.ports(Link::Xdp, 1);
+    for (arguments, hint) in [
+        ("--port a=xdp:p1 --core 0 --core 1", "give --core once"),
+        ("--port a=xdp:p1 --mtu 9000", "net_af_xdp has at most"),
+        ("--port a=xdp:nonesuch", "nonesuch"),
+        ("--port a=tap:tt0 --buffers 512", "give --buffers"),
+        ("--port a=pcap:,out.pcap --core 0 --core 1", "serves one worker"),
+        ("--port a=virtio-user:/nonesuch/v.sock", "virtio-user:/nonesuch/v.sock"),
+    ] {
+        let mut command = lab.switch.command(env!("CARGO_BIN_EXE_weir"));
+        command.args(["run", "--duration", "1s", "--socket"]).arg(lab.path("r.sock")).current_dir(lab.directory());
+        let output = command.args(arguments.split_ascii_whitespace()).output().expect("runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(hint), "{arguments}: {error}");
+    }
+}
+
+/// A switch sends a peer frames without end, and the peer sends them back: both count the same.
+fn with_testpmd(test: &str, port: impl Fn(&str) -> String, vdev: impl Fn(&str) -> String, peer_first: bool) {
+    if let Some(reason) = Testpmd::missing() {
+        return skip(test, &reason);
+    }
+    let Some(lab) = Lab::new(test) else { return };
+    let socket = lab.path("peer.sock").display().to_string();
+    let arguments = format!("--core 1 --forward xconnect --port a={} --port b=null", port(&socket));
+    let start_peer = || Testpmd::start(&lab, &vdev(&socket));
+    let start = || Weir::start(&lab, &lab.switch, "switch", &arguments);
+    let (weir, peer) = if peer_first {
+        let peer = start_peer();
+        crate::common::eventually("the peer's socket", || lab.path("peer.sock").exists().then_some(()));
+        (start(), peer)
+    } else {
+        let weir = start();
+        (weir, start_peer())
+    };
+    crate::common::eventually("packets in both directions", || {
+        let ports = weir.ask("show ports");
+        let counts = ["rx_packets", "tx_packets"].map(|key| ports["ports"][0][key].as_u64().unwrap_or(0));
+        counts.iter().all(|&packets| packets > 10_000).then_some(())
+    });
+    let forwarded = peer.stop();
+    let totals = weir.stop();
+    let count = |key: &str| totals.port("a")[key].as_u64().expect("a count");
+    // Some are on their way when the peer stops.
+    assert!(
+        count("rx_packets") <= forwarded.tx && forwarded.tx - count("rx_packets") <= 4096,
+        "{forwarded:?} {}",
+        totals.0
+    );
+    assert!(
+        forwarded.rx <= count("tx_packets") && count("tx_packets") - forwarded.rx <= 4096,
+        "{forwarded:?} {}",
+        totals.0
+    );
+}
+
+#[test]
+fn memif_with_testpmd() {
+    with_testpmd(
+        "memif_with_testpmd",
+        |socket| format!("memif:3,socket={socket}"),
+        |socket| format!("net_memif0,role=client,id=3,socket={socket},socket-abstract=no"),
+        false,
+    );
+}
+
+#[test]
+fn vhost_with_testpmd() {
+    with_testpmd(
+        "vhost_with_testpmd",
+        |socket| format!("vhost:{socket}"),
+        |socket| format!("net_virtio_user0,path={socket}"),
+        false,
+    );
+}
+
+#[test]
+fn virtio_user_with_testpmd() {
+    with_testpmd(
+        "virtio_user_with_testpmd",
+        |socket| format!("virtio-user:{socket}"),
+        |socket| format!("net_vhost0,iface={socket}"),
+        true,
+    );
+}
+
+/// Two hosts, each at a switch of its own, and the switches joined by shared memory.
+fn two_switches(test: &str, first: &str, second: &str) {
+    let Some(lab) = Lab::new(test) else { return };
+    let ports = lab.ports(Link::Veth, 2);
+    let socket = lab.path("between.sock").display().to_string();
+    let start = |n: usize, dev: &str| {
+        let dev = dev.replace("SOCKET", &socket);
+        let core = (n - 1) % std::thread::available_parallelism().map_or(1, usize::from);
+        let arguments = format!("--core {core} --mtu 9000 --port port{n}=veth:p{n} --port between={dev}");
+        Weir::start(&lab, &lab.switch, &format!("switch{n}"), &arguments)
+    };
+    let switches = [start(1, first), start(2, second)];
+    let hosts = ports.connect();
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    assert!(a.ping(b, "-c 5 -i 0.05") && b.ping6(a, "-c 5 -i 0.05"));
+    let iperf = Iperf::serve(b);
+    for options in ["--time 1", "--time 1 --reverse"] {
+        let tcp = iperf.run(a, Protocol::Tcp, options);
+        assert!(tcp.bits_per_second > TCP_ALIVE, "{options}: {tcp:?}");
+    }
+    drop(iperf);
+    for host in [a, b] {
+        host.space.run(&format!("ip link set dev {host} mtu 9000"));
+    }
+    assert!(a.ping(b, "-c 3 -M do -s 8972"), "9000 bytes in one piece");
+    let [one, other] = switches.map(|weir| weir.stop());
+    for totals in [one, other] {
+        let lost: Vec<_> = totals.port("between")["device"].as_object().expect("losses").values().collect();
+        assert!(lost.iter().all(|packets| packets.as_u64() == Some(0)), "{}", totals.0);
+    }
+}
+
+#[test]
+fn memif_between_switches() {
+    two_switches("memif_between_switches", "memif:0,socket=SOCKET", "memif:0,role=client,socket=SOCKET");
+}
+
+#[test]
+fn vhost_between_switches() {
+    two_switches("vhost_between_switches", "vhost:SOCKET", "virtio-user:SOCKET");
+}
+
+/// A socket that a killed switch left behind is no obstacle, and the peer finds the new one.
+#[test]
+fn memif_after_a_kill() {
+    let Some(lab) = Lab::new("memif_after_a_kill") else { return };
+    let socket = lab.path("between.sock").display().to_string();
+    for dev in [format!("memif:0,socket={socket}"), format!("vhost:{socket}")] {
+        let start = |name: &str| {
+            Weir::start(&lab, &lab.switch, name, &format!("--forward xconnect --port a={dev} --port b=ring:r"))
+        };
+        drop(start("first"));
+        assert!(lab.path("between.sock").exists());
+        std::thread::sleep(Duration::from_millis(50));
+        start("second").stop();
+    }
+}

@@ -1,0 +1,94 @@
+//! What an operator sees of a running switch: rates, metrics, resets, logs.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::common::{Lab, Link, eventually};
+
+/// A port of the loopback that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+#[test]
+fn rates_and_a_reset() {
+    let Some(lab) = Lab::new("rates_and_a_reset") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--program hashpipe");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+
+    let before = weir.ask("show ports");
+    assert!(before["packets"]["rx_packets"].as_u64() > Some(0));
+    weir.ask("stats reset");
+    let since = weir.ask("show ports --since-reset");
+    assert_eq!(since["reset"], true);
+    assert!(since["packets"]["rx_packets"].as_u64() < before["packets"]["rx_packets"].as_u64(), "{since:#}");
+    assert!(since["total_packets"]["rx_packets"].as_u64() >= before["packets"]["rx_packets"].as_u64(), "{since:#}");
+    assert!(a.ping(b, "-c 5"));
+    let since = weir.ask("show ports --since-reset");
+    assert!(since["ports"][0]["rx_packets"].as_u64() >= Some(5), "{since:#}");
+    let after = weir.ask("show ports");
+    assert!(after["packets"]["rx_packets"].as_u64() >= before["packets"]["rx_packets"].as_u64(), "totals go on");
+    let metrics = String::from_utf8(weir.try_ask("metrics").stdout).expect("text");
+    let total = metrics.lines().find_map(|line| line.strip_prefix("weir_port_receive_packets_total{port=\"port1\"} "));
+    assert!(total.expect("the metric").parse::<u64>().ok() >= after["ports"][0]["rx_packets"].as_u64(), "{metrics}");
+
+    let pings = std::thread::scope(|scope| {
+        let pings = scope.spawn(|| a.ping(b, "-c 10"));
+        let rates = eventually("top to see the pings", || {
+            let rates = weir.ask("top --interval 500ms");
+            (rates["ports"][0]["rx_packets_per_second"].as_f64() > Some(1.0)).then_some(rates)
+        });
+        assert!(rates["seconds"].as_f64() >= Some(0.5), "{rates:#}");
+        assert!(rates["cores"][0]["polls_per_second"].as_f64() > Some(0.0), "{rates:#}");
+        assert_eq!(rates["programs"][0]["program"], "hashpipe");
+        pings.join()
+    });
+    assert!(pings.expect("joins"));
+    weir.stop();
+}
+
+#[test]
+fn metrics_over_tcp() {
+    let Some(lab) = Lab::new("metrics_over_tcp") else { return };
+    // On the loopback of the switch's namespace.
+    let port = free_port();
+    let (weir, _hosts) = lab.start(Link::Veth, 1, &format!("--metrics 127.0.0.1:{port}"));
+    let mut curl = lab.switch.command("bash");
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&0 >&3; cat <&3");
+    let mut curl = curl
+        .args(["-c", &script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("bash runs");
+    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    curl.stdin.take().expect("piped").write_all(request).expect("asks");
+    let mut answer = String::new();
+    curl.stdout.take().expect("piped").read_to_string(&mut answer).expect("answers");
+    curl.wait().expect("ends");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("weir_port_enabled{port=\"port1\"} 1"), "{answer}");
+    weir.stop();
+}
+
+#[test]
+fn links_are_logged_with_their_fields() {
+    let Some(lab) = Lab::new("links_are_logged_with_their_fields") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--log-format json");
+    let events = |weir: &crate::common::Weir| -> Vec<serde_json::Value> {
+        weir.log().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    };
+    let find = |event: &str, port: &str| {
+        eventually(event, || events(&weir).into_iter().find(|line| line["event"] == event && line["port"] == port))
+    };
+    assert_eq!(events(&weir)[0]["event"], "ready");
+    assert_eq!(events(&weir)[0]["switch"], "switch");
+    hosts[0].space.run(&format!("ip link set {} down", hosts[0]));
+    assert_eq!(find("link_down", "port1")["level"], "WARN");
+    weir.ask("port port2 down");
+    find("port_disabled", "port2");
+    hosts[0].space.run(&format!("ip link set {} up", hosts[0]));
+    assert!(find("link_up", "port1")["changes"].as_u64() >= Some(1));
+    weir.stop();
+}

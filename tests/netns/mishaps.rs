@@ -1,0 +1,52 @@
+//! Faults that the user asks for, between real hosts: their counts are what the hosts see.
+
+use crate::common::{Host, Lab, Link};
+
+/// What ping says: packets received, and the shortest round trip in milliseconds.
+fn ping(from: &Host, to: &Host, options: &str) -> (u64, f64) {
+    let output = from.space.try_run(&format!("ping -n -q -W 1 {options} {}", to.address()));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let received = text.split(" received").next().and_then(|before| before.rsplit(' ').next()?.parse().ok());
+    let shortest = text.split("= ").nth(1).and_then(|after| after.split('/').next()?.parse().ok());
+    (received.unwrap_or_else(|| panic!("no count in {text}")), shortest.unwrap_or(f64::MAX))
+}
+
+fn reaches6(from: &Host, to: &Host) {
+    crate::common::eventually("IPv6", || from.ping6(to, "-c 1 -W 1").then_some(()));
+}
+
+#[test]
+fn what_ping_loses_is_what_the_fault_drops() {
+    let Some(lab) = Lab::new("what_ping_loses_is_what_the_fault_drops") else { return };
+    // Echo requests come in by the first port; what else comes there is left alone.
+    let fault = "--fault port1=rx:every=5,proto=icmp,src=10.0.0.1 --fault port2=tx:delay=20ms,proto=icmp";
+    let (weir, hosts) = lab.start(Link::Veth, 2, fault);
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    reaches6(a, b);
+    let (received, shortest) = ping(a, b, "-c 50 -i 0.02");
+    assert_eq!(received, 40);
+    assert!(shortest >= 20.0, "{shortest} ms through 20 ms");
+    let totals = weir.stop();
+    assert_eq!(totals.port("port1")["device"]["fault_drop"], 10, "{}", totals.0);
+    assert_eq!(totals.port("port2")["fault_effects"]["delayed_packets"], 40, "{}", totals.0);
+    assert_eq!(totals.port("port2")["device"]["fault_overflow"], 0, "{}", totals.0);
+}
+
+#[test]
+fn a_duplicate_is_seen_and_counted() {
+    let Some(lab) = Lab::new("a_duplicate_is_seen_and_counted") else { return };
+    let (weir, hosts) = lab.start(Link::Tap, 2, "--fault port2=tx:duplicate=100%,proto=icmp;tx:drop=1,ecn=1");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    reaches6(a, b);
+    let output = a.space.try_run(&format!("ping -n -q -W 1 -c 10 -i 0.05 {}", b.address()));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // The last copy's answer may come after ping has ended.
+    let duplicates = text.split("received, +").nth(1).and_then(|after| after.split(' ').next()?.parse::<u64>().ok());
+    assert!(matches!(duplicates, Some(9 | 10)), "{text}");
+    // ECT(1) is dropped, all else passes.
+    assert_eq!(ping(a, b, "-c 5 -i 0.05 -Q 1 -w 2").0, 0);
+    assert_eq!(ping(a, b, "-c 5 -i 0.05 -Q 2").0, 5);
+    let totals = weir.stop();
+    assert_eq!(totals.port("port2")["fault_effects"]["duplicated_packets"].as_u64().map(|n| n >= 20), Some(true));
+    assert!(totals.port("port2")["device"]["fault_drop"].as_u64() >= Some(5), "{}", totals.0);
+}
