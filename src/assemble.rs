@@ -14,7 +14,7 @@ use crate::forward::route::RoutedPort;
 use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement, PortId, TableNeed};
+use crate::pisa::{BudgetError, Placement, PortId, TableNeed, Target};
 use crate::program::ProgramError;
 use crate::switch::{Measure, PortInfo, Switch};
 
@@ -117,7 +117,8 @@ pub fn measures(
     Ok((measures, collecting))
 }
 
-/// Where the pipeline's arrays lie on the target; takes no memory for them.
+/// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
+/// first one's limits are the error.
 pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
     Ok(placed(config, polynomials, config.has_acl())??)
 }
@@ -163,7 +164,10 @@ fn placed(
     for program in &config.programs {
         usage.push(program.build(polynomials)?.usage());
     }
-    Ok(Placement::with_tables(config.target(), &usage, &tables(config, with_acl)))
+    let tables = tables(config, with_acl);
+    let mut placed = config.targets().into_iter().map(|target| Placement::with_tables(target, &usage, &tables));
+    let first = placed.next().unwrap_or_else(|| Placement::with_tables(Target::RMT, &usage, &tables));
+    Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused)))
 }
 
 /// A locally administered MAC, for ports whose device is not open.

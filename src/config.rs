@@ -59,6 +59,9 @@ pub struct Config {
     pub neighbours: Vec<NeighbourConfig>,
 }
 
+/// The target that is chosen by what fits.
+const AUTO: &str = "auto";
+
 /// How the switch runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -75,7 +78,8 @@ pub struct SwitchConfig {
     pub epoch: Length,
     /// How long the results of past epochs are kept.
     pub history: Length,
-    /// The hardware whose limits the pipeline must keep: tofino, tofino2 or rmt.
+    /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
+    /// software for several programs only.
     pub target: String,
     /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
     pub order: OrderConfig,
@@ -121,7 +125,7 @@ impl Default for SwitchConfig {
             cores: Vec::new(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             history: Length(Duration::from_secs(60)),
-            target: Target::RMT.name.into(),
+            target: AUTO.into(),
             order: OrderConfig::Packet,
             buffers: None,
             mac_table: 8192,
@@ -371,8 +375,8 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         check_name("switch.name", &switch.name)?;
-        if Target::by_name(&switch.target).is_none() {
-            return wrong("switch.target", &switch.target, "one of tofino, tofino2, rmt");
+        if switch.target != AUTO && Target::by_name(&switch.target).is_none() {
+            return wrong("switch.target", &switch.target, "one of auto, tofino, tofino2, rmt, software");
         }
         check_length("switch.epoch", switch.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
@@ -479,8 +483,13 @@ impl Config {
         Ok(used.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
     }
 
-    pub fn target(&self) -> Target {
-        Target::by_name(&self.switch.target).unwrap_or(Target::RMT)
+    /// The targets that the pipeline may be placed on, in the order in which they are tried.
+    pub fn targets(&self) -> Vec<Target> {
+        if let Some(target) = Target::by_name(&self.switch.target) {
+            return vec![target];
+        }
+        let several = (self.programs.len() > 1).then_some(Target::SOFTWARE);
+        [Target::RMT, Target::TOFINO, Target::TOFINO2].into_iter().chain(several).collect()
     }
 }
 

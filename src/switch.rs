@@ -2,22 +2,24 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
+mod enter;
+mod leave;
 mod parts;
 mod policed;
 mod tapped;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arrayvec::ArrayVec;
 
 use crate::epoch::Nanos;
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::pisa::{DropReason, Order, Phv, PortId, Verdict};
+use crate::pisa::{Order, Phv, PortId, Verdict};
 use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
-use crate::wire::{self, Frame, Net, Shim};
+use crate::wire::Frame;
 
 pub use parts::{Measure, Parts};
 
@@ -31,9 +33,6 @@ pub type Burst<F> = ArrayVec<F, BURST>;
 
 /// Copies for mirrors at most of a burst.
 const COPIES: usize = 4 * BURST;
-
-/// Why each packet of a burst may not enter.
-type Rejected = [Option<DropReason>; BURST];
 
 /// The longest frame over its MTU: an Ethernet header and two tags.
 const L2_OVERHEAD: u32 = 14 + 2 * 4;
@@ -230,7 +229,8 @@ impl Switch {
         self.count_received(ingress, burst);
         let policed = self.policed;
         // With one way for all packets of a port there is no need to look at each.
-        let fixed = if self.fabric || policed { None } else { self.forward.fixed(ingress) };
+        let looks = self.fabric | self.measure.egress | policed;
+        let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
@@ -254,8 +254,22 @@ impl Switch {
         if self.forward.router().is_some() {
             self.rewrite(burst, out);
         }
-        for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
-            self.emit(frame, phv, out);
+        let mut leaving = [false; BURST];
+        let packets = burst.len();
+        for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
+            *leaves = self.emit(frame, phv, out);
+        }
+        if self.measure.egress {
+            self.run_egress(&leaving[..packets]);
+        }
+    }
+
+    /// The egress stages, for the packets of a burst and whether each went to a host.
+    fn run_egress(&mut self, leaving: &[bool]) {
+        let phvs = &mut self.phvs[..leaving.len()];
+        phvs.iter_mut().zip(leaving).for_each(|(phv, leaves)| phv.leaves = *leaves);
+        for program in &mut self.measure.programs {
+            program.egress(phvs, self.order);
         }
     }
 
@@ -279,6 +293,7 @@ impl Switch {
             None => {
                 self.stats.late_epochs.add(1);
                 self.measure.hand_over.carry_on(epoch);
+                self.measure.programs.iter_mut().for_each(|program| program.enter(epoch, false));
             }
         }
     }
@@ -288,74 +303,6 @@ impl Switch {
         let stats = self.stats.port(ingress);
         stats.rx_packets.add(burst.len() as u64);
         stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
-    }
-
-    /// Every packet has the same way: no need to look into it.
-    #[inline(always)]
-    fn move_whole<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, verdict: Verdict, out: &mut Outbox<F>) {
-        let stats = self.stats.port(ingress);
-        let (port, queue) = match verdict {
-            Verdict::Drop(reason) => return drop_all(burst, |n| stats.drop(reason, n)),
-            Verdict::Flood => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
-            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get_mut(usize::from(id))) {
-                (Some(port), Some(queue)) => (port, queue),
-                _ => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
-            },
-        };
-        if !port.up.load(Relaxed) {
-            return drop_all(burst, |n| stats.drop(DropReason::PortDown, n));
-        }
-        if port.mtu < self.ports[usize::from(ingress)].mtu {
-            let limit = (port.mtu + L2_OVERHEAD) as usize;
-            burst.retain(|frame| {
-                let fits = frame.wire_len() <= limit;
-                stats.drop(DropReason::TooLong, u64::from(!fits));
-                fits
-            });
-        }
-        if queue.is_empty() {
-            std::mem::swap(queue, burst);
-        } else {
-            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
-            stats.drop(DropReason::TxFull, left as u64);
-        }
-    }
-
-    /// Fills the PHVs. What may not enter is counted and leaves the burst.
-    #[inline(always)]
-    fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
-        let role = self.ports[usize::from(ingress)].role;
-        let (mut kept, mut unmeasured) = (0, 0);
-        let mut rejected: Rejected = [None; BURST];
-        for (frame, rejected) in burst.iter().zip(&mut rejected) {
-            let phv = &mut self.phvs[kept];
-            phv.begin(ingress, frame.wire_len() as u32);
-            let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role)) {
-                Ok(()) => {
-                    kept += 1;
-                    unmeasured += u64::from(phv.headers.net == Net::Other);
-                }
-                Err(reason) => *rejected = Some(reason),
-            }
-        }
-        self.stats.unmeasured.add(unmeasured);
-        if kept < burst.len() {
-            self.reject(ingress, burst, &rejected);
-        }
-    }
-
-    /// Takes what was rejected out of the burst.
-    #[cold]
-    fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
-        let mut reasons = rejected.iter();
-        burst.retain(|_| match reasons.next().copied().flatten() {
-            None => true,
-            Some(reason) => {
-                self.stats.port(ingress).drop(reason, 1);
-                false
-            }
-        });
     }
 
     /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
@@ -371,6 +318,8 @@ impl Switch {
             if let Some(reason) = ended {
                 stats.drop(reason, 1);
                 stats.copies.add(1);
+                // What stands in the packet's place is none of its flow's.
+                phv.hierarchy = 0;
             }
             if let Some((frame, port)) = extra {
                 stats.copies.add(1);
@@ -380,108 +329,8 @@ impl Switch {
             }
         }
     }
-
-    /// Puts one packet into the queues its verdict names.
-    #[inline(always)]
-    fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
-        match phv.verdict {
-            Verdict::Port(port) => {
-                if let Err(reason) = self.send(frame, phv, port, out) {
-                    self.stats.port(phv.ingress).drop(reason, 1);
-                }
-            }
-            Verdict::Flood => self.flood(frame, phv, out),
-            Verdict::Drop(reason) => self.stats.port(phv.ingress).drop(reason, 1),
-        }
-    }
-
-    /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
-    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
-        let stats = self.stats.port(phv.ingress);
-        let up = |id: PortId| self.ports[usize::from(id)].up.load(Relaxed);
-        let open = |id: &PortId| *id != phv.ingress && up(*id) && self.in_vlan(phv, *id);
-        let ports = self.ports.len() as PortId;
-        let Some(last) = (0..ports).rev().find(open) else {
-            return stats.drop(self.why_nowhere(phv.ingress), 1);
-        };
-        for id in (0..last).filter(open) {
-            stats.copies.add(1);
-            let sent = match frame.duplicate() {
-                Some(copy) => self.send(copy, phv, id, out),
-                None => Err(DropReason::NoBuffer),
-            };
-            if let Err(reason) = sent {
-                stats.drop(reason, 1);
-            }
-        }
-        if let Err(reason) = self.send(frame, phv, last, out) {
-            stats.drop(reason, 1);
-        }
-    }
-
-    /// Why a packet that is for all other ports goes to none.
-    #[cold]
-    fn why_nowhere(&self, ingress: PortId) -> DropReason {
-        let other = |(id, port): (PortId, &PortInfo)| id != ingress && !port.is_vacant();
-        if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
-    }
-
-    #[inline(always)]
-    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<(), DropReason> {
-        let port = self.ports.get(usize::from(id)).ok_or(DropReason::NoRoute)?;
-        if !port.up.load(Relaxed) {
-            return Err(DropReason::PortDown);
-        }
-        if phv.wire_bytes > port.mtu + L2_OVERHEAD {
-            return Err(DropReason::TooLong);
-        }
-        if self.rewrites {
-            self.rewrite_vlan(&mut frame, phv, id)?;
-            self.rewrite_shim(&mut frame, phv, port)?;
-        }
-        let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
-        queue.try_push(frame).map_err(|_| DropReason::TxFull)
-    }
-
-    /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host.
-    fn rewrite_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> Result<(), DropReason> {
-        match (phv.headers.shim, port.role) {
-            (false, Role::Host) => Ok(()),
-            (true, Role::Host) => wire::shim::pop(frame).map(drop).map_err(|_| DropReason::BadShim),
-            (true, Role::Fabric) => {
-                let shim = wire::shim::peek(frame.bytes()).map_err(|_| DropReason::BadShim)?;
-                wire::shim::rewrite(frame, shim.next_hop()).map(drop).map_err(|_| DropReason::BadShim)
-            }
-            (false, Role::Fabric) => {
-                let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
-                let shim = Shim { hop: 1, epoch: self.measure.hand_over.running() & 1 == 1, ..Shim::default() };
-                if !fits || !wire::shim::push(frame, shim) {
-                    self.stats.port(phv.ingress).without_shim.add(1);
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 fn has_fabric(ports: &[PortInfo]) -> bool {
     ports.iter().any(|port| port.role == Role::Fabric)
-}
-
-/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
-#[inline(always)]
-fn admit(phv: &mut Phv, role: Role) -> Result<(), DropReason> {
-    let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-    if unreadable || (phv.headers.shim && role == Role::Host) {
-        return Err(DropReason::BadShim);
-    }
-    if phv.headers.shim {
-        phv.wire_bytes -= wire::shim::LEN as u32;
-    }
-    Ok(())
-}
-
-fn drop_all<F>(burst: &mut Burst<F>, count: impl FnOnce(u64)) {
-    count(burst.len() as u64);
-    burst.clear();
 }

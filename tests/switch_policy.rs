@@ -6,10 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
+use weir::control::History;
 use weir::control::tables::{Change, Op, Table};
 use weir::pisa::{DropReason, PortId};
+use weir::program::Record;
+use weir::program::chamelemon::Analysis;
 use weir::switch::{BURST, Burst, Outbox};
-use weir::wire::{Frame, HeapFrame};
+use weir::wire::{Flow, Frame, HeapFrame};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 
@@ -209,6 +212,44 @@ fn limits_hold_by_port() {
     bench.change("limits", Op::Add, json!({"port": "b", "direction": "rx", "limit": "1Gbps"})).unwrap();
     assert_eq!(bench.burst(0, &packets)[1].len(), 0);
     assert_eq!(bench.table("limits").rows()[0]["passed_packets"], 69);
+}
+
+/// Programs see what the list and the limit let in. What a limit holds back on the way out has left by then and is no loss;
+/// what finds no port that is up is one.
+#[test]
+fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
+    let list = "[[acl]]\naction = \"deny\"\ndport = 80\n[[program]]\nname = \"chamelemon\"\nhh_threshold = 1\n";
+    let keys = ["rx_limit = \"8Mbps,burst=10KB\"", "tx_limit = \"1kpps\""];
+    let mut bench = Bench::new(&format!("[switch]\nforward = \"xconnect\"\n{}{list}", ports(&keys)));
+    *bench.assembly.history.lock().unwrap() = History::whole();
+    let packets = |dport, number| vec![frame(1, 2, &[], dport, 0, 1000); number];
+    assert_eq!(bench.burst(0, &[packets(80, 7), packets(81, 20)].concat())[1].len(), 10);
+    bench.change("limits", Op::Remove, json!({"port": "a", "direction": "rx"})).unwrap();
+    assert_eq!(bench.burst(0, &packets(82, 60))[1].len(), 54);
+    bench.up(1, false);
+    assert_eq!(bench.burst(0, &packets(83, 2))[1].len(), 0);
+    assert_eq!(
+        [DropReason::AclDeny, DropReason::RxLimit, DropReason::TxLimit, DropReason::PortDown]
+            .map(|reason| bench.dropped(reason)),
+        [7, 10, 6, 2]
+    );
+
+    let Assembly { mut switches, mut collector, history, .. } = bench.assembly;
+    switches[0].finish();
+    collector.finish();
+    let history = history.lock().unwrap();
+    let Some(Record::ChameleMon(sketches)) = history.record(0) else { panic!("no record") };
+    let id = |dport| {
+        let ip = |last| Some(std::net::Ipv4Addr::new(10, 0, 0, last).into());
+        let flow = Flow { src: ip(2), dst: ip(1), sport: Some(0x3039), dport: Some(dport), proto: Some(6) };
+        sketches.id(&flow).unwrap()
+    };
+    let analysis = Analysis::new((**sketches).clone());
+    assert!(analysis.hh().complete);
+    assert_eq!(analysis.hh().flows, [(id(81), 10), (id(82), 60), (id(83), 2)].into_iter().collect());
+    let losses = analysis.losses();
+    assert!(losses.complete);
+    assert_eq!(losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect::<Vec<_>>(), [(id(83), 2)]);
 }
 
 #[test]

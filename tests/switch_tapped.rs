@@ -4,15 +4,21 @@
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
-use weir::control::Collector;
+use weir::control::{Collector, History};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
-use weir::program::ProgramConfig;
+use weir::program::{ProgramConfig, Record};
 use weir::switch::{BURST, Burst, Outbox, Role, Switch};
 use weir::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
 use weir::wire::{Frame, HeapFrame};
 
 const PORTS: usize = 3;
+
+/// The second has egress stages.
+const PROGRAMS: [&str; 2] = [
+    "hashpipe:stages=3,slots=4",
+    "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,ll=16,hh_threshold=4,hl_threshold=2",
+];
 
 /// A frame between a few stations and flows; some are runts, some carry a foreign shim.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -28,7 +34,8 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-fn config(learn: bool, fabric: bool, program: bool, stage_major: bool) -> Config {
+/// With the first so many of the programs.
+fn config(learn: bool, fabric: bool, programs: usize, stage_major: bool) -> Config {
     let port = |n: usize| PortConfig {
         role: if fabric && n == 2 { Role::Fabric } else { Role::Host },
         mtu: if n == 1 { 1000 } else { 1500 },
@@ -38,9 +45,8 @@ fn config(learn: bool, fabric: bool, program: bool, stage_major: bool) -> Config
     config.switch.forward = if learn { ForwardMode::Learn } else { ForwardMode::Xconnect };
     config.switch.order = if stage_major { OrderConfig::Stage } else { OrderConfig::Packet };
     config.switch.reproducible = Some(1);
-    if program {
-        config.programs = vec!["hashpipe:stages=3,slots=4".parse::<ProgramConfig>().unwrap()];
-    }
+    let program = |words: &&str| words.parse::<ProgramConfig>().unwrap();
+    config.programs = PROGRAMS[..programs].iter().map(program).collect();
     config
 }
 
@@ -55,6 +61,7 @@ struct World {
 impl World {
     fn new(config: &Config) -> Self {
         let Assembly { mut switches, collector, history, learning, .. } = assemble(config, None, 1).unwrap();
+        *history.lock().unwrap() = History::whole();
         let outbox = Outbox::new(PORTS);
         Self { switch: switches.remove(0), collector, learning, history, outbox }
     }
@@ -86,13 +93,12 @@ impl World {
         (0..PORTS as PortId).flat_map(|id| port(stats.port(id))).chain([stats.unmeasured.get()]).collect()
     }
 
-    fn finish(mut self) -> Vec<(weir::wire::Flow, u64)> {
+    /// What each program measured.
+    fn finish(mut self) -> Vec<Record> {
         self.switch.finish();
         self.collector.finish();
-        let heavy = self.history.lock().unwrap().heavy(0, usize::MAX);
-        let mut counts: Vec<_> = heavy.counts.0.into_iter().collect();
-        counts.sort();
-        counts
+        let history = self.history.lock().unwrap();
+        (0..PROGRAMS.len()).map_while(|program| history.record(program).cloned()).collect()
     }
 }
 
@@ -119,12 +125,13 @@ fn hold(trace: &PacketTrace, port: PortId, frames: &[Vec<u8>], sent: &[(PortId, 
 proptest! {
     #[test]
     fn a_tapped_switch_is_the_same_switch(
-        (learn, fabric, program, stage_major) in any::<(bool, bool, bool, bool)>(),
+        (learn, fabric, stage_major) in any::<(bool, bool, bool)>(),
+        programs in 0..=PROGRAMS.len(),
         drops: bool,
         bursts in proptest::collection::vec(
             (0..PORTS as PortId, proptest::collection::vec(frame(), 0..BURST), any::<bool>()), 1..12),
     ) {
-        let config = config(learn, fabric, program, stage_major);
+        let config = config(learn, fabric, programs, stage_major);
         let (mut plain, mut tapped) = (World::new(&config), World::new(&config));
         let taps = Taps::default();
         tapped.switch.attach(&taps);
@@ -153,15 +160,15 @@ proptest! {
             prop_assert!(drops || seen.iter().all(|seen| !matches!(seen.1, Direction::Dropped(_))));
         }
         prop_assert_eq!(capture.tap.missed(0), 0);
-        if program {
-            prop_assert_eq!(plain.finish(), tapped.finish());
-        }
+        let measured = plain.finish();
+        prop_assert_eq!(measured.len(), programs);
+        prop_assert_eq!(measured, tapped.finish());
     }
 }
 
 #[test]
 fn what_finds_no_room_is_counted() {
-    let mut world = World::new(&config(false, false, false, false));
+    let mut world = World::new(&config(false, false, 0, false));
     let taps = Taps::default();
     world.switch.attach(&taps);
     let options = CaptureOptions { rx: true, snaplen: 1 << 20, ports: vec![0], ..CaptureOptions::default() };
@@ -200,7 +207,7 @@ fn what_is_closed_is_open_no_more() {
 /// What a port did not take: the driver shows it, with the port that it was for.
 #[test]
 fn what_a_port_did_not_take_is_captured() {
-    let mut world = World::new(&config(false, false, false, false));
+    let mut world = World::new(&config(false, false, 0, false));
     let frames: Vec<_> = (0..3u8).map(|n| HeapFrame::new(&[n; 70])).collect();
     let now = 5;
     world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);

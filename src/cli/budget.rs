@@ -13,8 +13,8 @@ use crate::pisa::{PhysicalStage, Placement, Target};
 pub struct Budget {
     #[command(flatten)]
     programs: Programs,
-    /// The hardware: tofino, tofino2 or rmt
-    #[arg(long, default_value = "rmt")]
+    /// The hardware: tofino, tofino2, rmt or software; auto takes the first that the programs fit
+    #[arg(long, default_value = "auto")]
     target: String,
     /// Take programs and target from a configuration file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["programs", "target"])]
@@ -41,9 +41,9 @@ impl Budget {
         let config = match &self.config {
             Some(path) => Config::load(path)?,
             None => {
-                let target = parse_target(&self.target)?;
                 let mut config = super::in_memory(self.programs.or_default()?);
-                config.switch.target = target.name.into();
+                config.switch.target = self.target.clone();
+                config.validate()?;
                 // The programs alone: no table of stations.
                 config.switch.forward = ForwardMode::Xconnect;
                 config
@@ -52,11 +52,6 @@ impl Budget {
         let placement = place(&config, &Polynomials::reproducible(0))?;
         if json { output::json(&document(placement)) } else { output::print(&text(&placement)) }
     }
-}
-
-fn parse_target(name: &str) -> Result<Target, Failure> {
-    let wrong = || Failure::Usage(format!("--target {name}: one of tofino, tofino2, rmt"));
-    Target::by_name(name).ok_or_else(wrong)
 }
 
 fn document(placement: Placement) -> Document {

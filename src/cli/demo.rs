@@ -4,20 +4,18 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::measured::{Exact, Measured};
 use super::replay::score_text;
 use super::{Failure, Programs, in_memory, output, show};
 use crate::config::ForwardMode;
-use crate::control::score::{Score, score};
-use crate::control::view::{Drops, HeavyFlow, Ports};
+use crate::control::view::{Drops, Ports};
 use crate::pisa::PortId;
 use crate::program::ProgramConfig;
-use crate::program::hashpipe::{Heavy, Unit};
 use crate::replay::Replayer;
 use crate::trace::{Frames, Trace, Workload};
-use crate::wire::{Flow, Mac};
+use crate::wire::Mac;
 
 #[derive(Debug, Args)]
 pub struct Demo {
@@ -48,15 +46,8 @@ struct Document {
     switching_seconds: f64,
     packets_per_second: f64,
     memory_bytes: u64,
-    programs: std::collections::BTreeMap<String, Program>,
+    programs: std::collections::BTreeMap<String, Measured>,
     ports: Ports,
-}
-
-#[derive(Serialize)]
-struct Program {
-    unit: Unit,
-    heavy: Vec<HeavyFlow>,
-    score: Score,
 }
 
 impl Demo {
@@ -80,15 +71,9 @@ impl Demo {
         let switching = replayer.switching().as_secs_f64();
         let mut documents = std::collections::BTreeMap::new();
         for (i, (name, program)) in super::named(programs).enumerate() {
-            let ProgramConfig::HashPipe(config) = program;
-            let counts = &replayer.history().heavy(i, usize::MAX).counts;
-            let truth = truth(trace, config);
-            let with_truth = |heavy: &Heavy| {
-                HeavyFlow::new(heavy, config.count).with_truth(truth.get(&heavy.flow).copied().unwrap_or_default())
-            };
-            let heavy = counts.top(self.top).iter().map(with_truth).collect();
-            let score = score(&counts.top(SCORED), &truth, SCORED);
-            documents.insert(name, Program { unit: config.count, heavy, score });
+            let exact = exact(trace, program);
+            let measured = Measured::new(program, i, &replayer.history(), (self.top, SCORED), Some(&exact));
+            documents.insert(name, measured);
         }
         Document {
             workload: self.workload.clone(),
@@ -152,16 +137,10 @@ fn hostile(turn: u64, port: PortId, at: u64, frame: &mut [u8], replayer: &mut Re
 }
 
 /// Exact counts in the program's own terms.
-fn truth(trace: &Trace, config: &crate::program::hashpipe::Config) -> FxHashMap<Flow, u64> {
-    let mut counts = FxHashMap::default();
-    for flow in trace.truth().flows() {
-        let weight = match config.count {
-            Unit::Packets => flow.packets,
-            Unit::Bytes => flow.bytes,
-        };
-        *counts.entry(config.narrow(&flow.flow)).or_default() += weight;
-    }
-    counts
+fn exact(trace: &Trace, program: &ProgramConfig) -> Exact {
+    let mut exact = Exact::new(program);
+    trace.truth().flows().iter().for_each(|flow| exact.flow(&flow.flow, flow.packets, flow.bytes));
+    exact
 }
 
 fn text(document: &Document) -> String {
@@ -174,11 +153,11 @@ fn text(document: &Document) -> String {
         document.packets_per_second / 1e6,
     );
     for (name, program) in &document.programs {
-        let table = output::heavy_table(&program.heavy, program.unit);
         text += &format!(
-            "\n{name} found these flows to be the heaviest, in {} KB of registers, the truth beside them:\n\n{table}\n\n{}\n",
+            "\n{name} found these flows to be the heaviest, in {} KB of registers, the truth beside them:\n\n{}\n\n{}\n",
             output::grouped(document.memory_bytes / 1000),
-            score_text(&program.score),
+            program.text(),
+            program.score.as_ref().map(score_text).unwrap_or_default(),
         );
     }
     text += &format!(

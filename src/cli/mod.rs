@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod log;
 pub mod manual;
+mod measured;
 #[cfg(feature = "dpdk")]
 mod notify;
 mod output;

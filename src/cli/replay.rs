@@ -5,18 +5,17 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::measured::{Exact, Measured};
 use super::{Failure, Programs, in_memory, output};
 use crate::config::{ForwardMode, Length, OrderConfig};
-use crate::control::score::{Score, score};
-use crate::control::view::{HeavyFlow, Packets};
+use crate::control::score::Score;
+use crate::control::view::Packets;
 use crate::program::ProgramConfig;
-use crate::program::hashpipe::{self, Unit};
 use crate::replay::Replayer;
 use crate::trace::CaptureReader;
-use crate::wire::{Flow, Headers, parse};
+use crate::wire::{Headers, parse};
 
 #[derive(Debug, Args)]
 pub struct Replay {
@@ -56,33 +55,7 @@ struct Document {
     drops: Packets,
     /// Records that a capture's snap length cut short; they are measured by what is left.
     cut_packets: u64,
-    programs: std::collections::BTreeMap<String, ProgramDocument>,
-}
-
-#[derive(Serialize)]
-struct ProgramDocument {
-    unit: Unit,
-    heavy: Vec<HeavyFlow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<Score>,
-}
-
-/// Exact counts of what one program measures.
-struct Exact {
-    config: hashpipe::Config,
-    counts: FxHashMap<Flow, u64>,
-}
-
-impl Exact {
-    fn packet(&mut self, headers: &Headers, wire_bytes: usize) {
-        if let Some(flow) = self.config.flow(headers) {
-            let weight = match self.config.count {
-                Unit::Packets => 1,
-                Unit::Bytes => wire_bytes as u64,
-            };
-            *self.counts.entry(flow).or_default() += weight;
-        }
-    }
+    programs: std::collections::BTreeMap<String, Measured>,
 }
 
 #[derive(Default)]
@@ -107,7 +80,7 @@ impl Replay {
         }
         config.validate()?;
         let mut replayer = if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?;
-        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(exact).collect();
+        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(Exact::new).collect();
 
         let started = Instant::now();
         let mut totals = Totals::default();
@@ -161,22 +134,13 @@ impl Replay {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         for (i, (name, program)) in super::named(programs).enumerate() {
-            let ProgramConfig::HashPipe(config) = program;
-            let window = replayer.history().heavy(i, usize::MAX);
-            let counts = &window.counts;
-            let mut heavy: Vec<_> = counts.top(self.top).iter().map(|h| HeavyFlow::new(h, config.count)).collect();
-            let score = exact.get(i).map(|exact| {
-                for heavy in &mut heavy {
-                    *heavy = heavy.clone().with_truth(exact.counts.get(&heavy.flow).copied().unwrap_or_default());
-                }
-                score(&counts.top(self.top), &exact.counts, self.top)
-            });
-            if let (Some(score), Some(least)) = (score, self.min_recall)
+            let measured = Measured::new(program, i, &replayer.history(), (self.top, self.top), exact.get(i));
+            if let (Some(score), Some(least)) = (&measured.score, self.min_recall)
                 && score.recall < least
             {
                 missed = Some(format!("recall {:.4} is below --min-recall {least}", score.recall));
             }
-            documents.insert(name, ProgramDocument { unit: config.count, heavy, score });
+            documents.insert(name, measured);
         }
         let document = Document {
             packets: totals.packets,
@@ -201,11 +165,6 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "a share from 0 to 1".into())
 }
 
-fn exact(program: &ProgramConfig) -> Exact {
-    let ProgramConfig::HashPipe(config) = program;
-    Exact { config: config.clone(), counts: FxHashMap::default() }
-}
-
 fn text(document: &Document) -> String {
     let mut text = format!(
         "{} packets, {} bytes, {:.3} s on the capture's clock, replayed in {:.3} s ({:.2} M packets/s)\n",
@@ -222,7 +181,7 @@ fn text(document: &Document) -> String {
         text += &format!("{} packets were dropped\n", output::grouped(document.drops.dropped_packets));
     }
     for (name, program) in &document.programs {
-        text += &format!("\n{name}: the heaviest flows\n{}\n", output::heavy_table(&program.heavy, program.unit));
+        text += &format!("\n{name}: the heaviest flows\n{}\n", program.text());
         if let Some(score) = &program.score {
             text += &format!("\n{}\n", score_text(score));
         }

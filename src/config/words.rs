@@ -118,6 +118,9 @@ fn right(schema: &Json, key: &str) -> String {
     if !choices.is_empty() {
         return format!("one of {}", choices.join(", "));
     }
+    if let Some(example) = property["examples"][0].as_str() {
+        return format!("written like {example}");
+    }
     match (property["minimum"].as_u64(), property["maximum"].as_u64()) {
         (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
         _ => "a whole number".into(),
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn words_say_what_would_be_right() {
-        assert_eq!(refused("hashpip"), "--program hashpip: name = \"hashpip\": one of hashpipe");
+        assert_eq!(refused("hashpip"), "--program hashpip: name = \"hashpip\": one of hashpipe, chamelemon");
         assert_eq!(
             refused("hashpipe:slots=many"),
             "--program hashpipe:slots=many: slots = \"many\": a whole number from 1 to 16777216"
@@ -188,6 +191,9 @@ mod tests {
         assert!(refused("hashpipe:slots6=x").ends_with("a whole number from 0 to 16777216"));
         assert!(refused("hashpipe:prefix=999").ends_with("prefix = 999: a whole number from 0 to 32"));
         assert!(refused("hashpipe:prefix=24").contains("belong to key=pair, src or dst"));
+        assert!(refused("chamelemon:tower=9x3").ends_with("tower = \"9x3\": written like 8x32768+16x16384"));
+        assert!(refused("chamelemon:arrays=9").ends_with("arrays = 9: a whole number from 2 to 4"));
+        assert!(refused("chamelemon:hl=4000").ends_with("hl = 4000: a whole number from 0 to 3072"));
         assert!(refused("hashpipe:slots").contains("not of the form key=value"));
         assert!(refused("hashpipe:slots=1,slots=2").ends_with("slots is given twice"));
     }
@@ -214,6 +220,6 @@ mod tests {
         let error = Config::parse("[[program]]\nname = \"hashpipe\"\nstages = 0\n").unwrap_err();
         assert_eq!(error.to_string(), "program[0].stages = 0: a whole number from 1 to 16");
         let error = Config::parse("[[program]]\nstages = 1\n").unwrap_err();
-        assert_eq!(error.to_string(), "program[0].name = (missing): one of hashpipe");
+        assert_eq!(error.to_string(), "program[0].name = (missing): one of hashpipe, chamelemon");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Select};
 
-use super::history::History;
+use super::history::{History, Summary};
 use crate::epoch::{Banks, Collecting};
 use crate::program::Record;
 
@@ -101,7 +101,13 @@ impl Collector {
 
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, .. }) = self.pending.remove(&last) {
-            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(first, last, records);
+            let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
+            if history().is_whole() {
+                return history().push(first, last, records);
+            }
+            // Decoding takes milliseconds, in which others may read.
+            let summaries = records.iter().map(Summary::from).collect();
+            history().insert(first, last, summaries);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::program::Record;
+use crate::program::chamelemon::{Analysis, Answers};
 use crate::program::hashpipe::{Counts, Heavy};
 
 /// Flows kept of each past epoch.
@@ -27,12 +28,16 @@ pub enum Summary {
         /// Flows that the tables held.
         flows: usize,
     },
+    ChameleMon(Box<Answers>),
 }
 
 impl From<&Record> for Summary {
     fn from(record: &Record) -> Self {
         match record {
             Record::HashPipe(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
+            Record::ChameleMon(sketches) => {
+                Self::ChameleMon(Box::new(Answers::new(&Analysis::new((**sketches).clone()), KEPT_FLOWS)))
+            }
         }
     }
 }
@@ -96,7 +101,16 @@ impl History {
         if let Some(whole) = &mut self.whole {
             return whole.push(first, last, records);
         }
-        let programs = records.iter().map(Summary::from).collect();
+        self.insert(first, last, records.iter().map(Summary::from).collect());
+    }
+
+    /// Whether all epochs are added up.
+    pub fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Takes the summaries of an epoch, made without holding the history's lock.
+    pub fn insert(&mut self, first: u64, last: u64, programs: Vec<Summary>) {
         let place = self.epochs.partition_point(|epoch| epoch.last <= last);
         self.epochs.insert(place, Arc::new(Epoch { first, last, programs }));
         if self.epochs.len() > self.capacity {
@@ -141,6 +155,11 @@ impl History {
         Selection(self.epochs.iter().rev().take_while(within).cloned().collect())
     }
 
+    /// The record of program number `program` over all epochs, when they are added up.
+    pub fn record(&self, program: usize) -> Option<&Record> {
+        self.whole.as_ref()?.records.get(program)
+    }
+
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
         self.whole.as_ref().map_or_else(|| self.last(epochs).heavy(program), |whole| whole.heavy(program))
@@ -170,7 +189,10 @@ impl Whole {
     }
 
     fn heavy(&self, program: usize) -> Window {
-        let counts = self.records.get(program).map(|Record::HashPipe(counts)| counts.clone());
+        let counts = self.records.get(program).and_then(|record| match record {
+            Record::HashPipe(counts) => Some(counts.clone()),
+            Record::ChameleMon(_) => None,
+        });
         Window { counts: counts.unwrap_or_default(), epochs: self.epochs, omitted_flows: 0 }
     }
 }

@@ -357,6 +357,9 @@ pub struct TableChanged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeavyFlow {
     pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -373,7 +376,7 @@ impl HeavyFlow {
             Unit::Packets => (Some(heavy.count), None),
             Unit::Bytes => (None, Some(heavy.count)),
         };
-        Self { flow: heavy.flow, packets, bytes, true_packets: None, true_bytes: None }
+        Self { flow: heavy.flow, ipv6_digest: None, packets, bytes, true_packets: None, true_bytes: None }
     }
 
     pub fn with_truth(mut self, truth: u64) -> Self {
@@ -383,6 +386,11 @@ impl HeavyFlow {
             self.true_bytes = Some(truth);
         }
         self
+    }
+
+    /// The flow as people see it.
+    pub fn name(&self) -> String {
+        self.ipv6_digest.as_ref().map_or_else(|| self.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
     }
 
     pub fn count(&self) -> u64 {

@@ -20,11 +20,10 @@ use crate::tap::Taps;
 impl Shared {
     /// The program that `show heavy` speaks of, and what it counts.
     fn heavy_program(state: &State) -> Option<(usize, Unit)> {
-        let find = |(i, program): (usize, &ProgramConfig)| {
-            let ProgramConfig::HashPipe(config) = program;
-            (i, config.count)
-        };
-        state.config.programs.iter().enumerate().map(find).next()
+        state.config.programs.iter().enumerate().find_map(|(i, program)| match program {
+            ProgramConfig::HashPipe(config) => Some((i, config.count)),
+            ProgramConfig::ChameleMon(_) => None,
+        })
     }
 
     fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {

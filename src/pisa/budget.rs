@@ -111,7 +111,21 @@ impl Target {
         tcam_rows: 2048,
         tcam_bits: 40,
     };
-    pub const ALL: [Self; 3] = [Self::TOFINO, Self::TOFINO2, Self::RMT];
+    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory only, to 1 GiB of SRAM and
+    /// 1024 TCAM blocks as Tofino's a stage.
+    pub const SOFTWARE: Self = Self {
+        name: "software",
+        stages: 64,
+        salus: 64,
+        sram_bits: 1 << 27,
+        hash_units: 64,
+        cell_bits: 640,
+        outputs: u32::MAX,
+        decision_stages: 0,
+        tcam_blocks: 1024,
+        ..Self::TOFINO
+    };
+    pub const ALL: [Self; 4] = [Self::TOFINO, Self::TOFINO2, Self::RMT, Self::SOFTWARE];
 
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name == name)

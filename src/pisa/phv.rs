@@ -20,6 +20,14 @@ pub struct Phv {
     pub verdict: Verdict,
     /// Packets or bytes that the heavy-hitter program has counted so far for this packet's flow, 0 when it does not run.
     pub flow_estimate: u32,
+    /// It came in by a host port: here it enters the network.
+    pub enters: bool,
+    /// It has gone to a host port, or a copy of it has: here it leaves the network. Known to egress stages.
+    pub leaves: bool,
+    /// The lowest bit of the epoch in which it entered the network.
+    pub epoch: bool,
+    /// What ChameleMon took it for where it entered, two bits: `program::chamelemon::dataplane::hierarchy`.
+    pub hierarchy: u8,
 }
 
 impl Phv {
@@ -28,6 +36,7 @@ impl Phv {
     pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
+        (self.enters, self.leaves, self.epoch, self.hierarchy) = (false, false, false, 0);
     }
 }
 

@@ -160,6 +160,7 @@ macro_rules! stage_of_several {
 stage_of_several!(A 0 a, B 1 b);
 stage_of_several!(A 0 a, B 1 b, C 2 c);
 stage_of_several!(A 0 a, B 1 b, C 2 c, D 3 d);
+stage_of_several!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e);
 
 /// Stages of one kind, their number known when the switch is built.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The telemetry programs, one directory for each paper, and what the switch and the collector ask of all of them.
 
+pub mod chamelemon;
 pub mod hashpipe;
 
 use std::any::Any;
@@ -15,6 +16,14 @@ pub trait Dataplane: Send {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order);
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
+    /// Whether it has egress stages.
+    fn has_egress(&self) -> bool {
+        false
+    }
+    /// Takes a burst through the egress stages, when forwarding has decided and the packets are on their way.
+    fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
+    /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the collector was late.
+    fn enter(&mut self, _epoch: u64, _fresh: bool) {}
     /// Gives the program its first registers. It is built without, so that asking what it [uses](Self::usage) costs none.
     fn equip(&mut self) {
         let mut bank = self.spare();
@@ -40,12 +49,16 @@ pub trait Bank: Any + Send {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     HashPipe(hashpipe::Counts),
+    ChameleMon(Box<chamelemon::Sketches>),
 }
 
 impl Record {
     pub fn merge(&mut self, other: &Self) {
         match (self, other) {
             (Self::HashPipe(counts), Self::HashPipe(others)) => counts.merge(others),
+            (Self::ChameleMon(sketches), Self::ChameleMon(others)) => sketches.merge(others),
+            // A program's records are all of its own kind.
+            _ => debug_assert!(false, "records of two programs"),
         }
     }
 }
@@ -55,6 +68,7 @@ impl Record {
 #[serde(tag = "name", rename_all = "lowercase")]
 pub enum ProgramConfig {
     HashPipe(hashpipe::Config),
+    ChameleMon(chamelemon::Config),
 }
 
 /// A program that cannot be built as configured.
@@ -68,12 +82,13 @@ pub enum ProgramError {
 
 impl ProgramConfig {
     /// All programs there are.
-    pub const NAMES: [&str; 1] = ["hashpipe"];
+    pub const NAMES: [&str; 2] = ["hashpipe", "chamelemon"];
 
     /// The JSON Schema of a program's parameters.
     pub fn schema(name: &str) -> Option<schemars::Schema> {
         match name {
             "hashpipe" => Some(schemars::schema_for!(hashpipe::Config)),
+            "chamelemon" => Some(schemars::schema_for!(chamelemon::Config)),
             _ => None,
         }
     }
@@ -81,6 +96,7 @@ impl ProgramConfig {
     pub fn name(&self) -> &'static str {
         match self {
             Self::HashPipe(_) => "hashpipe",
+            Self::ChameleMon(_) => "chamelemon",
         }
     }
 
@@ -88,12 +104,14 @@ impl ProgramConfig {
     pub fn validate(&self) -> Result<(), ProgramError> {
         match self {
             Self::HashPipe(config) => config.validate(),
+            Self::ChameleMon(config) => config.validate(),
         }
     }
 
     pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
         match self {
             Self::HashPipe(config) => config.build(polynomials),
+            Self::ChameleMon(config) => config.build(polynomials),
         }
     }
 }

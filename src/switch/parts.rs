@@ -11,13 +11,16 @@ use crate::stats::SwitchStats;
 pub struct Measure {
     pub(super) programs: Vec<Box<dyn Dataplane>>,
     pub(super) hand_over: HandOver,
+    /// Some program has egress stages.
+    pub(super) egress: bool,
 }
 
 impl Measure {
     /// Takes memory for the programs' first registers.
     pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
         programs.iter_mut().for_each(|program| program.equip());
-        Self { programs, hand_over }
+        let egress = programs.iter().any(|program| program.has_egress());
+        Self { programs, hand_over, egress }
     }
 
     /// A zeroed set of registers, one bank for each program.
@@ -37,6 +40,7 @@ impl Measure {
     pub(super) fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64, stats: &SwitchStats) {
         for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
             program.exchange(bank.as_mut());
+            program.enter(epoch, true);
         }
         if !self.hand_over.send(banks, epoch) {
             stats.lost_epochs.add(1);

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Rejected, Role, Switch};
+use super::enter::Rejected;
+use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
 use crate::epoch::Nanos;
 use crate::forward::acl::{Acl, Decision, RuleCounts};
 use crate::pisa::{DropReason, Phv, PortId};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Headers, Net};
 
 /// A flow as people and JSON see it. Fields that the key does not hold are absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Flow {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub src: Option<IpAddr>,

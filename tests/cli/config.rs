@@ -12,7 +12,7 @@ const WRONG: [(&str, usize, &str); 37] = [
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
     ("[switch]\nepoch = \"1us\"\n", 2, "switch.epoch = 1us: 1ms to 1h"),
-    ("[switch]\ntarget = \"abacus\"\n", 2, "switch.target = abacus: one of tofino, tofino2, rmt"),
+    ("[switch]\ntarget = \"abacus\"\n", 2, "switch.target = abacus: one of auto, tofino, tofino2, rmt, software"),
     ("[switch]\nforward = \"bridge\"\n", 2, "unknown variant `bridge`, expected one of `learn`, `xconnect`, `route`"),
     ("[switch]\ncores = [1, -1]\n", 2, "expected a whole number"),
     ("[switch]\ncores = [1, 1]\n", 2, "switch.cores = 1: each core at most once"),

@@ -104,7 +104,7 @@ fn budget_refuses_what_does_not_fit() {
             "--target tofino --program hashpipe:key=src,slots6=0",
             "outputs of its stateful ALU is 3, and one stage of tofino has at most 1",
         ),
-        ("--target abacus", "one of tofino, tofino2, rmt"),
+        ("--target abacus", "one of auto, tofino, tofino2, rmt, software"),
     ] {
         let ended = weir(&format!("budget {words}"));
         assert!(ended.refused(2).contains(says), "{}", ended.stderr);

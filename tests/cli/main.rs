@@ -1,5 +1,6 @@
 //! The commands as a user types them: no root, no DPDK port, no network.
 
+mod chamelemon;
 mod broken;
 mod config;
 mod demo;

@@ -18,6 +18,7 @@ fn flow(n: u8) -> Flow {
 fn heavy(flows: u8) -> HeavyFlows {
     let count = |n: u8| HeavyFlow {
         flow: flow(n),
+        ipv6_digest: None,
         packets: Some(50_000 / u64::from(n)),
         bytes: None,
         true_packets: None,

@@ -1,0 +1,138 @@
+//! What a program measured over a run that has an end, with exact counts beside it on request.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::output;
+use crate::control::History;
+use crate::control::flows::{Flows, Names};
+use crate::control::score::{Score, score};
+use crate::control::view::HeavyFlow;
+use crate::program::chamelemon::{Analysis, Answers};
+use crate::program::hashpipe::{self, Heavy, Unit};
+use crate::program::{ProgramConfig, Record};
+use crate::wire::{Flow, Headers};
+
+/// Exact counts of what one program measures.
+pub struct Exact {
+    config: hashpipe::Config,
+    pub counts: FxHashMap<Flow, u64>,
+}
+
+impl Exact {
+    pub fn new(program: &ProgramConfig) -> Self {
+        let config = match program {
+            ProgramConfig::HashPipe(config) => config.clone(),
+            // Packets by five-tuple, which is HashPipe's default too.
+            ProgramConfig::ChameleMon(_) => hashpipe::Config::default(),
+        };
+        Self { config, counts: FxHashMap::default() }
+    }
+
+    pub fn packet(&mut self, headers: &Headers, wire_bytes: usize) {
+        if let Some(flow) = self.config.flow(headers) {
+            self.count(flow, 1, wire_bytes as u64);
+        }
+    }
+
+    /// Adds the packets and bytes of a five-tuple.
+    pub fn flow(&mut self, flow: &Flow, packets: u64, bytes: u64) {
+        self.count(self.config.narrow(flow), packets, bytes);
+    }
+
+    fn count(&mut self, flow: Flow, packets: u64, bytes: u64) {
+        let weight = if self.config.count == Unit::Packets { packets } else { bytes };
+        *self.counts.entry(flow).or_default() += weight;
+    }
+}
+
+/// One program's part of a report.
+#[derive(Serialize)]
+pub struct Measured {
+    pub unit: Unit,
+    pub heavy: Vec<HeavyFlow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Flows>,
+}
+
+impl Measured {
+    /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest `scored`.
+    pub fn new(
+        program: &ProgramConfig,
+        number: usize,
+        history: &History,
+        (top, scored): (usize, usize),
+        exact: Option<&Exact>,
+    ) -> Self {
+        let mut measured = match (program, history.record(number)) {
+            (ProgramConfig::HashPipe(config), _) => Self::counts(config, number, history, top.max(scored)),
+            (ProgramConfig::ChameleMon(_), Some(Record::ChameleMon(sketches))) => {
+                Self::sketches(Analysis::new((**sketches).clone()), top.max(scored), exact)
+            }
+            (ProgramConfig::ChameleMon(_), _) => {
+                Self { unit: Unit::Packets, heavy: Vec::new(), score: None, flows: Some(Flows::default()) }
+            }
+        };
+        if let Some(exact) = exact {
+            let truth = |flow: &Flow| exact.counts.get(flow).copied().unwrap_or_default();
+            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(truth(&h.flow))).collect();
+            let report = measured.heavy.iter().map(|h| Heavy { flow: h.flow, count: h.count() });
+            measured.score = Some(score(&report.collect::<Vec<_>>(), &exact.counts, scored));
+        }
+        measured.heavy.truncate(top);
+        measured
+    }
+
+    fn counts(config: &hashpipe::Config, number: usize, history: &History, most: usize) -> Self {
+        let heavy = history.heavy(number, usize::MAX).counts.top(most);
+        let heavy = heavy.iter().map(|heavy| HeavyFlow::new(heavy, config.count)).collect();
+        Self { unit: config.count, heavy, score: None, flows: None }
+    }
+
+    fn sketches(analysis: Analysis, most: usize, exact: Option<&Exact>) -> Self {
+        let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts.keys())).unwrap_or_default();
+        let answers = Answers::new(&analysis, most);
+        let mut flows = Flows::new(&answers, &names);
+        if let Some(exact) = exact {
+            flows = flows.with_truth(&exact.counts, analysis.distribution().as_ref());
+        }
+        let heavy = answers.heavy.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect();
+        Self { unit: Unit::Packets, heavy, score: None, flows: Some(flows) }
+    }
+
+    /// The flows, and behind them what else the program says.
+    pub fn text(&self) -> String {
+        let heavy = output::heavy_table(&self.heavy, self.unit);
+        match &self.flows {
+            None => heavy,
+            Some(flows) => format!("{heavy}\n\n{}", flows_text(flows)),
+        }
+    }
+}
+
+fn flows_text(flows: &Flows) -> String {
+    let number = |n: Option<f64>, digits: usize| n.map_or("too many to tell".into(), |n| format!("{n:.digits$}"));
+    let error = |estimate: Option<f64>, truth: Option<f64>| match (estimate, truth) {
+        (Some(estimate), Some(truth)) if truth != 0.0 => output::percent((estimate - truth).abs() / truth),
+        _ => String::new(),
+    };
+    let true_flows = flows.true_flows.map(|n| n as f64);
+    let complete = |complete: bool| String::from(if complete { "all" } else { "not all" });
+    let mut rows = vec![
+        ["flows".to_string(), number(flows.flows, 0), error(flows.flows, true_flows)],
+        [
+            "entropy of flow sizes, bits".to_string(),
+            number(flows.entropy_bits, 4),
+            error(flows.entropy_bits, flows.true_entropy_bits),
+        ],
+        ["heavy candidates".to_string(), flows.heavy_candidates.to_string(), complete(flows.heavy_complete)],
+        ["flows with losses".to_string(), flows.losses.len().to_string(), complete(flows.losses_complete)],
+        ["lost packets".to_string(), flows.lost_packets.to_string(), complete(flows.losses_complete)],
+    ];
+    if let Some(wmre) = flows.distribution_wmre {
+        rows.push(["distribution of flow sizes".into(), String::new(), output::percent(wmre)]);
+    }
+    output::table(["estimate", ">", ">error"], rows)
+}

@@ -1,0 +1,107 @@
+//! The registers that a replica hands over at the end of an epoch.
+
+use std::sync::Arc;
+
+use super::collector::{Level, Sketches};
+use super::dataplane::Counter;
+use super::hashes::Hashes;
+use super::id::FRAGMENTS;
+use super::runtime::{Runtime, Shape};
+use super::{Config, Width};
+use crate::pisa::Registers;
+use crate::program::{Bank, Record};
+
+/// The registers of one counter array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counters {
+    Bits8(Registers<u8>),
+    Bits16(Registers<u16>),
+    Bits32(Registers<u32>),
+}
+
+impl Counters {
+    pub(super) fn zeroed(level: &super::Level) -> Self {
+        match level.width {
+            Width::Bits8 => Self::Bits8(Registers::zeroed(level.counters)),
+            Width::Bits16 => Self::Bits16(Registers::zeroed(level.counters)),
+            Width::Bits32 => Self::Bits32(Registers::zeroed(level.counters)),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Bits8(registers) => registers.clear(),
+            Self::Bits16(registers) => registers.clear(),
+            Self::Bits32(registers) => registers.clear(),
+        }
+    }
+
+    /// The sizes that the counters report.
+    pub fn read(&self) -> Level {
+        fn sizes<C: Counter>(registers: &Registers<C>) -> Vec<u32> {
+            registers.cells().iter().map(|cell| cell.size()).collect()
+        }
+        match self {
+            Self::Bits8(registers) => Level::new(8, sizes(registers)),
+            Self::Bits16(registers) => Level::new(16, sizes(registers)),
+            Self::Bits32(registers) => Level::new(32, sizes(registers)),
+        }
+    }
+}
+
+/// The registers of one row: four ID counters and the count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowRegisters(pub [Registers<u32>; FRAGMENTS + 1]);
+
+impl RowRegisters {
+    pub(super) fn zeroed(cells: u32) -> Self {
+        Self(std::array::from_fn(|_| Registers::zeroed(cells)))
+    }
+}
+
+/// The registers of one replica.
+pub struct ChameleMonBank {
+    pub tower: Vec<Counters>,
+    pub upstream: Vec<RowRegisters>,
+    /// Twice as long: the left half for packets of epoch bit 0, the right for 1.
+    pub downstream: Vec<RowRegisters>,
+    shape: Shape,
+    hashes: Arc<Hashes>,
+    pub(super) runtimes: [Runtime; 2],
+    pub(super) bit: bool,
+}
+
+impl ChameleMonBank {
+    pub(super) fn zeroed(config: &Config, hashes: Arc<Hashes>) -> Self {
+        let shape = config.shape();
+        let rows = |buckets, halves: u32| {
+            (0..shape.rows()).map(move |row| RowRegisters::zeroed(halves * shape.cells(row, buckets)))
+        };
+        Self {
+            tower: config.tower.0.iter().map(Counters::zeroed).collect(),
+            upstream: rows(shape.upstream, 1).collect(),
+            downstream: rows(shape.downstream, 2).collect(),
+            shape,
+            hashes,
+            runtimes: [config.runtime(); 2],
+            bit: false,
+        }
+    }
+
+    /// The registers as sketches.
+    pub fn read(&self) -> Sketches {
+        Sketches::read(self, &self.shape, &self.hashes, self.runtimes, self.bit)
+    }
+}
+
+impl Bank for ChameleMonBank {
+    fn clear(&mut self) {
+        self.tower.iter_mut().for_each(Counters::clear);
+        let rows = self.upstream.iter_mut().chain(&mut self.downstream);
+        rows.flat_map(|row| &mut row.0).for_each(Registers::clear);
+    }
+
+    fn record(&self) -> Record {
+        Record::ChameleMon(Box::new(self.read()))
+    }
+}

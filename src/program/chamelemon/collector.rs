@@ -1,0 +1,163 @@
+//! Reading ChameleMon out: registers as sketches, and what they answer.
+
+mod answers;
+pub mod estimate;
+pub mod fermat;
+pub mod tasks;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use answers::Answers;
+pub use estimate::Distribution;
+pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
+pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized};
+
+use super::bank::{ChameleMonBank, RowRegisters};
+use super::dataplane::Part;
+use super::hashes::Hashes;
+use super::id::{FRAGMENTS, FlowId};
+use super::runtime::{Runtime, Shape};
+use crate::pisa::Registers;
+use crate::pisa::hash::Range;
+use crate::wire::{Flow, Tuple4, Tuple6};
+
+/// A counter that is full: the flow is larger than it can say.
+pub const INFINITE: u32 = u32::MAX;
+
+/// One counter array of the classifier, read out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Bits of a counter.
+    pub bits: u32,
+    /// Packets in each counter; [`INFINITE`] when it was full.
+    pub sizes: Vec<u32>,
+}
+
+impl Level {
+    pub fn new(bits: u32, sizes: Vec<u32>) -> Self {
+        Self { bits, sizes }
+    }
+
+    /// The smallest size that the array cannot say: 2^bits − 1.
+    pub fn most(&self) -> u32 {
+        u32::MAX >> (u32::BITS - self.bits.clamp(1, u32::BITS))
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sizes.iter_mut().zip(&other.sizes).for_each(|(a, b)| *a = a.saturating_add(*b));
+    }
+}
+
+/// The encoders for packets that left, of one epoch bit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exits {
+    pub hl: Fermat,
+    pub ll: Fermat,
+}
+
+/// One epoch's registers as sketches. Those of replicas and of switches add up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sketches {
+    /// What packets that entered were measured with.
+    pub runtime: Runtime,
+    pub shape: Shape,
+    pub tower: Vec<Level>,
+    pub hh: Fermat,
+    pub hl: Fermat,
+    pub ll: Fermat,
+    /// What left, by the epoch bit that it carried.
+    pub exits: [Exits; 2],
+    /// The epoch bit of the packets that entered.
+    pub bit: bool,
+    /// Sketches of different parameters were to be merged: nothing can be decoded.
+    pub mixed: bool,
+    hashes: Arc<Hashes>,
+}
+
+impl Sketches {
+    pub(super) fn read(
+        bank: &ChameleMonBank,
+        shape: &Shape,
+        hashes: &Arc<Hashes>,
+        runtimes: [Runtime; 2],
+        bit: bool,
+    ) -> Self {
+        let runtime = runtimes[usize::from(bit)];
+        let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
+        let exits = [false, true].map(|bit| {
+            let [_, ll, hl, _] = runtimes[usize::from(bit)].downstream(shape, bit);
+            Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
+        });
+        let tower = bank.tower.iter().map(|counters| counters.read()).collect();
+        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, mixed: false, hashes: hashes.clone() }
+    }
+
+    /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
+    /// result is then [mixed](Self::mixed).
+    pub fn merge(&mut self, other: &Self) {
+        let fits = self.runtime == other.runtime && self.shape == other.shape && !other.mixed;
+        let lengths = |sketches: &Self| sketches.tower.iter().map(|level| level.sizes.len()).collect::<Vec<_>>();
+        if !fits || lengths(self) != lengths(other) || self.try_merge(other).is_err() {
+            self.mixed = true;
+        }
+    }
+
+    fn try_merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        self.hh.add(&other.hh)?;
+        self.hl.add(&other.hl)?;
+        self.ll.add(&other.ll)?;
+        for (mine, theirs) in self.exits.iter_mut().zip(&other.exits) {
+            mine.hl.add(&theirs.hl)?;
+            mine.ll.add(&theirs.ll)?;
+        }
+        self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
+        Ok(())
+    }
+
+    /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
+    pub fn query(&self, id: FlowId) -> u32 {
+        let sizes = self.tower.iter().enumerate().filter_map(|(number, level)| {
+            let range = Range::new(std::num::NonZeroU32::new(level.sizes.len() as u32)?);
+            level.sizes.get(range.index(self.hashes.tower(number, id)) as usize).copied()
+        });
+        sizes.min().unwrap_or(INFINITE)
+    }
+
+    /// The ID of a five-tuple.
+    pub fn id(&self, flow: &Flow) -> Option<FlowId> {
+        let ports = u64::from(flow.sport?) << 24 | u64::from(flow.dport?) << 8 | u64::from(flow.proto?);
+        match (flow.src?, flow.dst?) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let addresses = u128::from(src.to_bits()) << 72 | u128::from(dst.to_bits()) << 40;
+                Some(FlowId::of_v4(Tuple4(addresses | u128::from(ports))))
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                Some(self.hashes.naming().digest(Tuple6(src.to_bits(), dst.to_bits(), ports)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a light loss of this flow would have been sampled.
+    pub fn samples(&self, id: FlowId) -> bool {
+        self.runtime.samples(self.hashes.sample(id))
+    }
+}
+
+/// A part of an encoder as a sketch of its own.
+fn part_of(rows: &[RowRegisters], part: Part, hashes: &Arc<Hashes>) -> Fermat {
+    let mut sketch = Fermat::new(hashes.clone(), part.clone());
+    for (number, (place, RowRegisters(registers))) in part.iter().zip(rows).enumerate() {
+        let [ids @ .., counts] = registers;
+        let first = place.offset as usize;
+        let cell = |registers: &Registers<u32>, i: usize| registers.cells().get(first + i).copied().unwrap_or(0);
+        for (i, bucket) in sketch.row_mut(number).iter_mut().enumerate() {
+            let sums: [u32; FRAGMENTS] = std::array::from_fn(|fragment| cell(&ids[fragment], i));
+            *bucket = Bucket { ids: sums, count: cell(counts, i).into() };
+        }
+    }
+    sketch
+}

@@ -1,0 +1,195 @@
+//! What counters say without naming flows: linear counting (Whang et al., 1990), the distribution of flow sizes (MRAC: Kumar et al.,
+//! 2004), entropy.
+//!
+//! MRAC asks for each counter which flow sizes make up its value, by maximum likelihood, with expectation maximisation.
+//! The published form lists the ways to split a value, which grow exponentially, so it cuts them off and still takes
+//! minutes. This one needs no list: when λ_k flows of size k fall on a counter on average, their number is a Poisson variable, a
+//! counter's value is a compound Poisson variable with probabilities g_v, and the expected number of flows of size k in a
+//! counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the expectation cost V² for
+//! values up to V, so 8-bit counters take 33 000 multiplications each, [`STEPS`] times at the most.
+//! Values above [`DENSE`] are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
+//! window of [`WINDOW`] values. The work is bounded by counters × window × [`SPARSE_STEPS`].
+
+use super::{INFINITE, Level};
+
+/// Sizes below it are estimated with all ways to collide.
+const DENSE: usize = 255;
+/// Most steps of expectation maximisation, and the change of the number of flows, as a share, below which it ends.
+const STEPS: usize = 60;
+const ENOUGH: f64 = 1e-4;
+const SPARSE_STEPS: usize = 6;
+const WINDOW: usize = 256;
+/// Above so many flows a counter, nothing can be told apart.
+const MOST_LOAD: f64 = 30.0;
+
+/// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when none is empty.
+pub fn linear_counting(width: usize, empty: usize) -> Option<f64> {
+    (empty > 0).then(|| -(width as f64) * (empty as f64 / width as f64).ln()).map(|flows| flows.max(0.0))
+}
+
+/// How many flows there are of each size, in ascending order of sizes. The numbers are expectations, so no whole ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution(pub Vec<(u32, f64)>);
+
+impl Distribution {
+    pub fn flows(&self) -> f64 {
+        self.0.iter().map(|(_, flows)| flows).sum()
+    }
+
+    pub fn packets(&self) -> f64 {
+        self.0.iter().map(|&(size, flows)| f64::from(size) * flows).sum()
+    }
+
+    /// −Σ n_i (i / N) log₂(i / N), in bits: 0 when one flow has all packets.
+    pub fn entropy_bits(&self) -> f64 {
+        let packets = self.packets();
+        let term = |&(size, flows): &(u32, f64)| {
+            let share = f64::from(size) / packets;
+            -flows * share * share.log2()
+        };
+        if packets > 0.0 { self.0.iter().map(term).sum::<f64>().max(0.0) } else { 0.0 }
+    }
+
+    /// Weighted mean relative error (appendix C) of this estimate of `truth`.
+    pub fn error(&self, truth: &Self) -> f64 {
+        let (mut wrong, mut weight) = (0.0, 0.0);
+        let (mut mine, mut true_ones) = (self.0.iter().peekable(), truth.0.iter().peekable());
+        while let Some(size) = [mine.peek(), true_ones.peek()].into_iter().flatten().map(|(size, _)| *size).min() {
+            let estimated = mine.next_if(|(at, _)| *at == size).map_or(0.0, |(_, flows)| *flows);
+            let exact = true_ones.next_if(|(at, _)| *at == size).map_or(0.0, |(_, flows)| *flows);
+            wrong += (estimated - exact).abs();
+            weight += (estimated + exact) / 2.0;
+        }
+        if weight > 0.0 { wrong / weight } else { 0.0 }
+    }
+
+    /// The same with sizes from 256 on rounded down to seven binary digits: at most 1 856 sizes.
+    pub fn rounded(&self) -> Self {
+        let mut rounded = Vec::<(u32, f64)>::new();
+        for &(size, flows) in &self.0 {
+            let low_bits = (u32::BITS - size.leading_zeros()).saturating_sub(7);
+            let size = if size < 256 { size } else { size >> low_bits << low_bits };
+            match rounded.last_mut().filter(|(last, _)| *last == size) {
+                Some((_, sum)) => *sum += flows,
+                None => rounded.push((size, flows)),
+            }
+        }
+        Self(rounded)
+    }
+
+    /// The exact distribution of these sizes.
+    pub fn of_sizes(sizes: impl IntoIterator<Item = u64>) -> Self {
+        let mut counts = std::collections::BTreeMap::<u32, f64>::new();
+        for size in sizes {
+            *counts.entry(u32::try_from(size).unwrap_or(u32::MAX)).or_default() += 1.0;
+        }
+        Self(counts.into_iter().collect())
+    }
+}
+
+/// The distribution from the classifier's arrays, each for the sizes that the one before it cannot say. Sizes of `known.0` and more come
+/// from the flows `known.1` instead, whose sizes were decoded. `None` when the arrays are too full to tell.
+pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Distribution> {
+    let first = tower.first()?;
+    let cap = DENSE.min(first.most() as usize);
+    let small = dense(first, cap)?;
+    let width = first.sizes.len() as f64;
+    let mut flows: Vec<(u32, f64)> = (0..).zip(&small).skip(1).map(|(size, rate)| (size, rate * width)).collect();
+    let cut = known.map_or(INFINITE, |(threshold, _)| threshold);
+    let mut from = cap as u32;
+    for level in tower {
+        if from < level.most() && from < cut {
+            flows.extend(sparse(level, from, &small, width));
+            from = level.most();
+        }
+    }
+    flows.retain(|&(size, flows)| size < cut && flows > 1e-6);
+    if let Some((threshold, sizes)) = known {
+        flows.extend(Distribution::of_sizes(sizes.iter().copied().filter(|&size| size >= threshold.into())).0);
+    }
+    Some(Distribution(flows))
+}
+
+/// Flows of each size below `cap` on one counter, on average.
+fn dense(level: &Level, cap: usize) -> Option<Vec<f64>> {
+    let mut counters = vec![0.0; cap];
+    for &size in &level.sizes {
+        if let Some(counter) = counters.get_mut(size as usize) {
+            *counter += 1.0;
+        }
+    }
+    let seen: f64 = counters.iter().sum();
+    if seen == 0.0 {
+        return None;
+    }
+    // A size that starts at 0 stays there; one that never occurs falls to 0 by itself.
+    let start = |(value, &counters): (usize, &f64)| if value == 0 { 0.0 } else { (counters + 0.01) / seen };
+    let mut rates: Vec<f64> = counters.iter().enumerate().map(start).collect();
+    for _ in 0..STEPS {
+        let before: f64 = rates.iter().sum();
+        if before > MOST_LOAD {
+            return None;
+        }
+        let g = panjer(&rates, cap);
+        let ratio: Vec<f64> = counters.iter().zip(&g).map(|(y, g)| if *y > 0.0 { y / g } else { 0.0 }).collect();
+        for size in 1..cap {
+            let expected: f64 = ratio[size..].iter().zip(&g).map(|(ratio, g)| ratio * g).sum();
+            rates[size] *= expected / seen;
+        }
+        let after: f64 = rates.iter().sum();
+        if (after - before).abs() < ENOUGH * before {
+            break;
+        }
+    }
+    Some(rates)
+}
+
+/// The probabilities of a counter's values below `cap`: v g_v = Σ k λ_k g_{v−k}.
+fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
+    let weights: Vec<f64> = rates.iter().enumerate().map(|(size, rate)| size as f64 * rate).collect();
+    let mut g = vec![0.0; cap];
+    g[0] = (-rates.iter().sum::<f64>()).exp();
+    for value in 1..cap {
+        let most = value.min(weights.len() - 1);
+        let sum: f64 = weights[1..=most].iter().zip(g[value - most..value].iter().rev()).map(|(w, g)| w * g).sum();
+        g[value] = sum / value as f64;
+    }
+    g
+}
+
+/// Flows of the sizes from `from` to what the array can say, given those on `width` counters of the first array that are smaller.
+fn sparse(level: &Level, from: u32, small: &[f64], width: f64) -> Vec<(u32, f64)> {
+    let counters = level.sizes.len() as f64;
+    let scaled: Vec<f64> = small.iter().map(|rate| rate * width / counters).collect();
+    let noise = panjer(&scaled, WINDOW);
+    let mut values = std::collections::BTreeMap::<u32, f64>::new();
+    for &size in level.sizes.iter().filter(|size| (from..level.most()).contains(size)) {
+        *values.entry(size).or_default() += 1.0;
+    }
+    // Sizes that a counter of this value can hold, the largest first, beside the noise.
+    let window = |value: u32| (from..=value).rev().zip(&noise);
+    let mut rates = rustc_hash::FxHashMap::<u32, f64>::default();
+    for (&value, &number) in &values {
+        for (size, noise) in window(value) {
+            *rates.entry(size).or_default() += number * noise / counters;
+        }
+    }
+    for _ in 0..SPARSE_STEPS {
+        let mut next = rustc_hash::FxHashMap::<u32, f64>::default();
+        for (&value, &number) in &values {
+            let none = noise.get(value as usize).copied().unwrap_or(0.0);
+            let all: f64 = none + window(value).map(|(size, noise)| rates[&size] * noise).sum::<f64>();
+            if all > 0.0 {
+                for (size, noise) in window(value) {
+                    *next.entry(size).or_default() += number * rates[&size] * noise / all / counters;
+                }
+            }
+        }
+        for (size, rate) in &mut rates {
+            *rate = next.get(size).copied().unwrap_or(0.0);
+        }
+    }
+    let mut flows: Vec<_> = rates.into_iter().map(|(size, rate)| (size, rate * counters)).collect();
+    flows.sort_unstable_by_key(|&(size, _)| size);
+    flows
+}

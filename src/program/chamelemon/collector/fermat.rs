@@ -1,0 +1,196 @@
+//! FermatSketch in the collector: add, subtract, decode (§3.1, Algorithms 1 and 2, appendix A).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::super::dataplane::Part;
+use super::super::field;
+use super::super::hashes::Hashes;
+use super::super::id::{FINGERPRINT_MASK, FRAGMENTS, FlowId};
+
+/// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a subtraction that took too much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    pub ids: [u32; FRAGMENTS],
+    pub count: i64,
+}
+
+impl Bucket {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.ids = std::array::from_fn(|i| field::add(self.ids[i], other.ids[i]));
+        self.count += other.count;
+    }
+
+    fn sub(&mut self, other: &Self) {
+        self.ids = std::array::from_fn(|i| field::sub(self.ids[i], other.ids[i]));
+        self.count -= other.count;
+    }
+}
+
+/// How a bucket is found to hold one flow only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// The ID hashes to the bucket: wrong for 1 impure bucket in m.
+    Rehash,
+    /// And its fingerprint is right: wrong for 1 in 2²⁰ m (appendix A.4).
+    #[default]
+    Fingerprint,
+}
+
+/// Two sketches of different length or hash units cannot be added or subtracted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the sketches differ in length or hash functions")]
+pub struct Mismatch;
+
+/// What a sketch was found to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Packets of each flow; below 0 where more was subtracted than added.
+    pub flows: FxHashMap<FlowId, i64>,
+    /// Nothing is left over: these are the flows that the sketch holds, all of them and no others.
+    /// If not, each of them was verified, but some are missing, and one may be wrong that a later step would have undone.
+    pub complete: bool,
+    /// Buckets that still hold something.
+    pub buckets_left: usize,
+}
+
+/// A FermatSketch, or a part of a divided one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fermat {
+    hashes: Arc<Hashes>,
+    /// Each row's place among the buckets.
+    rows: Part,
+    buckets: Vec<Bucket>,
+}
+
+impl Fermat {
+    /// An empty sketch whose rows begin at 0, as [`super::super::Shape::sketch`] lays them.
+    pub fn new(hashes: Arc<Hashes>, mut rows: Part) -> Self {
+        let mut cells = 0;
+        for row in &mut rows {
+            row.offset = cells;
+            cells += row.range.slots();
+        }
+        Self { hashes, rows, buckets: vec![Bucket::default(); cells as usize] }
+    }
+
+    /// The buckets of a row.
+    pub fn row(&self, row: usize) -> &[Bucket] {
+        let place = self.rows.get(row).map(|row| row.offset as usize..(row.offset + row.range.slots()) as usize);
+        place.and_then(|place| self.buckets.get(place)).unwrap_or_default()
+    }
+
+    pub(in super::super) fn row_mut(&mut self, row: usize) -> &mut [Bucket] {
+        let place = self.rows.get(row).map(|row| row.offset as usize..(row.offset + row.range.slots()) as usize);
+        place.and_then(|place| self.buckets.get_mut(place)).unwrap_or_default()
+    }
+
+    /// Number of buckets.
+    pub fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Whether it has no memory; such a sketch takes nothing in.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_blank(&self) -> bool {
+        self.nonempty() == 0
+    }
+
+    fn nonempty(&self) -> usize {
+        self.buckets.iter().filter(|bucket| !bucket.is_empty()).count()
+    }
+
+    /// Takes in `packets` packets of a flow (Algorithm 1); a negative number takes them out.
+    pub fn insert(&mut self, id: FlowId, packets: i64) {
+        let key = id.bytes();
+        let count = field::of(packets);
+        let ids = id.fragments(self.hashes.fingerprint(&key)).map(|fragment| field::mul(fragment, count));
+        let flow = Bucket { ids, count: packets };
+        for (number, row) in self.rows.iter().enumerate() {
+            self.buckets[row.bucket(self.hashes.row(number, &key)) as usize].add(&flow);
+        }
+    }
+
+    fn fits(&self, other: &Self) -> Result<(), Mismatch> {
+        let fits = self.rows == other.rows && (Arc::ptr_eq(&self.hashes, &other.hashes) || self.hashes == other.hashes);
+        fits.then_some(()).ok_or(Mismatch)
+    }
+
+    pub fn add(&mut self, other: &Self) -> Result<(), Mismatch> {
+        self.fits(other)?;
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| a.add(b));
+        Ok(())
+    }
+
+    pub fn subtract(&mut self, other: &Self) -> Result<(), Mismatch> {
+        self.fits(other)?;
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| a.sub(b));
+        Ok(())
+    }
+
+    /// The number of flows by linear counting on the median number of empty buckets of the full rows: what is known when
+    /// decoding fails. `None` when no bucket is empty.
+    pub fn estimated_flows(&self) -> Option<f64> {
+        let width = self.row(0).len();
+        if width == 0 {
+            return Some(0.0);
+        }
+        let full = (0..self.rows.len()).map(|row| self.row(row)).filter(|row| row.len() == width);
+        let mut empty: Vec<_> = full.map(|row| row.iter().filter(|bucket| bucket.is_empty()).count()).collect();
+        empty.sort_unstable();
+        super::estimate::linear_counting(width, empty[empty.len() / 2])
+    }
+
+    /// Extracts flow after flow from pure buckets (Algorithm 2). A flow that was wrongly extracted makes other buckets that
+    /// verify with a count of the opposite sign; extracting those undoes it (appendix A.2). Time is linear in the number of
+    /// buckets: each extraction asks for at most d more, and there are at most eight for each bucket.
+    pub fn decode(mut self, verify: Verify) -> Decoded {
+        let filled = (0u32..).zip(&self.buckets).filter(|(_, bucket)| bucket.count != 0).map(|(i, _)| i);
+        let mut queue: VecDeque<_> = filled.collect();
+        let mut flows = FxHashMap::with_capacity_and_hasher(queue.len() / self.rows.len().max(1), Default::default());
+        let mut extractions = 8 * self.buckets.len();
+        while let (Some(at), 1..) = (queue.pop_front(), extractions) {
+            let Some((id, buckets)) = self.pure(at, verify) else { continue };
+            extractions -= 1;
+            let flow = self.buckets[at as usize];
+            *flows.entry(id).or_insert(0) += flow.count;
+            for &other in &buckets[..self.rows.len()] {
+                let bucket = &mut self.buckets[other as usize];
+                bucket.sub(&flow);
+                if bucket.count != 0 {
+                    queue.push_back(other);
+                }
+            }
+        }
+        flows.retain(|_, packets| *packets != 0);
+        let buckets_left = self.nonempty();
+        Decoded { flows, complete: buckets_left == 0, buckets_left }
+    }
+
+    /// The flow of a bucket that holds no other, and that flow's buckets (§3.1: f = ID · count^(p − 2) mod p).
+    #[inline(always)]
+    fn pure(&self, at: u32, verify: Verify) -> Option<(FlowId, [u32; super::super::dataplane::MAX_ROWS])> {
+        let bucket = self.buckets[at as usize];
+        let inverse = field::inverse(bucket.count)?;
+        let (id, fingerprint) = FlowId::of_fragments(bucket.ids.map(|sum| field::mul(sum, inverse)))?;
+        let key = id.bytes();
+        if verify == Verify::Fingerprint && (self.hashes.fingerprint(&key) ^ fingerprint) & FINGERPRINT_MASK != 0 {
+            return None;
+        }
+        let mut buckets = [0; super::super::dataplane::MAX_ROWS];
+        for ((number, row), bucket) in self.rows.iter().enumerate().zip(&mut buckets) {
+            *bucket = row.bucket(self.hashes.row(number, &key));
+        }
+        buckets[..self.rows.len()].contains(&at).then_some((id, buckets))
+    }
+}

@@ -1,0 +1,312 @@
+//! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1, Algorithm 3).
+
+use std::marker::PhantomData;
+
+use arrayvec::ArrayVec;
+
+use super::field::P;
+use super::id::FRAGMENTS;
+use crate::pisa::hash::{LANES, Range};
+use crate::pisa::{Salu, Slot, Word};
+
+/// Most counter arrays of the classifier.
+pub const MAX_LEVELS: usize = 8;
+/// Most bucket arrays of an encoder, a small one included.
+pub const MAX_ROWS: usize = 5;
+
+/// The two bits that tell the last switch what the first one took a packet for.
+pub mod hierarchy {
+    /// Not encoded: not measured, or a light-loss candidate that is not sampled.
+    pub const NONE: u8 = 0;
+    /// A sampled light-loss candidate.
+    pub const LL: u8 = 1;
+    /// A heavy-loss candidate.
+    pub const HL: u8 = 2;
+    /// A heavy-hitter candidate.
+    pub const HH: u8 = 3;
+}
+
+/// The PHV as ChameleMon sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// What the hash units deliver for the flow's ID: base indexes, fingerprint, sampling hash.
+    pub bases: [u32; LANES],
+    /// The ID's fragments, and their additive inverses modulo p.
+    pub fragments: [u32; FRAGMENTS],
+    pub inverses: [u32; FRAGMENTS],
+    /// The flow's size by the classifier; before it the largest number.
+    pub estimate: u32,
+    /// The bucket in each row.
+    pub buckets: [u32; MAX_ROWS],
+    /// Whether the encoder takes the packet.
+    pub encoded: bool,
+}
+
+impl Meta {
+    #[inline(always)]
+    pub fn new(bases: [u32; LANES], fragments: [u32; FRAGMENTS]) -> Self {
+        let inverses = fragments.map(|fragment| P - fragment);
+        Self { bases, fragments, inverses, estimate: u32::MAX, ..Self::default() }
+    }
+
+    /// A lane of the hash units. Only four bits of a lane's number count.
+    #[inline(always)]
+    fn base(&self, lane: usize) -> u32 {
+        self.bases[lane & (LANES - 1)]
+    }
+}
+
+/// A saturating counter of the classifier. All ones is infinity.
+pub trait Counter: Word {
+    fn incremented(self) -> Self;
+    fn size(self) -> u32;
+}
+
+impl Counter for u8 {
+    #[inline(always)]
+    fn incremented(self) -> Self {
+        self.saturating_add(1)
+    }
+
+    #[inline(always)]
+    fn size(self) -> u32 {
+        if self == Self::MAX { u32::MAX } else { self.into() }
+    }
+}
+
+impl Counter for u16 {
+    #[inline(always)]
+    fn incremented(self) -> Self {
+        self.saturating_add(1)
+    }
+
+    #[inline(always)]
+    fn size(self) -> u32 {
+        if self == Self::MAX { u32::MAX } else { self.into() }
+    }
+}
+
+impl Counter for u32 {
+    #[inline(always)]
+    fn incremented(self) -> Self {
+        self.saturating_add(1)
+    }
+
+    #[inline(always)]
+    fn size(self) -> u32 {
+        self
+    }
+}
+
+/// One counter array of the TowerSketch. What it reports is the count with this packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Tower<C> {
+    lane: u8,
+    range: Range,
+    counter: PhantomData<fn() -> C>,
+}
+
+impl<C> Tower<C> {
+    pub fn new(lane: u8, range: Range) -> Self {
+        Self { lane, range, counter: PhantomData }
+    }
+}
+
+impl<C: Counter> Salu for Tower<C> {
+    type Phv = Meta;
+    type Cell = C;
+    type Out = u32;
+    const DECIDES: bool = true;
+
+    #[inline(always)]
+    fn slot(&self, phv: &Meta) -> Slot {
+        Slot(self.range.index(phv.base(self.lane.into())))
+    }
+
+    #[inline(always)]
+    fn rmw(&self, cell: C, _: &Meta) -> (C, u32) {
+        let next = cell.incremented();
+        (next, next.size())
+    }
+
+    #[inline(always)]
+    fn commit(&self, out: u32, phv: &mut Meta) {
+        phv.estimate = phv.estimate.min(out);
+    }
+
+    fn describe(&self, out: &u32) -> String {
+        if *out == u32::MAX { "more than it can say".into() } else { format!("a size of {out}") }
+    }
+
+    fn hash_bits(&self) -> u32 {
+        u32::BITS - (self.range.slots() - 1).leading_zeros()
+    }
+}
+
+/// reg + fragment modulo p, within 32 bits (Algorithm 3). The paper compares reg + f < p; the same comparison without a sum that
+/// could overflow is reg < p − f, and p − f is there as the inverse.
+#[inline(always)]
+pub fn add(reg: u32, fragment: u32, inverse: u32) -> u32 {
+    if reg < inverse { reg.wrapping_add(fragment) } else { reg.wrapping_sub(inverse) }
+}
+
+/// The array of a row that sums ID fragment number `PART`.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<const PART: usize> {
+    pub row: u8,
+    /// Bits of the base index.
+    pub bits: u8,
+}
+
+/// The bucket of a row; an index past [`MAX_ROWS`] touches nothing.
+#[inline(always)]
+fn bucket(phv: &Meta, row: u8) -> Slot {
+    Slot(phv.buckets.get(usize::from(row)).copied().unwrap_or(u32::MAX))
+}
+
+impl<const PART: usize> Salu for Fragment<PART> {
+    type Phv = Meta;
+    type Cell = u32;
+    type Out = ();
+    const OUTPUTS: u32 = 0;
+
+    #[inline(always)]
+    fn enabled(&self, phv: &Meta) -> bool {
+        phv.encoded
+    }
+
+    #[inline(always)]
+    fn slot(&self, phv: &Meta) -> Slot {
+        bucket(phv, self.row)
+    }
+
+    #[inline(always)]
+    fn rmw(&self, cell: u32, phv: &Meta) -> (u32, ()) {
+        (add(cell, phv.fragments[PART], phv.inverses[PART]), ())
+    }
+
+    #[inline(always)]
+    fn commit(&self, (): (), _: &mut Meta) {}
+
+    fn describe(&self, (): &()) -> String {
+        "nothing".into()
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits.into()
+    }
+}
+
+/// The array of a row that counts packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    pub row: u8,
+    /// Bits of the base index.
+    pub bits: u8,
+}
+
+impl Salu for Count {
+    type Phv = Meta;
+    type Cell = u32;
+    type Out = ();
+    const OUTPUTS: u32 = 0;
+
+    #[inline(always)]
+    fn enabled(&self, phv: &Meta) -> bool {
+        phv.encoded
+    }
+
+    #[inline(always)]
+    fn slot(&self, phv: &Meta) -> Slot {
+        bucket(phv, self.row)
+    }
+
+    #[inline(always)]
+    fn rmw(&self, cell: u32, _: &Meta) -> (u32, ()) {
+        (cell.wrapping_add(1), ())
+    }
+
+    #[inline(always)]
+    fn commit(&self, (): (), _: &mut Meta) {}
+
+    fn describe(&self, (): &()) -> String {
+        "nothing".into()
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits.into()
+    }
+}
+
+/// Where one row of a part lies, and how a base index becomes a bucket of it. On the hardware a range match gives the largest
+/// multiple of the length that is not above the masked index, and one subtraction the remainder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub offset: u32,
+    pub mask: u32,
+    pub range: Range,
+}
+
+impl Place {
+    #[inline(always)]
+    pub fn bucket(&self, base: u32) -> u32 {
+        self.offset + self.range.index(base & self.mask)
+    }
+}
+
+/// The rows of one part of an encoder; none when it has no memory.
+pub type Part = ArrayVec<Place, MAX_ROWS>;
+
+/// Whether a light-loss candidate is sampled: its hash's upper 16 bits against the threshold.
+#[inline(always)]
+pub fn samples(hash: u32, threshold: u32, seed: u16) -> bool {
+    hash >> 16 ^ u32::from(seed) < threshold
+}
+
+/// The tables behind the classifier.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    pub hh_threshold: u32,
+    pub hl_threshold: u32,
+    pub sample: u32,
+    pub sample_seed: u16,
+    /// The hash lane that samples.
+    pub sample_lane: u8,
+    /// The hash lane of the first row; the others follow.
+    pub row_lane: u8,
+    /// The parts by hierarchy.
+    pub parts: [Part; 4],
+}
+
+impl Gate {
+    /// From the flow's size to its hierarchy and its buckets.
+    #[inline(always)]
+    pub fn classify(&self, meta: &mut Meta) -> u8 {
+        let candidate = if meta.estimate >= self.hh_threshold {
+            hierarchy::HH
+        } else if meta.estimate >= self.hl_threshold {
+            hierarchy::HL
+        } else if samples(meta.base(self.sample_lane.into()), self.sample, self.sample_seed) {
+            hierarchy::LL
+        } else {
+            hierarchy::NONE
+        };
+        locate(meta, &self.parts[usize::from(candidate & 3)], self.row_lane);
+        if meta.encoded { candidate } else { hierarchy::NONE }
+    }
+}
+
+/// Finds the packet's bucket in each row of a part.
+#[inline(always)]
+pub fn locate(meta: &mut Meta, part: &Part, row_lane: u8) {
+    meta.encoded = !part.is_empty();
+    for (row, place) in part.iter().enumerate() {
+        let base = meta.base(usize::from(row_lane) + row);
+        if let Some(bucket) = meta.buckets.get_mut(row) {
+            *bucket = place.bucket(base);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! What names a flow here: 104 bits, and the four fragments as which a bucket sums them.
+
+use std::fmt;
+
+use crate::pisa::hash::{Crc, Polynomials};
+use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
+
+/// Bits of the fingerprint that fills the fourth fragment.
+pub const FINGERPRINT_BITS: u32 = 20;
+pub const FINGERPRINT_MASK: u32 = (1 << FINGERPRINT_BITS) - 1;
+/// Fragments of an ID, each below 2³¹ < p.
+pub const FRAGMENTS: usize = 4;
+const LOW: u32 = (1 << 31) - 1;
+/// IANA has reserved it: it marks an IPv6 digest.
+const DIGEST_PROTO: u8 = 255;
+
+/// An IPv4 five-tuple, or a digest of an IPv6 one: source 32 bits, destination 32, ports 2 × 16, protocol 8.
+///
+/// **The digest** is three CRC-32s of the 37 bytes of the IPv6 five-tuple, in the places of source, destination and ports, with
+/// the lowest bit of the ports set and protocol 255: 95 bits. No IPv4 packet has such a tuple, because a packet of protocol 255 has
+/// no ports, so IDs of the two families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(u128);
+
+impl FlowId {
+    pub fn of_v4(tuple: Tuple4) -> Self {
+        Self(tuple.0)
+    }
+
+    pub fn bytes(self) -> [u8; 13] {
+        Tuple4(self.0).bytes()
+    }
+
+    pub fn is_digest(self) -> bool {
+        self.0 as u8 == DIGEST_PROTO && (self.0 >> 8) as u32 & 1 == 1
+    }
+
+    /// The flow, when it is one of IPv4; a digest cannot name its own.
+    pub fn flow(self) -> Option<Flow> {
+        (!self.is_digest()).then(|| Tuple4(self.0).flow())
+    }
+
+    /// A digest in hexadecimal.
+    pub fn digest_text(self) -> String {
+        format!("{:024x}", self.0 >> 8)
+    }
+
+    /// Figure 13: the lower 31 bits of the source, of the destination and of the ports, then the three bits left over, the
+    /// protocol and the fingerprint.
+    #[inline(always)]
+    pub fn fragments(self, fingerprint: u32) -> [u32; FRAGMENTS] {
+        let (source, destination, ports) = ((self.0 >> 72) as u32, (self.0 >> 40) as u32, (self.0 >> 8) as u32);
+        let tops = source >> 31 << 10 | destination >> 31 << 9 | ports >> 31 << 8;
+        let rest = tops | u32::from(self.0 as u8);
+        [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint & FINGERPRINT_MASK]
+    }
+
+    /// The ID and fingerprint of these fragments; `None` when one has more than 31 bits, which no ID's has.
+    #[inline(always)]
+    pub fn of_fragments([source, destination, ports, rest]: [u32; FRAGMENTS]) -> Option<(Self, u32)> {
+        if (source | destination | ports | rest) > LOW {
+            return None;
+        }
+        let (fingerprint, rest) = (rest & FINGERPRINT_MASK, rest >> FINGERPRINT_BITS);
+        let whole = |low: u32, top: u32| u128::from(low | (rest >> top & 1) << 31);
+        let id = whole(source, 10) << 72 | whole(destination, 9) << 40 | whole(ports, 8) << 8;
+        Some((Self(id | u128::from(rest as u8)), fingerprint))
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.flow() {
+            Some(flow) => flow.fmt(f),
+            None => f.pad(&format!("ipv6 flow {}", self.digest_text())),
+        }
+    }
+}
+
+impl fmt::Debug for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Gives packets their IDs.
+#[derive(Clone, Copy, Debug)]
+pub struct Naming {
+    crcs: [Crc; 3],
+}
+
+impl Naming {
+    /// Takes the polynomials `first` and the two behind it.
+    pub fn new(polynomials: &Polynomials, first: usize) -> Self {
+        Self { crcs: [0, 1, 2].map(|i| Crc::new(polynomials.get(first + i))) }
+    }
+
+    /// The ID of a packet's flow, `None` for what is neither IPv4 nor IPv6.
+    #[inline(always)]
+    pub fn id(&self, headers: &Headers) -> Option<FlowId> {
+        match headers.net {
+            Net::Ipv4 => Some(FlowId(Tuple4::of(headers).0)),
+            Net::Ipv6 => Some(self.digest(Tuple6::of(headers))),
+            Net::Other => None,
+        }
+    }
+
+    pub fn digest(&self, tuple: Tuple6) -> FlowId {
+        let [a, b, c] = self.crcs.map(|crc| u128::from(crc.hash_key(tuple)));
+        FlowId(a << 72 | b << 40 | (c | 1) << 8 | u128::from(DIGEST_PROTO))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::parse;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fragments_hold_the_id(id in 0u128..1 << 104, fingerprint in 0u32..1 << FINGERPRINT_BITS) {
+            let fragments = FlowId(id).fragments(fingerprint);
+            prop_assert!(fragments.iter().all(|&fragment| fragment < 1 << 31));
+            prop_assert_eq!(FlowId::of_fragments(fragments), Some((FlowId(id), fingerprint)));
+        }
+
+        /// What the parser makes of an IPv4 packet is never taken for a digest.
+        #[test]
+        fn no_ipv4_packet_is_a_digest(proto: u8, payload: [u8; 40]) {
+            let mut frame = [0; 74];
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            frame[17] = 60;
+            frame[23] = proto;
+            frame[26..66].copy_from_slice(&payload);
+            let mut headers = Headers::default();
+            parse(&frame, &mut headers).unwrap();
+            let naming = Naming::new(&Polynomials::standard(), 16);
+            let id = naming.id(&headers).unwrap();
+            prop_assert!(!id.is_digest());
+            prop_assert_eq!(id.flow().unwrap().proto, Some(proto));
+        }
+    }
+
+    #[test]
+    fn the_digest_is_pinned() {
+        let naming = Naming::new(&Polynomials::standard(), 16);
+        let digest = naming.digest(Tuple6(1, 2, 3 << 24 | 4 << 8 | 17));
+        assert!(digest.is_digest() && digest.flow().is_none());
+        assert_ne!(digest, naming.digest(Tuple6(1, 2, 3 << 24 | 5 << 8 | 17)));
+        let expected = [16, 17, 18].map(|i| {
+            let bytes = Tuple6(1, 2, 3 << 24 | 4 << 8 | 17).bytes();
+            let polynomial = Polynomials::standard().get(i);
+            crate::pisa::hash::bitwise::crc(polynomial, u32::MAX, u32::MAX, &bytes)
+        });
+        let text = format!("ipv6 flow {:08x}{:08x}{:08x}", expected[0], expected[1], expected[2] | 1);
+        assert_eq!(digest.to_string(), text);
+    }
+}

@@ -1,0 +1,56 @@
+//! ChameleMon: which flows lost how many packets, and six more answers about flows, from one set of sketches.
+//!
+//! *Paper:* Yang, Wu, Miao, Yang, Liu, Xu, Qiu, Zhao, Lv, Ji, Xie: "ChameleMon: Shifting Measurement Attention as Network State
+//! Changes", SIGCOMM 2023; §3, §4.2, appendices A, B and D.1.
+//!
+//! *Shape:* In ingress a packet that enters the network is counted in the classifier, a TowerSketch (§3.2.1): arrays of saturating
+//! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
+//! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
+//! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch bit come with
+//! it in the shim. An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
+//! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
+//! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
+//!
+//! *Units:* packets. Lengths in a [`Division`] are buckets an array; a bucket has 160 bits.
+//!
+//! *Guarantees:*
+//! - A complete decoding is exact: flows and packets (the sums leave room for no other flows but with a probability far below the false
+//!   positives of a single test, which is 2⁻²⁰ / m, A.4).
+//! - d = 3 arrays with m d > 1.23 M buckets decode M flows, but with probability O(1 / M) (Theorem 3.1); two flows in one set of buckets
+//!   (about M² / 2m³ pairs) are what is left of it for small M. `small` adds an array that tells them apart.
+//! - A size from the classifier is never below the truth, and never says more than its counters can.
+//! - Decoding takes O(m d²) (A.2).
+//!
+//! *Memory:* classifier Σ bits × counters; encoders 160 bits × buckets × arrays, downstream twice, for the two epoch bits. The
+//! default takes 64 + 240 + 360 KiB and 32 stateful ALUs, two thirds of Tofino's, as in the paper's Table 1.
+//!
+//! *Deviations:*
+//! - IPv6 flows are measured by a digest ([`FlowId`]).
+//! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that reaches T_h is encoded.
+//! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
+//! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it.
+//!   The last packets of an epoch are found in the next epoch's bank, in the half of their own bit ([`collector::Delta::left`]).
+//! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, and MRAC is computed in closed form
+//!   ([`collector::estimate`]).
+//! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
+//! - Two flows in one set of buckets are not solved for. Their two IDs have 208 bits; the sums give 128, and bucket numbers
+//!   and fingerprints of the default sketch 3 × 12 + 20 for each ID, of which 20 are in the sums too: not enough.
+
+mod bank;
+pub mod collector;
+mod config;
+pub mod dataplane;
+pub mod field;
+mod hashes;
+mod id;
+pub mod oracle;
+mod runtime;
+mod tables;
+
+pub use bank::{ChameleMonBank, Counters, RowRegisters};
+pub use collector::{Analysis, Answers, Sketches};
+pub use config::{Config, Level, TowerShape, Width};
+pub use hashes::{Hashes, Lanes};
+pub use id::{FINGERPRINT_BITS, FlowId, Naming};
+pub use runtime::{Division, Runtime, Shape};
+pub use tables::ChameleMon;

@@ -1,0 +1,183 @@
+//! What may change from epoch to epoch: how the encoders are divided, the thresholds, the sample rate.
+
+use arrayvec::ArrayVec;
+
+use super::dataplane::{MAX_ROWS, Part, Place, hierarchy};
+use crate::pisa::hash::Range;
+use crate::program::ProgramError;
+
+/// What is fixed when the switch is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bucket arrays of full length.
+    pub arrays: u32,
+    /// When above 0, one more array, of 2^−`small` of the others' length.
+    pub small: u32,
+    /// Buckets an array of the upstream encoder.
+    pub upstream: u32,
+    /// Buckets an array of the downstream encoder.
+    pub downstream: u32,
+}
+
+impl Shape {
+    pub fn rows(&self) -> u32 {
+        self.arrays + u32::from(self.small > 0)
+    }
+
+    /// Buckets of a row of an encoder or of a part of one, that has `buckets` in a full array.
+    pub fn width(&self, row: u32, buckets: u32) -> u32 {
+        if row < self.arrays || buckets == 0 { buckets } else { (buckets >> self.small).max(1) }
+    }
+
+    /// Buckets of a row of a whole encoder: a small row keeps at least one for each of its three parts.
+    pub fn cells(&self, row: u32, buckets: u32) -> u32 {
+        if row < self.arrays { buckets } else { (buckets >> self.small) + 3 }
+    }
+
+    /// Where the parts of the given lengths lie in each row, from the left; the whole begins at `start(row)`.
+    fn parts<const N: usize>(&self, lengths: [u32; N], start: impl Fn(u32) -> u32) -> [Part; N] {
+        let mut offsets: ArrayVec<u32, MAX_ROWS> = (0..self.rows()).map(start).collect();
+        lengths.map(|length| {
+            let place = |(row, offset): (u32, &mut u32)| {
+                let width = self.width(row, length);
+                let place = Place::new(*offset, width);
+                *offset += width;
+                place
+            };
+            (0..).zip(&mut offsets).filter_map(place).collect()
+        })
+    }
+
+    /// One FermatSketch of this many buckets an array, each row beginning at 0.
+    pub fn sketch(&self, buckets: u32) -> Part {
+        let [part] = self.parts([buckets], |_| 0);
+        part
+    }
+}
+
+impl Place {
+    /// Base index to bucket: base & mask, where the mask leaves 4 to 8 times the part's length (appendix D.1), modulo the length.
+    /// `None` for a part of no length.
+    pub fn new(offset: u32, width: u32) -> Option<Self> {
+        let range = Range::new(std::num::NonZeroU32::new(width)?);
+        let mask = width.saturating_mul(4).next_power_of_two() - 1;
+        Some(Self { offset, mask, range })
+    }
+}
+
+/// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and downstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Heavy hitters; upstream only.
+    pub hh: u32,
+    /// Heavy losses.
+    pub hl: u32,
+    /// Light losses, sampled.
+    pub ll: u32,
+}
+
+/// All that a controller changes. It takes effect with the next epoch, for the packets that enter in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    pub division: Division,
+    /// T_h: a flow of this size or more is a heavy-hitter candidate.
+    pub hh_threshold: u32,
+    /// T_l: a flow below it is a light-loss candidate.
+    pub hl_threshold: u32,
+    /// A light-loss candidate is sampled when its 16-bit hash is below this: 0 none, 65 536 all.
+    pub sample: u32,
+    /// Xored to the hash, so that epochs sample different flows.
+    pub sample_seed: u16,
+}
+
+impl Runtime {
+    pub const ALL: u32 = 1 << 16;
+
+    /// Whether the encoders have room for the division, and the thresholds their order.
+    pub fn validate(&self, shape: &Shape) -> Result<(), ProgramError> {
+        let Division { hh, hl, ll } = self.division;
+        let range = |key, value: u64, most: u64| {
+            let wrong = ProgramError::Range { program: "chamelemon", key, value, least: 0, most };
+            if value <= most { Ok(()) } else { Err(wrong) }
+        };
+        let room = u64::from(shape.upstream.min(shape.downstream));
+        range("ll", ll.into(), room)?;
+        range("hl", hl.into(), room - u64::from(ll))?;
+        range("hh", hh.into(), u64::from(shape.upstream - hl - ll))?;
+        range("sample", self.sample.into(), Self::ALL.into())?;
+        range("hl_threshold", self.hl_threshold.into(), self.hh_threshold.max(1).into())
+    }
+
+    /// The sampling decision, for flows of which the collector knows the hash.
+    pub fn samples(&self, hash: u32) -> bool {
+        super::dataplane::samples(hash, self.sample, self.sample_seed)
+    }
+
+    /// The match-action entries for packets that enter: LL on the left, HL in the middle, HH on the right.
+    pub(super) fn upstream(&self, shape: &Shape) -> [Part; 4] {
+        let Division { hh, hl, ll } = self.division;
+        let [ll, hl, hh] = shape.parts([ll, hl, hh], |_| 0);
+        let mut parts = [Part::new(), ll, hl, hh];
+        debug_assert_eq!(usize::from(hierarchy::HH), parts.len() - 1);
+        parts[usize::from(hierarchy::NONE)].clear();
+        parts
+    }
+
+    /// The entries for packets that leave and carry this epoch bit: LL, then HL, where HH go too.
+    pub(super) fn downstream(&self, shape: &Shape, bit: bool) -> [Part; 4] {
+        let start = |row| if bit { shape.cells(row, shape.downstream) } else { 0 };
+        let [ll, hl] = shape.parts([self.division.ll, self.division.hl], start);
+        [Part::new(), ll, hl.clone(), hl]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Parts of a row follow each other without a gap, and end within it.
+        #[test]
+        fn parts_fit(arrays in 1..5u32, small in 0..8u32, up in 1..5000u32, down in 1..5000u32, cut: [u16; 2]) {
+            let shape = Shape { arrays, small, upstream: up, downstream: down };
+            let ll = u32::from(cut[0]) % (up.min(down) + 1);
+            let hl = u32::from(cut[1]) % (up.min(down) - ll + 1);
+            let division = Division { ll, hl, hh: up - hl - ll };
+            let runtime = Runtime { division, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
+            runtime.validate(&shape).unwrap();
+            let both = [(runtime.upstream(&shape), up), (runtime.downstream(&shape, false), down)];
+            for (parts, length) in both {
+                for row in 0..shape.rows() {
+                    let mut end = 0;
+                    for place in parts[1..].iter().filter_map(|part| part.get(row as usize)) {
+                        prop_assert!(place.offset == end || place.offset + place.range.slots() == end);
+                        end = place.offset + place.range.slots();
+                        let least = u64::from(place.range.slots()) * 4;
+                        prop_assert!((least..2 * least).contains(&(u64::from(place.mask) + 1)));
+                    }
+                    prop_assert!(end <= shape.cells(row, length), "{end} in row {row}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
+        let fits = Runtime {
+            division: Division { hh: 1024, hl: 2560, ll: 512 },
+            hh_threshold: 100,
+            hl_threshold: 10,
+            sample: 65_536,
+            sample_seed: 0,
+        };
+        assert_eq!(fits.validate(&shape), Ok(()));
+        let division = |hh, hl, ll| Runtime { division: Division { hh, hl, ll }, ..fits };
+        for wrong in [division(1025, 2560, 512), division(0, 2561, 512), division(0, 0, 3073)] {
+            assert!(wrong.validate(&shape).is_err(), "{wrong:?}");
+        }
+        assert!(Runtime { hl_threshold: 101, ..fits }.validate(&shape).is_err());
+        assert!(Runtime { sample: 65_537, ..fits }.validate(&shape).is_err());
+    }
+}

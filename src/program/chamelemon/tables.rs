@@ -1,0 +1,317 @@
+//! The program as the switch holds it: classifier and upstream encoder in ingress, downstream encoder in egress.
+
+use std::any::Any;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
+use super::bank::{ChameleMonBank, Counters, RowRegisters};
+use super::dataplane::{Count, Counter, Fragment, Gate, Meta, Part, Tower, locate};
+use super::hashes::{Hashes, Lanes};
+use super::runtime::{Runtime, Shape};
+use super::{Config, Width};
+use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
+use crate::pisa::{Array, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse};
+use crate::program::{Bank, Dataplane, ProgramError};
+
+/// One counter array of the classifier.
+enum TowerStage {
+    Bits8(Stage<Array<Tower<u8>>>),
+    Bits16(Stage<Array<Tower<u16>>>),
+    Bits32(Stage<Array<Tower<u32>>>),
+}
+
+impl TowerStage {
+    fn new(level: &super::Level, lane: u8) -> Self {
+        fn stage<C: Counter>(lane: u8, counters: u32) -> Stage<Array<Tower<C>>> {
+            let range = Range::new(NonZeroU32::new(counters).unwrap_or(NonZeroU32::MIN));
+            Stage(Array::planned("tower", Tower::new(lane, range), range.slots()))
+        }
+        match level.width {
+            Width::Bits8 => Self::Bits8(stage(lane, level.counters)),
+            Width::Bits16 => Self::Bits16(stage(lane, level.counters)),
+            Width::Bits32 => Self::Bits32(stage(lane, level.counters)),
+        }
+    }
+
+    fn exchange(&mut self, spare: &mut Counters) {
+        match (self, spare) {
+            (Self::Bits8(stage), Counters::Bits8(spare)) => stage.0.exchange(spare),
+            (Self::Bits16(stage), Counters::Bits16(spare)) => stage.0.exchange(spare),
+            (Self::Bits32(stage), Counters::Bits32(spare)) => stage.0.exchange(spare),
+            _ => {}
+        }
+    }
+}
+
+impl Pipeline<Meta> for TowerStage {
+    #[inline(always)]
+    fn packet(&mut self, phv: &mut Meta) {
+        match self {
+            Self::Bits8(stage) => stage.packet(phv),
+            Self::Bits16(stage) => stage.packet(phv),
+            Self::Bits32(stage) => stage.packet(phv),
+        }
+    }
+
+    #[inline(always)]
+    fn batch(&mut self, phvs: &mut [Meta], members: &mut Members) {
+        match self {
+            Self::Bits8(stage) => stage.batch(phvs, members),
+            Self::Bits16(stage) => stage.batch(phvs, members),
+            Self::Bits32(stage) => stage.batch(phvs, members),
+        }
+    }
+
+    fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
+        match self {
+            Self::Bits8(stage) => stage.trace(phv, probe),
+            Self::Bits16(stage) => stage.trace(phv, probe),
+            Self::Bits32(stage) => stage.trace(phv, probe),
+        }
+    }
+
+    fn usage(&self, stages: &mut Vec<StageUse>) {
+        match self {
+            Self::Bits8(stage) => stage.usage(stages),
+            Self::Bits16(stage) => stage.usage(stages),
+            Self::Bits32(stage) => stage.usage(stages),
+        }
+    }
+}
+
+/// One bucket array: five counters that lie side by side.
+type Row = Stage<(Array<Fragment<0>>, Array<Fragment<1>>, Array<Fragment<2>>, Array<Fragment<3>>, Array<Count>)>;
+
+fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Repeat<Row> {
+    let row = |number: u32| {
+        let (row, cells) = (number as u8, cells(number));
+        let bits = (u32::BITS - cells.saturating_mul(4).leading_zeros()).min(u32::BITS) as u8;
+        Stage((
+            Array::planned(name, Fragment::<0> { row, bits }, cells),
+            Array::planned(name, Fragment::<1> { row, bits }, cells),
+            Array::planned(name, Fragment::<2> { row, bits }, cells),
+            Array::planned(name, Fragment::<3> { row, bits }, cells),
+            Array::planned(name, Count { row, bits }, cells),
+        ))
+    };
+    Repeat((0..shape.rows()).map(row).collect())
+}
+
+/// The arrays of all these stages side by side, because none depends on another.
+fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
+    let mut stages = Vec::new();
+    pipeline.usage(&mut stages);
+    StageUse { arrays: stages.into_iter().flat_map(|stage| stage.arrays).collect() }
+}
+
+fn exchange(rows: &mut Repeat<Row>, spare: &mut [RowRegisters]) {
+    for (Stage((a, b, c, d, count)), spare) in rows.0.iter_mut().zip(spare) {
+        let [ids @ .., spare_count] = &mut spare.0;
+        let [spare_a, spare_b, spare_c, spare_d] = ids;
+        a.exchange(spare_a);
+        b.exchange(spare_b);
+        c.exchange(spare_c);
+        d.exchange(spare_d);
+        count.exchange(spare_count);
+    }
+}
+
+/// The packets of a batch that one encoder sees.
+#[derive(Default)]
+struct Batch {
+    members: ArrayVec<u8, BATCH>,
+    keys: ArrayVec<[u8; 13], BATCH>,
+    metas: ArrayVec<Meta, BATCH>,
+}
+
+impl Batch {
+    /// The IDs, hashes and fragments of the packets for which `wanted` holds.
+    #[inline(always)]
+    fn of(phvs: &[Phv], hashing: &mut Hashing, wanted: impl Fn(&Phv) -> bool) -> Self {
+        let mut batch = Self::default();
+        let mut ids = ArrayVec::<_, BATCH>::new();
+        for (i, phv) in (0u8..).zip(phvs.iter().take(BATCH)).filter(|(_, phv)| wanted(phv)) {
+            let Some(id) = hashing.hashes.naming().id(&phv.headers) else { continue };
+            // There is room: a batch has at most BATCH packets.
+            let _ = (batch.members.try_push(i), batch.keys.try_push(id.bytes()), ids.try_push(id));
+        }
+        let hashed = &mut hashing.hashed[..batch.keys.len()];
+        if !hashed.is_empty() {
+            hashing.bank.hash_burst(&batch.keys, hashed);
+        }
+        for (id, bases) in ids.iter().zip(hashed.iter()) {
+            let fingerprint = bases[usize::from(hashing.lanes.fingerprint) % LANES];
+            let _ = batch.metas.try_push(Meta::new(*bases, id.fragments(fingerprint)));
+        }
+        batch
+    }
+}
+
+/// The hash units, with room for a batch.
+struct Hashing {
+    hashes: Arc<Hashes>,
+    bank: CrcBank,
+    lanes: Lanes,
+    hashed: Box<[[u32; LANES]; BATCH]>,
+}
+
+/// ChameleMon in one switch.
+pub struct ChameleMon {
+    config: Config,
+    shape: Shape,
+    hashing: Hashing,
+    tower: Repeat<TowerStage>,
+    upstream: Repeat<Row>,
+    downstream: Repeat<Row>,
+    gate: Gate,
+    /// What packets that leave match, by epoch bit and hierarchy.
+    exits: [[Part; 4]; 2],
+    /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
+    runtimes: [Runtime; 2],
+    bit: bool,
+    next: Option<Runtime>,
+}
+
+impl ChameleMon {
+    /// # Errors
+    /// If the configuration is out of range.
+    pub fn new(config: &Config, polynomials: &Polynomials) -> Result<Self, ProgramError> {
+        config.validate()?;
+        let (shape, runtime) = (config.shape(), config.runtime());
+        let hashes = Arc::new(Hashes::new(polynomials, config.tower.0.len(), shape.rows() as usize));
+        let (bank, lanes) = hashes.bank();
+        let gate = Gate {
+            hh_threshold: runtime.hh_threshold,
+            hl_threshold: runtime.hl_threshold,
+            sample: runtime.sample,
+            sample_seed: runtime.sample_seed,
+            sample_lane: lanes.sample,
+            row_lane: lanes.row,
+            parts: runtime.upstream(&shape),
+        };
+        Ok(Self {
+            config: config.clone(),
+            shape,
+            hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]) },
+            tower: Repeat((0..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect()),
+            upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
+            downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
+            gate,
+            exits: [false, true].map(|bit| runtime.downstream(&shape, bit)),
+            runtimes: [runtime; 2],
+            bit: false,
+            next: None,
+        })
+    }
+
+    /// The parameters that packets entering now are measured with.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtimes[usize::from(self.bit)]
+    }
+
+    /// Changes the parameters from the next epoch on.
+    ///
+    /// # Errors
+    /// If they do not fit the encoders.
+    pub fn reconfigure(&mut self, runtime: Runtime) -> Result<(), ProgramError> {
+        runtime.validate(&self.shape)?;
+        self.next = Some(runtime);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn enter_batch(&mut self, phvs: &mut [Phv], order: Order) {
+        let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.enters);
+        let members = batch.members.iter().zip(&mut batch.metas);
+        let mut classify = |meta: &mut Meta, member: u8| {
+            let hierarchy = self.gate.classify(meta);
+            if let Some(phv) = phvs.get_mut(usize::from(member)) {
+                phv.hierarchy = hierarchy;
+            }
+        };
+        match order {
+            Order::PacketMajor => {
+                for (&member, meta) in members {
+                    self.tower.packet(meta);
+                    classify(meta, member);
+                    self.upstream.packet(meta);
+                }
+            }
+            Order::StageMajor => {
+                self.tower.run(&mut batch.metas, order);
+                batch.members.iter().zip(&mut batch.metas).for_each(|(&member, meta)| classify(meta, member));
+                self.upstream.run(&mut batch.metas, order);
+            }
+        }
+    }
+}
+
+impl Dataplane for ChameleMon {
+    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+        phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        let mut batch = Batch::of(std::slice::from_ref(phv), &mut self.hashing, |phv| phv.enters);
+        if let Some(meta) = batch.metas.first_mut() {
+            self.tower.trace(meta, probe);
+            phv.hierarchy = self.gate.classify(meta);
+            self.upstream.trace(meta, probe);
+        }
+    }
+
+    fn has_egress(&self) -> bool {
+        true
+    }
+
+    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+        for phvs in phvs.chunks_mut(BATCH) {
+            let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.leaves && phv.hierarchy != 0);
+            for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
+                let Some(phv) = phvs.get(usize::from(member)) else { continue };
+                let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
+                locate(meta, part, self.hashing.lanes.row);
+            }
+            self.downstream.run(&mut batch.metas, order);
+        }
+    }
+
+    fn enter(&mut self, epoch: u64, fresh: bool) {
+        let before = *self.runtime();
+        self.bit = epoch & 1 == 1;
+        // Registers that run on keep the parameters that they were filled with.
+        let runtime = if fresh { self.next.take().unwrap_or(before) } else { before };
+        self.runtimes[usize::from(self.bit)] = runtime;
+        self.exits[usize::from(self.bit)] = runtime.downstream(&self.shape, self.bit);
+        self.gate = Gate {
+            hh_threshold: runtime.hh_threshold,
+            hl_threshold: runtime.hl_threshold,
+            sample: runtime.sample,
+            sample_seed: runtime.sample_seed,
+            parts: runtime.upstream(&self.shape),
+            ..self.gate
+        };
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        Box::new(ChameleMonBank::zeroed(&self.config, self.hashing.hashes.clone()))
+    }
+
+    fn exchange(&mut self, spare: &mut dyn Bank) {
+        let spare: &mut dyn Any = spare;
+        if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
+            self.tower.0.iter_mut().zip(&mut spare.tower).for_each(|(stage, spare)| stage.exchange(spare));
+            exchange(&mut self.upstream, &mut spare.upstream);
+            exchange(&mut self.downstream, &mut spare.downstream);
+            spare.runtimes = self.runtimes;
+            spare.bit = self.bit;
+        }
+    }
+
+    fn usage(&self) -> ProgramUse {
+        let ingress = vec![side_by_side(&self.tower), side_by_side(&self.upstream)];
+        ProgramUse { program: "chamelemon", chains: vec![ingress, vec![side_by_side(&self.downstream)]] }
+    }
+}

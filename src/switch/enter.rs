@@ -1,0 +1,66 @@
+//! Packets come in: what a port lets in, and the PHVs of that.
+
+use super::{BURST, Burst, Role, Switch};
+use crate::pisa::{DropReason, Phv, PortId};
+use crate::wire::{self, Frame, Net};
+
+/// Why each packet of a burst may not enter.
+pub(super) type Rejected = [Option<DropReason>; BURST];
+
+impl Switch {
+    /// Fills the PHVs. What may not enter is counted and leaves the burst.
+    #[inline(always)]
+    pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
+        let role = self.ports[usize::from(ingress)].role;
+        let (mut kept, mut unmeasured) = (0, 0);
+        let mut rejected: Rejected = [None; BURST];
+        let epoch = self.measure.hand_over.running() & 1 == 1;
+        for (frame, rejected) in burst.iter().zip(&mut rejected) {
+            let phv = &mut self.phvs[kept];
+            phv.begin(ingress, frame.wire_len() as u32);
+            let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
+            match parsed.and_then(|()| admit(phv, role, frame.bytes())) {
+                Ok(()) => {
+                    if role == Role::Host {
+                        (phv.enters, phv.epoch) = (true, epoch);
+                    }
+                    kept += 1;
+                    unmeasured += u64::from(phv.headers.net == Net::Other);
+                }
+                Err(reason) => *rejected = Some(reason),
+            }
+        }
+        self.stats.unmeasured.add(unmeasured);
+        if kept < burst.len() {
+            self.reject(ingress, burst, &rejected);
+        }
+    }
+
+    /// Takes what was rejected out of the burst.
+    #[cold]
+    pub(super) fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+        let mut reasons = rejected.iter();
+        burst.retain(|_| match reasons.next().copied().flatten() {
+            None => true,
+            Some(reason) => {
+                self.stats.port(ingress).drop(reason, 1);
+                false
+            }
+        });
+    }
+}
+
+/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
+#[inline(always)]
+fn admit(phv: &mut Phv, role: Role, frame: &[u8]) -> Result<(), DropReason> {
+    let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
+    if unreadable || (phv.headers.shim && role == Role::Host) {
+        return Err(DropReason::BadShim);
+    }
+    if phv.headers.shim {
+        phv.wire_bytes -= wire::shim::LEN as u32;
+        let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
+        (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
+    }
+    Ok(())
+}

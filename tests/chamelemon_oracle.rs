@@ -1,0 +1,379 @@
+//! ChameleMon's dataplane against a naive reference, cell by cell, and two switches with a lossy link between them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use proptest::prelude::*;
+use weir::epoch::{self, Collecting};
+use weir::forward::{Forward, Xconnect};
+use weir::pisa::hash::{INIT, Polynomials, XOROUT, bitwise};
+use weir::pisa::{Order, Phv};
+use weir::program::chamelemon::collector::Delta;
+use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
+use weir::program::chamelemon::{
+    Analysis, ChameleMon, ChameleMonBank, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming, Runtime,
+    Sketches,
+};
+use weir::program::{Dataplane, Record};
+use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
+use weir::trace::{Frames, Workload};
+use weir::wire::{Frame, Headers, HeapFrame, Net};
+
+const PRIME: u32 = 4_294_967_291;
+
+/// One packet: its flow, whether it enters here, whether it leaves, and the epoch bit and hierarchy of one that came from afar.
+fn packet() -> impl Strategy<Value = Phv> {
+    (0..60u128, 0..3u8, any::<bool>(), any::<bool>(), any::<bool>(), 0..4u8).prop_map(
+        |(flow, net, enters, leaves, epoch, hierarchy)| {
+            let net = [Net::Ipv4, Net::Ipv6, Net::Other][usize::from(net)];
+            // Addresses with their highest bits set, too.
+            let src_ip = (flow * 0x0812_3457) & 0xffff_ffff;
+            let headers =
+                Headers { net, src_ip, dst_ip: flow % 9, sport: 0xff00 | flow as u16, proto: 17, ..Headers::default() };
+            Phv { headers, enters, leaves, epoch: epoch && !enters, hierarchy, ..Phv::default() }
+        },
+    )
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    const TOWERS: [&str; 5] = ["8x7", "8x40+16x9", "16x30", "8x50+8x20+32x5", "32x16"];
+    (
+        proptest::sample::select(&TOWERS),
+        2..5u32,
+        0..3u32,
+        [2..40u32, 2..40],
+        [any::<u16>(), any::<u16>()],
+        [0..9u32, 0..9],
+        0..=65536u32,
+    )
+        .prop_map(|(tower, arrays, small, [upstream, downstream], cuts, thresholds, sample)| {
+            let room = upstream.min(downstream);
+            let ll = u32::from(cuts[0]) % (room + 1);
+            let hl = u32::from(cuts[1]) % (room - ll + 1);
+            Config {
+                tower: tower.parse().unwrap(),
+                arrays,
+                small,
+                upstream,
+                downstream,
+                hh: None,
+                hl: Some(hl),
+                ll,
+                hh_threshold: thresholds[0] + thresholds[1],
+                hl_threshold: thresholds[1].min((thresholds[0] + thresholds[1]).max(1)),
+                sample,
+            }
+        })
+}
+
+/// Everything by its definition: bitwise CRCs, remainders, exact counts.
+struct Reference {
+    config: Config,
+    polynomials: Polynomials,
+    naming: Naming,
+}
+
+impl Reference {
+    fn hash(&self, number: usize, id: FlowId) -> u32 {
+        bitwise::crc(self.polynomials.get(number), INIT, XOROUT, &id.bytes())
+    }
+
+    fn fragments(&self, id: FlowId) -> [u32; 4] {
+        let fingerprint = self.hash(13, id) % (1 << FINGERPRINT_BITS);
+        let bytes = id.bytes();
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let [source, destination, ports] = [word(0), word(4), word(8)];
+        let tops = (source >> 31) * 4 + (destination >> 31) * 2 + (ports >> 31);
+        let last = (tops * 256 + u32::from(bytes[12])) * (1 << FINGERPRINT_BITS) + fingerprint;
+        [source % (1 << 31), destination % (1 << 31), ports % (1 << 31), last]
+    }
+
+    /// Length and start of a part in a row, given the lengths in a full row.
+    fn place(&self, row: u32, part: usize, lengths: &[u32]) -> (u32, u32) {
+        let length = |full: u32| match full {
+            0 => 0,
+            _ if row < self.config.arrays => full,
+            _ => (full >> self.config.small).max(1),
+        };
+        (length(lengths[part]), lengths[..part].iter().map(|&full| length(full)).sum())
+    }
+
+    fn bucket(&self, row: u32, part: usize, lengths: &[u32], id: FlowId) -> usize {
+        let (length, start) = self.place(row, part, lengths);
+        let mut range = 1u64;
+        while range < 4 * u64::from(length) {
+            range *= 2;
+        }
+        let masked = u64::from(self.hash(8 + row as usize, id)) % range;
+        start as usize + (masked % u64::from(length)) as usize
+    }
+}
+
+/// Cells of rows of registers, as the oracle's buckets count.
+fn cells(rows: &[weir::program::chamelemon::RowRegisters]) -> Vec<Vec<([u32; 4], i128)>> {
+    let row = |row: &weir::program::chamelemon::RowRegisters| {
+        let cell = |i: usize| ([0, 1, 2, 3].map(|part: usize| row.0[part].cells()[i]), row.0[4].cells()[i].into());
+        (0..row.0[4].cells().len()).map(cell).collect()
+    };
+    rows.iter().map(row).collect()
+}
+
+fn tower_cells(tower: &[Counters]) -> Vec<Vec<u64>> {
+    let cells = |counters: &Counters| -> Vec<u64> {
+        match counters {
+            Counters::Bits8(registers) => registers.cells().iter().map(|&cell| cell.into()).collect(),
+            Counters::Bits16(registers) => registers.cells().iter().map(|&cell| cell.into()).collect(),
+            Counters::Bits32(registers) => registers.cells().iter().map(|&cell| cell.into()).collect(),
+        }
+    };
+    tower.iter().map(cells).collect()
+}
+
+fn counters(sums: &[Vec<Bucket>]) -> Vec<Vec<([u32; 4], i128)>> {
+    sums.iter().map(|row| row.iter().map(|bucket| bucket.counters(PRIME)).collect()).collect()
+}
+
+/// The registers that a run leaves.
+fn run(
+    config: &Config,
+    polynomials: &Polynomials,
+    packets: &mut [Phv],
+    burst: usize,
+    order: Order,
+) -> Box<ChameleMonBank> {
+    let mut program = ChameleMon::new(config, polynomials).unwrap();
+    program.equip();
+    for burst in packets.chunks_mut(burst) {
+        program.ingress(burst, order);
+        program.egress(burst, order);
+    }
+    let mut bank = program.spare();
+    program.exchange(bank.as_mut());
+    let bank: Box<dyn std::any::Any> = bank;
+    bank.downcast().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn every_cell_is_the_oracles(
+        config in config(),
+        seed in 0u64..1000,
+        mut packets in proptest::collection::vec(packet(), 0..500),
+        burst in 1..130usize,
+        stage_major: bool,
+    ) {
+        let polynomials = Polynomials::reproducible(seed);
+        let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
+        let reference = Reference { naming: Naming::new(&polynomials, 16), polynomials, config: config.clone() };
+        let Division { hh, hl, ll } = config.runtime().division;
+        let (up, down) = ([ll, hl, hh], [ll, hl]);
+        let shape = config.shape();
+        let widths = |buckets: u32, halves: usize| -> Vec<usize> {
+            (0..shape.rows()).map(|row| halves * shape.cells(row, buckets) as usize).collect()
+        };
+        let arrays: Vec<_> = config.tower.0.iter().map(|level| (level.counters as usize, level.width.bits())).collect();
+        let lengths: Vec<_> = arrays.iter().map(|&(length, _)| length as u32).collect();
+        let mut tower = Tower::new(&arrays, |level, id| (reference.hash(level, id) % lengths[level]) as usize);
+        let fragments = |(_, id)| reference.fragments(id);
+        let mut upstream = Sums::new(
+            &widths(config.upstream, 1),
+            |row, (part, id): (usize, FlowId)| reference.bucket(row as u32, part, &up, id),
+            fragments,
+        );
+        let half = |row: usize| shape.cells(row as u32, config.downstream) as usize;
+        let downstream_fragments = |(_, _, id)| reference.fragments(id);
+        let mut downstream = Sums::new(
+            &widths(config.downstream, 2),
+            |row, (bit, part, id): (bool, usize, FlowId)| {
+                usize::from(bit) * half(row) + reference.bucket(row as u32, part, &down, id)
+            },
+            downstream_fragments,
+        );
+        let mut expected = Vec::new();
+        for phv in &packets {
+            let mut hierarchy = phv.hierarchy;
+            if let Some(id) = reference.naming.id(&phv.headers) {
+                if phv.enters {
+                    let size = tower.packet(id).unwrap_or(u64::MAX);
+                    let sampled = reference.hash(14, id) >> 16 < config.sample;
+                    let part = match size {
+                        _ if size >= config.hh_threshold.into() => 3,
+                        _ if size >= config.hl_threshold.into() => 2,
+                        _ if sampled => 1,
+                        _ => 0,
+                    };
+                    hierarchy = if part > 0 && up[part - 1] > 0 { part as u8 } else { 0 };
+                    if hierarchy > 0 {
+                        upstream.insert((part - 1, id), 1);
+                    }
+                }
+                let exit = usize::from(hierarchy).min(2);
+                if phv.leaves && exit > 0 && down[exit - 1] > 0 {
+                    downstream.insert((phv.epoch, exit - 1, id), 1);
+                }
+            }
+            expected.push(hierarchy);
+        }
+        let bank = run(&config, &polynomials, &mut packets, burst, order);
+        prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
+        prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
+        prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
+        prop_assert_eq!(packets.iter().map(|phv| phv.hierarchy).collect::<Vec<_>>(), expected);
+    }
+
+    /// The sketches of two replicas add up to those of one that saw all packets, when no threshold depends on who saw what.
+    #[test]
+    fn replicas_add_up(packets in proptest::collection::vec((packet(), any::<bool>()), 0..300)) {
+        let config = Config {
+            tower: "16x64+32x16".parse().unwrap(), upstream: 64, downstream: 64, hl: Some(30), hh_threshold: 0, ..Config::default()
+        };
+        let polynomials = Polynomials::reproducible(4);
+        let sketches = |which: Option<bool>| {
+            let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
+            let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
+            run(&config, &polynomials, &mut packets, 32, Order::PacketMajor).read()
+        };
+        let mut sum = sketches(Some(false));
+        sum.merge(&sketches(Some(true)));
+        prop_assert_eq!(sum, sketches(None));
+    }
+}
+
+/// A reconfiguration waits for the next epoch with fresh registers.
+#[test]
+fn parameters_change_between_epochs() {
+    let mut program = ChameleMon::new(&Config::default(), &Polynomials::reproducible(1)).unwrap();
+    let before = *program.runtime();
+    let after = Runtime { division: Division { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
+    let too_much = Runtime { division: Division { hh: 1025, hl: 2560, ll: 512 }, ..before };
+    assert!(program.reconfigure(too_much).is_err());
+    program.reconfigure(after).unwrap();
+    assert_eq!(*program.runtime(), before);
+    program.enter(8, false);
+    assert_eq!(*program.runtime(), before, "the registers ran on");
+    program.enter(9, true);
+    assert_eq!(*program.runtime(), after);
+    program.enter(10, true);
+    assert_eq!(*program.runtime(), after);
+}
+
+const EPOCH: u64 = 1_000_000;
+
+/// A switch whose ports 0 and 1 are joined.
+fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials) -> (Switch, Collecting) {
+    let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+    let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
+    let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
+    let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over);
+    (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
+    let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
+    (switch, collecting)
+}
+
+fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
+    let mut out = Outbox::new(2);
+    let mut left = Vec::new();
+    let mut frames = frames.into_iter().peekable();
+    while frames.peek().is_some() {
+        let mut burst: Burst<_> = frames.by_ref().take(BURST).collect();
+        switch.process(0, &mut burst, now, &mut out);
+        left.extend(out.queues().flat_map(|(_, queue)| queue.drain(..).collect::<Vec<_>>()));
+    }
+    left
+}
+
+/// The records that a switch has handed over, by epoch.
+fn records(switch: &mut Switch, collecting: &Collecting) -> BTreeMap<u64, Sketches> {
+    switch.finish();
+    let sketches = |record: Record| match record {
+        Record::ChameleMon(sketches) => *sketches,
+        other => panic!("{other:?}"),
+    };
+    collecting.full.try_iter().map(|banks| (banks.last_epoch, sketches(banks.banks[0].record()))).collect()
+}
+
+/// Frames of a workload with their flows, of both families.
+fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
+    let workload: Workload = format!("isp/burst,flows=400,packets=6000,seed={seed},ipv6=0.3").parse().unwrap();
+    let trace = workload.generate();
+    let mut flows = trace.sequence.iter().map(|&flow| trace.workload.flow(flow));
+    let mut all = Vec::new();
+    trace
+        .for_each_frame(&Frames::default(), |_, bytes| {
+            all.push((flows.next().unwrap(), bytes.to_vec()));
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+    all
+}
+
+/// Packets enter at one switch in epoch 4, some are lost on the link, the last ones leave the other switch in epoch 5.
+#[test]
+fn losses_between_two_switches() {
+    for (seed, small) in [(1, 0), (2, 3)] {
+        let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
+        let polynomials = Polynomials::reproducible(seed);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials);
+        let frames = frames(seed);
+        let entered = frames.iter().map(|(_, bytes)| HeapFrame::new(bytes)).collect();
+        let on_link = through(&mut first, entered, 4 * EPOCH);
+        assert_eq!(on_link.len(), frames.len());
+        let mut lost = BTreeMap::new();
+        let mut arriving = Vec::new();
+        for (number, (frame, (flow, _))) in on_link.into_iter().zip(&frames).enumerate() {
+            if number % 19 == 3 {
+                *lost.entry(*flow).or_insert(0i64) += 1;
+            } else {
+                arriving.push(frame);
+            }
+        }
+        let late = arriving.split_off(arriving.len() - 700);
+        let mut left = through(&mut last, arriving, 4 * EPOCH + 10);
+        left.extend(through(&mut last, late, 5 * EPOCH));
+        let kept = frames.iter().enumerate().filter(|(number, _)| number % 19 != 3).map(|(_, (_, bytes))| bytes);
+        assert!(left.iter().map(|frame| frame.bytes()).eq(kept), "no host sees a shim");
+        let entering = records(&mut first, &from_first);
+        let leaving = records(&mut last, &from_last);
+        let analysis = Analysis::new(entering[&4].clone());
+        assert!(analysis.hh().complete);
+        let mut delta = Delta::entered(&analysis).unwrap();
+        delta.left(&leaving[&4], false).unwrap();
+        delta.left(&leaving[&5], false).unwrap();
+        let losses = delta.decode();
+        assert!(losses.complete);
+        let id = |flow| entering[&4].id(flow).unwrap();
+        let expected: BTreeMap<_, _> = lost.iter().map(|(flow, packets)| (id(flow), *packets)).collect();
+        let found: BTreeMap<_, _> = losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// One switch alone: what its own ports do not let out is lost, and nothing else.
+#[test]
+fn losses_within_one_switch() {
+    let config = Config { hh_threshold: 20, ..Config::default() };
+    let port = |mtu| PortInfo { role: Role::Host, mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+    let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
+    let ports = vec![port(1600), port(1600)];
+    let up = ports[1].up.clone();
+    let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
+    let measure = Measure::new(vec![config.build(&Polynomials::reproducible(5)).unwrap()], hand_over);
+    let mut switch = Switch::new(ports, measure, forward, Order::StageMajor);
+    let mut lost = BTreeMap::new();
+    for (number, chunk) in frames(5).chunks(BURST).enumerate() {
+        let open = number % 7 != 2;
+        up.store(open, std::sync::atomic::Ordering::Relaxed);
+        let left = through(&mut switch, chunk.iter().map(|(_, bytes)| HeapFrame::new(bytes)).collect(), EPOCH);
+        assert_eq!(left.len(), if open { chunk.len() } else { 0 });
+        for (flow, _) in chunk.iter().filter(|_| !open) {
+            *lost.entry(*flow).or_insert(0i64) += 1;
+        }
+    }
+    let record = records(&mut switch, &collecting).remove(&1).unwrap();
+    let expected: BTreeMap<_, _> = lost.iter().map(|(flow, packets)| (record.id(flow).unwrap(), *packets)).collect();
+    let losses = Analysis::new(record).losses();
+    assert!(losses.complete);
+    assert_eq!(losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect::<BTreeMap<_, _>>(), expected);
+}

@@ -1,0 +1,87 @@
+//! ChameleMon in `weir replay`, `demo` and `budget`, beside exact counts.
+
+use serde_json::Value;
+
+use crate::{Files, weir};
+
+/// How far an estimate is from the truth beside it, as a share.
+fn error(document: &Value, key: &str) -> f64 {
+    let number = |key: &str| document[key].as_f64().unwrap_or_else(|| panic!("{key} in {document}"));
+    (number(key) / number(&format!("true_{key}")) - 1.0).abs()
+}
+
+#[test]
+fn a_replay_beside_the_truth() {
+    let files = Files::new();
+    let trace = files.capture("t.pcap", "isp/burst,flows=4000,packets=200000,ipv6=0.2");
+    let words = "replay t.pcap --program chamelemon:hh_threshold=50 --top 100 --score --min-recall 1 --json";
+    let document = &files.weir(words).json()["programs"]["chamelemon"];
+    assert_eq!(document["true_flows"], 4000);
+    for (key, least) in [("flows", 0.02), ("entropy_bits", 0.01)] {
+        assert!(error(document, key) < least, "{key}: {}", error(document, key));
+    }
+    let wmre = document["distribution_wmre"].as_f64().unwrap();
+    assert!(wmre < 0.1, "{wmre}");
+    let heavy = document["heavy"].as_array().unwrap();
+    assert_eq!(heavy.len(), 100);
+    for flow in heavy {
+        // The classifier never undercounts, so neither is a decoded size too small.
+        let [packets, truth] = ["packets", "true_packets"].map(|key| flow[key].as_u64().unwrap());
+        assert!(packets >= truth && packets <= truth + 20, "{flow}");
+    }
+    assert!(document["heavy_complete"].as_bool().unwrap() && document["losses_complete"].as_bool().unwrap());
+    assert_eq!((&document["lost_packets"], &document["losses"]), (&0.into(), &Value::Array(vec![])));
+    let candidates = trace.truth().flows().iter().filter(|flow| flow.packets >= 50).count() as u64;
+    // Those that the classifier takes for larger than they are come on top.
+    assert!((candidates..candidates * 5 / 4).contains(&document["heavy_candidates"].as_u64().unwrap()));
+}
+
+/// Without exact counts an IPv6 flow has no name.
+#[test]
+fn ipv6_flows_have_digests() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=60,packets=3000,ipv6=1");
+    let document =
+        &files.weir("replay t.pcap --program chamelemon:hh_threshold=20 --json").json()["programs"]["chamelemon"];
+    assert_eq!(document["lost_packets"], 0);
+    let flow = &document["heavy"][0];
+    assert!(flow["ipv6_digest"].as_str().is_some_and(|digest| digest.len() == 24), "{flow}");
+    assert_eq!(flow["flow"], serde_json::json!({}));
+}
+
+#[test]
+fn the_demo_shows_estimates() {
+    let ended = weir("demo --workload isp/burst,flows=500,packets=20000 --top 3 --program chamelemon:hh_threshold=20");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    for part in ["chamelemon found these flows", "entropy of flow sizes", "lost packets", "distribution of flow sizes"]
+    {
+        assert!(ended.stdout.contains(part), "{part} is not in\n{}", ended.stdout);
+    }
+}
+
+/// The paper's Table 1: 32 of 48 stateful ALUs.
+#[test]
+fn budget_of_the_papers_configuration() {
+    let document = weir("budget --program chamelemon --json").json();
+    assert_eq!((&document["target"]["name"], &document["salus_used"]), (&"tofino".into(), &32.into()));
+    assert!((document["salus_share"].as_f64().unwrap() - 0.6667).abs() < 1e-4);
+    assert_eq!(weir("budget --program chamelemon:small=4 --json").json()["salus_used"], 42);
+    let both = weir("budget --program hashpipe --program chamelemon --json").json();
+    assert_eq!(both["target"]["name"], "software");
+}
+
+#[test]
+fn wrong_parameters_say_what_would_be_right() {
+    for (words, says) in [
+        ("chamelemon:tower=8x0", "written like 8x32768+16x16384"),
+        ("chamelemon:tower=16x4+8x4", "written like 8x32768+16x16384"),
+        ("chamelemon:arrays=1", "a whole number from 2 to 4"),
+        ("chamelemon:hl=3073", "hl = 3073: a whole number from 0 to 3072"),
+        ("chamelemon:hh=4096", "hh = 4096: a whole number from 0 to 3584"),
+        ("chamelemon:hh_threshold=5,hl_threshold=6", "hl_threshold = 6: a whole number from 0 to 5"),
+        ("chamelemon:sample=65537", "a whole number from 0 to 65536"),
+    ] {
+        let ended = weir(&format!("budget --program {words}"));
+        assert!(ended.refused(2).contains(says), "{}", ended.stderr);
+    }
+}
