@@ -390,6 +390,47 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn an_mtu_is_changed_under_traffic_and_by_a_reload() {
+    let live = switch();
+    let service = live.service();
+    let traffic = Traffic::start(&live);
+    let before = live.ports();
+    let mtu = |name: &str| live.ports().ports.iter().find(|port| port.name == name).unwrap().mtu_bytes;
+    // A frame of 1014 bytes: it fits the one MTU, not the other.
+    let long = |live: &Live| {
+        let (from, mut frame) = (live.memory("a").unwrap(), frame(1, 2, 7));
+        frame.resize(1014, 0);
+        let dropped =
+            |ports: &view::Ports| ports.ports.iter().filter_map(|port| port.drops.get("too_long")).sum::<u64>();
+        let (before, received) = (dropped(&live.ports()), live.ports().ports[0].rx_packets);
+        while !from.inject(&frame) {}
+        eventually("the long frame", live, |ports| ports.ports[0].rx_packets > received);
+        std::thread::sleep(Duration::from_millis(50));
+        dropped(&live.ports()) - before
+    };
+    assert_eq!(long(&live), 0);
+    service.set_mtu("b", 900).unwrap();
+    assert_eq!((mtu("a"), mtu("b")), (1500, 900));
+    assert_eq!(long(&live), 1);
+    service.set_mtu("b", 1000).unwrap();
+    assert_eq!(long(&live), 0);
+    let large = service.set_mtu("b", 9000).unwrap_err();
+    assert!(large.starts_with("port b: its MTU of 9000 bytes does not fit the packet buffers"), "{large}");
+    assert!(service.set_mtu("b", 12).unwrap_err().contains("port[1].mtu = 12: 68 to 9216"));
+    assert!(service.set_mtu("z", 1000).unwrap_err().starts_with("there is no port z; the ports are a, b"));
+    service.set_promiscuous("a", false).unwrap();
+    assert!(service.set_promiscuous("z", false).unwrap_err().starts_with("there is no port z"));
+    assert_eq!(mtu("b"), 1000, "what was refused changed nothing");
+
+    let changes = service.reload().unwrap().changes;
+    assert_eq!(changes, ["port a: promiscuous = true, was false", "port b: mtu = 1500, was 1000"]);
+    assert_eq!(long(&live), 0);
+    let sent = traffic.stop();
+    let after = balanced(&live);
+    assert!(after.packets.rx_packets - before.packets.rx_packets <= sent + 4);
+}
+
+#[test]
 fn pairs_stay_when_others_come_and_go() {
     let live = switch();
     let service = live.service();

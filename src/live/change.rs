@@ -7,7 +7,7 @@ use crossbeam_channel::bounded;
 
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
-use super::slots::{NoBuffers, Slot, Slots, has_room};
+use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
 use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::{Learning, Routing, view};
@@ -139,6 +139,7 @@ impl Shared {
                 return Err(ChangeError::InTable { name: name.to_owned(), table });
             }
         }
+        kept.iter().try_for_each(|(_, config)| fits_buffers(config, &self.pool))?;
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
@@ -168,6 +169,7 @@ impl Shared {
             let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }
+        set_devices(state, &kept)?;
         let infos = diff.ports.then_some(infos);
         Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
     }
@@ -270,10 +272,24 @@ impl Shared {
     }
 }
 
+/// Sets the devices of ports that stay, all or none.
+fn set_devices(state: &State, kept: &[(PortId, crate::config::PortConfig)]) -> Result<(), PortError> {
+    let all = || kept.iter().filter_map(|(id, config)| Some((state.slots.get(*id)?, config)));
+    for (done, (slot, config)) in all().enumerate() {
+        if let Err(error) = slot.set_device(config) {
+            all().take(done).for_each(|(slot, config)| slot.restore_device(config));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
 /// All ports by number as they will be.
 fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<PortInfo> {
     let old = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.clone());
-    let old = kept.iter().filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, ..old(*id)? })));
+    let old = kept
+        .iter()
+        .filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, mtu: config.mtu, ..old(*id)? })));
     let all: Vec<_> = old.chain(opened.iter().map(|(id, slot)| (*id, slot.info.clone()))).collect();
     let mut infos: Vec<_> =
         (0..all.iter().map(|(id, _)| usize::from(*id) + 1).max().unwrap_or(0)).map(|_| PortInfo::vacant()).collect();

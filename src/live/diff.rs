@@ -200,7 +200,6 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
         match running {
             Some((id, slot)) => {
                 let (key, old) = (|name: &str| format!("port[{i}].{name}"), &slot.config);
-                same(&key("mtu"), &old.mtu, &config.mtu)?;
                 same(&key("queues"), &old.queues, &config.queues)?;
                 same(&key("cores"), &old.cores, &config.cores)?;
                 same(&format!("port[{i}], its VLANs and limits"), &policy(old), &policy(config))?;

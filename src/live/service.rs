@@ -46,6 +46,14 @@ impl Shared {
         Ok(slot.view(id, &self.workers))
     }
 
+    /// Changes what the configuration says of a port.
+    fn edit(&self, name: &str, edit: impl FnOnce(&mut PortConfig)) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let mut next = running(&state);
+        edit(next.config.ports.iter_mut().find(|port| port.name == name).ok_or_else(|| no_port(&state, name))?);
+        self.change(&mut state, next).map(drop)
+    }
+
     fn remove(&self, name: &str) -> Result<view::Port, ChangeError> {
         let mut state = self.state();
         let id = state.slots.find(name).ok_or_else(|| no_port(&state, name))?;
@@ -165,6 +173,14 @@ impl Service for Shared {
         }
         self.look_at_links(&state);
         set
+    }
+
+    fn set_promiscuous(&self, name: &str, on: bool) -> Result<(), String> {
+        self.edit(name, |port| port.promiscuous = on).map_err(|error| error.to_string())
+    }
+
+    fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), String> {
+        self.edit(name, |port| port.mtu = bytes).map_err(|error| error.to_string())
     }
 
     fn taps(&self) -> &Taps {
