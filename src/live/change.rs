@@ -10,6 +10,7 @@ use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
 use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
+use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
@@ -59,13 +60,15 @@ pub(super) struct Next {
     pub config: Config,
     /// The names of the ports that `xconnect` joins, also those that the configuration joins by their order.
     pub pairs: Vec<[String; 2]>,
+    /// The tables set on ports become what the configuration says as well; else they stay as they are.
+    pub tables: bool,
 }
 
 impl Next {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let name = |id: PortId| config.ports[usize::from(id)].name.clone();
         let pairs = config.pairs()?.into_iter().map(|(a, b)| [name(a), name(b)]).collect();
-        Ok(Self { config, pairs })
+        Ok(Self { config, pairs, tables: true })
     }
 }
 
@@ -96,7 +99,13 @@ struct Made {
 impl Shared {
     /// Makes the switch what `next` says, or says why not and leaves it as it is. Gives what has changed, in words.
     pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
-        let diff = Diff::new(state, &next)?;
+        let mut diff = Diff::new(state, &next)?;
+        next.config.validate()?;
+        let wanted = next.tables.then(|| assemble::wanted(&next.config, &assemble::polynomials(&next.config)?));
+        let wanted = wanted.transpose()?;
+        if let Some(wanted) = &wanted {
+            diff.look_at_tables(&self.tables.differing(wanted));
+        }
         if diff.is_empty() {
             return Ok(Vec::new());
         }
@@ -117,6 +126,9 @@ impl Shared {
             change
         });
         let changes: Vec<_> = changes.collect();
+        if let Some(wanted) = &wanted {
+            self.set_tables(state, &opened, wanted);
+        }
         self.tell(state, changes)?;
         if let Some(collecting) = collecting {
             self.renew(collecting);
@@ -129,13 +141,12 @@ impl Shared {
     /// All that can fail.
     fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
-        config.validate()?;
         let workers = state.remotes.len();
         let polynomials = assemble::polynomials(config)?;
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
-            if let Some(table) = self.tables.naming(name) {
+            if let Some(table) = self.tables.naming(name, next.tables) {
                 return Err(ChangeError::InTable { name: name.to_owned(), table });
             }
         }
@@ -241,10 +252,16 @@ impl Shared {
         opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
     }
 
-    /// Tables know the ports by the names that they have now.
-    fn name_ports(&self, state: &State) {
+    /// Before the workers have new ports, so that none is used without what is set on it.
+    fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Wanted) {
+        self.name_ports(state.slots.iter().chain(opened.iter().map(|(id, slot)| (*id, slot))));
+        self.tables.become_as(wanted, &self.publisher);
+    }
+
+    /// Tables know the ports by these names from now on.
+    fn name_ports<'a>(&self, slots: impl Iterator<Item = (PortId, &'a Slot)>) {
         let mut names = Vec::new();
-        for (id, slot) in state.slots.iter() {
+        for (id, slot) in slots {
             names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
             names[usize::from(id)] = (slot.config.name.clone(), slot.info.role == Role::Fabric);
         }
@@ -268,7 +285,7 @@ impl Shared {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
         (state.config, state.pairs) = (next.config, next.pairs);
-        self.name_ports(state);
+        self.name_ports(state.slots.iter());
     }
 }
 

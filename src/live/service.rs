@@ -76,7 +76,7 @@ impl Shared {
 
 /// The switch as it runs, to be changed.
 fn running(state: &State) -> Next {
-    Next { config: state.config.clone(), pairs: state.pairs.clone() }
+    Next { config: state.config.clone(), pairs: state.pairs.clone(), tables: false }
 }
 
 fn no_port(state: &State, name: &str) -> ChangeError {
