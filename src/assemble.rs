@@ -149,6 +149,16 @@ fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
             before_programs: false,
         }));
     }
+    if config.switch.forward == ForwardMode::Route {
+        tables.extend(config.tables().shapes().map(|(table, shape)| TableNeed {
+            table,
+            entries: shape.capacity as u64,
+            key_bits: shape.key_bits,
+            action_bits: shape.action_bits,
+            ternary: table != "neighbours",
+            before_programs: false,
+        }));
+    }
     tables
 }
 
@@ -245,5 +255,29 @@ pub fn forwarding(
             let (routing, forwards) = Routing::new(config, named, routed(ports), hashes, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_routers_tables_take_their_place() {
+        let mut config = Config::default();
+        config.switch.forward = ForwardMode::Route;
+        let polynomials = Polynomials::reproducible(0);
+        for target in ["rmt", "tofino", "tofino2"] {
+            config.switch.target = target.into();
+            let placement = place(&config, &polynomials).unwrap();
+            let entries = |name: &str| {
+                let tables = placement.stages.iter().flat_map(|stage| &stage.tables);
+                tables.filter(|table| table.table == name).map(|table| table.entries).sum::<u64>()
+            };
+            assert_eq!(["routes4", "routes6", "neighbours"].map(entries), [16_384, 16_384, 4096], "{target}");
+        }
+        config.switch.route_table = 1 << 20;
+        let error = place(&config, &polynomials).unwrap_err().to_string();
+        assert!(error.contains("of 1048576 entries find no TCAM in the 20 stages of tofino2"), "{error}");
     }
 }

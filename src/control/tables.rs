@@ -195,8 +195,8 @@ impl Tables {
         };
         let mut tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
         let names = |table: &mut dyn Table| {
-            let stays = !table.follows_ports() && !(reloaded && table.configured().is_some());
-            stays && table.rows().iter().any(about)
+            let goes = table.follows_ports() || reloaded && table.configured().is_some();
+            !goes && table.rows().iter().any(about)
         };
         tables.find_map(|mut table| names(table.as_mut()).then(|| table.name()))
     }
