@@ -47,7 +47,7 @@ impl Switch {
                 burst.iter().zip(phvs.iter()).zip(&mut rejected).filter(|(_, r)| r.is_none())
             {
                 let flags = flags(acl, frame, phv);
-                watch.acl(|| acl.trace(phv, flags));
+                watch.acl(&|| acl.trace(phv, flags));
                 let decision = acl.decide(phv, flags, policy.counts());
                 if let Some(to) = decision.mirror {
                     copier.copy(frame, ingress, to, &mut out.copies);

@@ -15,7 +15,7 @@ pub trait Watch {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
     /// The access control list is about to decide on a packet; `how` says how.
-    fn acl(&mut self, how: impl FnOnce() -> Vec<LookupTrace>);
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
     /// All packets of the port have one verdict, so the switch need not ask.
     fn fixed(&mut self, forward: &mut Forward, ingress: PortId);
 }
@@ -35,7 +35,7 @@ impl Watch for Unwatched {
     }
 
     #[inline(always)]
-    fn acl(&mut self, _: impl FnOnce() -> Vec<LookupTrace>) {}
+    fn acl(&mut self, _: &dyn Fn() -> Vec<LookupTrace>) {}
 
     #[inline(always)]
     fn fixed(&mut self, _: &mut Forward, _: PortId) {}
@@ -95,7 +95,7 @@ impl Watch for Recorder {
         }
     }
 
-    fn acl(&mut self, how: impl FnOnce() -> Vec<LookupTrace>) {
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>) {
         self.lookups.extend(how());
     }
 
