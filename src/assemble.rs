@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
-use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable};
+use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
 use crate::control::{Collector, History, Learning, Routing};
 use crate::epoch::{self, Collecting, Nanos};
 use crate::forward::acl::{self, RuleCounts};
@@ -55,6 +55,8 @@ pub struct Assembly {
     pub placement: Placement,
     /// The tables that can be read and changed while the switch runs, but for those of forwarding.
     pub tables: Vec<Box<dyn Table>>,
+    /// Where those tables publish what is set on ports.
+    pub publisher: Publisher,
     /// The ports' names as those tables know them.
     pub names: PortNames,
 }
@@ -71,14 +73,15 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
         forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
     let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
     let names = config.port_names();
-    let (policies, tables) = policy(config, &names, replicas, no_room_for_acl(config, &polynomials)?);
+    let (publisher, wanted) = (Publisher::default(), wanted(config, &polynomials)?);
+    let (policies, tables) = policy(wanted, &publisher, &names, replicas);
     let replica = |((forward, measure), policy)| {
         Switch::new(ports.clone(), measure, forward, config.switch.order.into()).with_policy(policy)
     };
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, routing, ports, placement, tables, names })
+    Ok(Assembly { switches, collector, history, learning, routing, ports, placement, tables, publisher, names })
 }
 
 /// How many epochs the history keeps.
@@ -147,7 +150,28 @@ fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
             before_programs: false,
         }));
     }
+    if config.switch.forward == ForwardMode::Route {
+        tables.extend(config.tables().shapes().map(|(table, shape)| TableNeed {
+            table,
+            entries: shape.capacity as u64,
+            key_bits: shape.key_bits,
+            action_bits: shape.action_bits,
+            ternary: table != "neighbours",
+            before_programs: false,
+        }));
+    }
     tables
+}
+
+/// What the configuration says of the tables that are set on ports.
+pub fn wanted(config: &Config, polynomials: &Polynomials) -> Result<Wanted, AssembleError> {
+    Ok(Wanted {
+        acl: config.acl.clone(),
+        acl_setup: config.acl_setup(no_room_for_acl(config, polynomials)?),
+        limits: config.limits(),
+        mirrors: config.mirrors.clone(),
+        vlans: config.vlans(),
+    })
 }
 
 /// Why an access control list could not be added to a configuration that has none.
@@ -194,19 +218,19 @@ pub struct Forwarding {
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
 fn policy(
-    config: &Config,
+    wanted: Wanted,
+    publisher: &Publisher,
     names: &PortNames,
     replicas: usize,
-    no_room: Option<String>,
 ) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
-    let publisher = Publisher::default();
+    let Wanted { acl, acl_setup, limits, mirrors, vlans } = wanted;
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
-    let policies = counts.iter().map(|counts| Policy::new(&publisher, counts.clone())).collect();
+    let policies = counts.iter().map(|counts| Policy::new(publisher, counts.clone())).collect();
     let tables: Vec<Box<dyn Table>> = vec![
-        Box::new(AclTable::new(publisher.clone(), names.clone(), config.acl_setup(no_room), &config.acl, counts)),
-        Box::new(LimitTable::new(publisher.clone(), names.clone(), config.limits())),
-        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &config.mirrors)),
-        Box::new(VlanTable::new(publisher, names.clone(), config.vlans())),
+        Box::new(AclTable::new(publisher.clone(), names.clone(), acl_setup, &acl, counts)),
+        Box::new(LimitTable::new(publisher.clone(), names.clone(), limits)),
+        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &mirrors)),
+        Box::new(VlanTable::new(publisher.clone(), names.clone(), vlans)),
     ];
     (policies, tables)
 }
@@ -235,5 +259,29 @@ pub fn forwarding(
             let (routing, forwards) = Routing::new(config, named, routed(ports), hashes, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_routers_tables_take_their_place() {
+        let mut config = Config::default();
+        config.switch.forward = ForwardMode::Route;
+        let polynomials = Polynomials::reproducible(0);
+        for target in ["rmt", "tofino", "tofino2"] {
+            config.switch.target = target.into();
+            let placement = place(&config, &polynomials).unwrap();
+            let entries = |name: &str| {
+                let tables = placement.stages.iter().flat_map(|stage| &stage.tables);
+                tables.filter(|table| table.table == name).map(|table| table.entries).sum::<u64>()
+            };
+            assert_eq!(["routes4", "routes6", "neighbours"].map(entries), [16_384, 16_384, 4096], "{target}");
+        }
+        config.switch.route_table = 1 << 20;
+        let error = place(&config, &polynomials).unwrap_err().to_string();
+        assert!(error.contains("of 1048576 entries find no TCAM in the 20 stages of tofino2"), "{error}");
     }
 }

@@ -26,6 +26,7 @@ use crate::control::watch::{Event, Watch};
 use crate::control::{About, History, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
 use crate::epoch::Nanos;
+use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::port::{MemoryHandle, PortError};
@@ -92,6 +93,8 @@ struct Shared {
     reread: Option<Reread>,
     taps: Taps,
     tables: Tables,
+    /// Where the tables publish what is set on ports.
+    publisher: Publisher,
     /// The ports' names as the tables know them.
     names: PortNames,
     about: About,
@@ -134,8 +137,18 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let Assembly { mut switches, collector, history, learning, routing, ports: infos, tables, names, .. } =
-            assemble(&config, Some(epoch), cores.len())?;
+        let Assembly {
+            mut switches,
+            collector,
+            history,
+            learning,
+            routing,
+            ports: infos,
+            tables,
+            publisher,
+            names,
+            ..
+        } = assemble(&config, Some(epoch), cores.len())?;
         let privileges = Privileges::of(&config)?;
         let tls = setup::tls_listener(&config)?;
         let (listener, socket) =
@@ -163,7 +176,7 @@ impl Live {
         let collected = Arc::new(AtomicBool::new(false));
         let (renewals, renewed) = bounded(1);
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
-        let Next { config, pairs } = Next::new(config)?;
+        let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
         let mut tables = Tables::new(tables);
         tables.push(Box::new(Macs::new(learning.clone(), names.clone())));
@@ -182,6 +195,7 @@ impl Live {
             reread,
             taps,
             tables,
+            publisher,
             names,
             about,
         });

@@ -237,7 +237,7 @@ impl Switch {
         }
         self.parse(ingress, burst);
         if policed {
-            self.police(ingress, burst, now, out);
+            self.police(ingress, burst, now, out, watch);
         }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {

@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use weir::config::{Config, ForwardMode, Length, OrderConfig, PortConfig};
+use weir::config::{AclDefault, Config, ForwardMode, Length, OrderConfig, PortConfig};
 use weir::control::api::{HeavyQuery, NewPort, Service};
+use weir::control::tables::{Change, Op};
 use weir::control::view;
 use weir::live::Live;
 use weir::port::MemoryHandle;
@@ -387,6 +388,109 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(after, before);
     *FILE.lock().unwrap() = None;
     assert_eq!(service.reload().unwrap_err(), "no file");
+}
+
+#[test]
+fn an_mtu_is_changed_under_traffic_and_by_a_reload() {
+    let live = switch();
+    let service = live.service();
+    let traffic = Traffic::start(&live);
+    let before = live.ports();
+    let mtu = |name: &str| live.ports().ports.iter().find(|port| port.name == name).unwrap().mtu_bytes;
+    // A frame of 1014 bytes: it fits the one MTU, not the other.
+    let long = |live: &Live| {
+        let (from, mut frame) = (live.memory("a").unwrap(), frame(1, 2, 7));
+        frame.resize(1014, 0);
+        let dropped =
+            |ports: &view::Ports| ports.ports.iter().filter_map(|port| port.drops.get("too_long")).sum::<u64>();
+        let (before, received) = (dropped(&live.ports()), live.ports().ports[0].rx_packets);
+        while !from.inject(&frame) {}
+        eventually("the long frame", live, |ports| ports.ports[0].rx_packets > received);
+        std::thread::sleep(Duration::from_millis(50));
+        dropped(&live.ports()) - before
+    };
+    assert_eq!(long(&live), 0);
+    service.set_mtu("b", 900).unwrap();
+    assert_eq!((mtu("a"), mtu("b")), (1500, 900));
+    assert_eq!(long(&live), 1);
+    service.set_mtu("b", 1000).unwrap();
+    assert_eq!(long(&live), 0);
+    let large = service.set_mtu("b", 9000).unwrap_err();
+    assert!(large.starts_with("port b: its MTU of 9000 bytes does not fit the packet buffers"), "{large}");
+    assert!(service.set_mtu("b", 12).unwrap_err().contains("port[1].mtu = 12: 68 to 9216"));
+    assert!(service.set_mtu("z", 1000).unwrap_err().starts_with("there is no port z; the ports are a, b"));
+    service.set_promiscuous("a", false).unwrap();
+    assert!(service.set_promiscuous("z", false).unwrap_err().starts_with("there is no port z"));
+    assert_eq!(mtu("b"), 1000, "what was refused changed nothing");
+
+    let changes = service.reload().unwrap().changes;
+    assert_eq!(changes, ["port a: promiscuous = true, was false", "port b: mtu = 1500, was 1000"]);
+    assert_eq!(long(&live), 0);
+    let sent = traffic.stop();
+    let after = balanced(&live);
+    assert!(after.packets.rx_packets - before.packets.rx_packets <= sent + 4);
+}
+
+fn rows(live: &Live, table: &str) -> Vec<serde_json::Value> {
+    live.tables().show(table).unwrap().rows
+}
+
+fn add(live: &Live, table: &str, entry: serde_json::Value) {
+    let change = Change { op: Op::Add, entry };
+    live.tables().change(table, &[change]).unwrap();
+}
+
+#[test]
+fn a_reload_sets_what_is_set_on_ports_all_or_nothing() {
+    let live = switch();
+    let service = live.service();
+    let rule = |text: &str| toml::from_str(text).unwrap();
+    let mut config = base();
+    config.acl = vec![rule("name = 'web'\naction = 'deny'\ndport = 53"), rule("action = 'count'")];
+    config.mirrors = vec![toml::from_str("from = 'a'\nto = 'b'\ndirection = 'rx'").unwrap()];
+    config.ports[0].rx_limit = Some("1Mpps".parse().unwrap());
+    config.ports[1].vlan = Some(7);
+    config.ports.push(PortConfig { vlan: Some(8), ..port("c", "memory") });
+    file(config.clone());
+    let changes = service.reload().unwrap().changes;
+    let tables: Vec<_> = changes.iter().filter(|change| change.starts_with("table ")).cloned().collect();
+    assert_eq!(tables, ["acl", "limits", "mirrors", "vlans"].map(|name| format!("table {name} as in the file")));
+    assert_eq!(service.reload().unwrap().changes, Vec::<String>::new());
+
+    // The rule decides, and goes on counting when it stays as others come and go.
+    let denied = |ports: &view::Ports| ports.ports[0].drops.get("acl_deny").copied().unwrap_or_default();
+    let before = denied(&live.ports());
+    assert!(live.memory("a").unwrap().inject(&frame(1, 2, 9)));
+    eventually("the rule to deny", &live, |ports| denied(ports) == before + 1);
+    assert_eq!(rows(&live, "acl")[0]["hit_packets"], 1);
+    add(&live, "acl", serde_json::json!({"name": "more", "action": "permit", "at": 1}));
+    add(&live, "limits", serde_json::json!({"port": "b", "direction": "tx", "limit": "5kpps"}));
+    add(&live, "vlans", serde_json::json!({"port": "a", "vlan": 9}));
+    config.acl.insert(0, rule("name = 'first'\naction = 'permit'\ndport = 1"));
+    config.ports.pop();
+    file(config.clone());
+    let changes = service.reload().unwrap().changes;
+    assert!(changes.contains(&"port c = memory removed".into()), "{changes:?}");
+    let acl = rows(&live, "acl");
+    let counted = acl.iter().map(|row| (row["name"].as_str().unwrap(), row["hit_packets"].as_u64().unwrap()));
+    assert_eq!(counted.collect::<Vec<_>>(), [("first", 0), ("web", 1), ("rule3", 0)]);
+    assert_eq!((rows(&live, "limits").len(), rows(&live, "vlans").len()), (1, 1), "as the file says");
+
+    // Wrong in one place: nothing is taken over.
+    let mut wrong = config.clone();
+    wrong.switch.acl_default = AclDefault::Deny;
+    wrong.ports.push(port("v", "veth:nonesuch0"));
+    file(wrong);
+    assert!(service.reload().unwrap_err().contains("veth:nonesuch0"));
+    assert_eq!(live.tables().show("acl").unwrap().default.unwrap()["action"], "permit");
+    config.switch.acl_default = AclDefault::Deny;
+    file(config);
+    service.reload().unwrap();
+    assert_eq!(live.tables().show("acl").unwrap().default.unwrap()["action"], "deny");
+    file(base());
+    service.reload().unwrap();
+    assert!(["acl", "limits", "mirrors", "vlans"].iter().all(|table| rows(&live, table).is_empty()));
+    balanced(&live);
 }
 
 #[test]

@@ -66,6 +66,14 @@ impl Service for Fake {
         Err("there is no file".into())
     }
 
+    fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String> {
+        self.set_link(port, on)
+    }
+
+    fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
+        self.set_link(port, bytes > 0)
+    }
+
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
         if port == "a" { Ok(()) } else { Err(format!("there is no port {port}")) }
     }

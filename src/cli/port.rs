@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use super::show::Where;
 use super::{Failure, output};
 use crate::config::{PortConfig, default_mtu};
-use crate::control::api::{Link, NewPort};
+use crate::control::api::{Link, Mtu, NewPort, Promiscuous};
 use crate::control::view;
 use crate::switch::Role;
 
@@ -36,6 +36,28 @@ enum Verb {
         /// The port's name
         port: String,
     },
+    /// Take frames for other stations in, or no longer
+    Promiscuous {
+        /// The port's name
+        port: String,
+        /// on or off
+        #[arg(value_enum)]
+        wanted: Switched,
+    },
+    /// Change a port's largest IP packet
+    Mtu {
+        /// The port's name
+        port: String,
+        /// Bytes; the packet buffers bound them
+        #[arg(value_name = "BYTES")]
+        bytes: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switched {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +87,13 @@ impl Port {
             }
             Verb::Remove { port } => answer(&client()?.delete::<view::Port>(&path(&port, "")?)?, json),
             Verb::Up { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: true })?, json),
+            Verb::Promiscuous { port, wanted } => {
+                let wanted = Promiscuous { on: wanted == Switched::On };
+                answer(&client()?.put::<Promiscuous>(&path(&port, "/promiscuous")?, &wanted)?, json)
+            }
+            Verb::Mtu { port, bytes } => {
+                answer(&client()?.put::<Mtu>(&path(&port, "/mtu")?, &Mtu { mtu_bytes: bytes })?, json)
+            }
             Verb::Down { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: false })?, json),
         }
     }

@@ -32,6 +32,10 @@ pub trait Service: Send + Sync + 'static {
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
+    /// Takes frames for other stations in, or no longer.
+    fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
+    /// Changes a port's largest IP packet, in bytes. The packet buffers bound it.
+    fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String>;
     fn tables(&self) -> &Tables;
     /// Opens a device and adds it. Gives the new port.
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
@@ -66,6 +70,20 @@ impl Default for HeavyQuery {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub up: bool,
+}
+
+/// `PUT /v1/ports/NAME/promiscuous`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promiscuous {
+    pub on: bool,
+}
+
+/// `PUT /v1/ports/NAME/mtu`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mtu {
+    pub mtu_bytes: u32,
 }
 
 /// `POST /v1/tables/NAME`: all of them, in order, or none.
@@ -110,6 +128,24 @@ async fn set_link<S: Service>(
 ) -> Answer<Link> {
     let set = |Json(link): Json<Link>| service.set_link(&name, link.up).map(|()| link);
     answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+async fn set_promiscuous<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    wanted: Result<Json<Promiscuous>, JsonRejection>,
+) -> Answer<Promiscuous> {
+    let set = |Json(wanted): Json<Promiscuous>| service.set_promiscuous(&name, wanted.on).map(|()| wanted);
+    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+async fn set_mtu<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    wanted: Result<Json<Mtu>, JsonRejection>,
+) -> Answer<Mtu> {
+    let set = |Json(wanted): Json<Mtu>| service.set_mtu(&name, wanted.mtu_bytes).map(|()| wanted);
+    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
 }
 
 async fn show_table<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::TableRows> {
@@ -167,6 +203,8 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(heavy::<S>))
         .route("/v1/ports/{name}/link", put(set_link::<S>))
+        .route("/v1/ports/{name}/promiscuous", put(set_promiscuous::<S>))
+        .route("/v1/ports/{name}/mtu", put(set_mtu::<S>))
         .route(taps::TRACE, post(taps::trace::<S>))
         .route("/v1/capture", post(taps::capture::<S>))
         .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
@@ -288,6 +326,15 @@ pub(crate) mod tests {
             if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
         }
 
+        fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String> {
+            self.set_link(port, on)
+        }
+
+        fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
+            let fits = bytes <= 2000;
+            self.set_link(port, fits).and(fits.then_some(()).ok_or_else(|| format!("mtu = {bytes}: at most 2000")))
+        }
+
         fn tables(&self) -> &Tables {
             &self.0
         }
@@ -350,6 +397,9 @@ pub(crate) mod tests {
         assert_eq!(client.text("/metrics").unwrap(), metrics::text(&fake().status()));
         let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
         assert!(!link.up);
+        let on: Promiscuous = client.put("/v1/ports/a/promiscuous", &Promiscuous { on: true }).unwrap();
+        assert!(on.on);
+        assert_eq!(client.put::<Mtu>("/v1/ports/a/mtu", &Mtu { mtu_bytes: 1400 }).unwrap().mtu_bytes, 1400);
     }
 
     #[test]
@@ -363,6 +413,14 @@ pub(crate) mod tests {
         assert_eq!(link("/v1/ports/b/link", serde_json::json!({"up": true})), "there is no port b; the ports are a");
         assert!(link("/v1/ports/a/link", serde_json::json!({"upp": true})).contains("unknown field `upp`"));
         assert!(link("/v1/ports/a/link", serde_json::json!({"up": 1})).contains("expected a boolean"));
+        let port = |path: &str, body| refused(client.put::<serde_json::Value>(path, &body));
+        assert_eq!(port("/v1/ports/a/mtu", serde_json::json!({"mtu_bytes": 9000})), "mtu = 9000: at most 2000");
+        assert_eq!(
+            port("/v1/ports/b/promiscuous", serde_json::json!({"on": true})),
+            "there is no port b; the ports are a"
+        );
+        assert!(port("/v1/ports/a/mtu", serde_json::json!({"mtu_bytes": -1})).contains("expected u32"));
+        assert!(port("/v1/ports/a/promiscuous", serde_json::json!({"up": true})).contains("unknown field `up`"));
         let nothing = refused(client.get::<view::Ports>("/v1/weather"));
         assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
         assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));

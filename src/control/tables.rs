@@ -24,6 +24,8 @@ pub use routed::Routed;
 pub use vlans::{VlanEntry, VlanTable};
 
 use crate::control::view;
+use crate::forward::acl::RuleConfig;
+use crate::forward::policy::{Publisher, Settings};
 use crate::pisa::table::TableUse;
 
 /// Changes at most in one request.
@@ -97,10 +99,33 @@ pub trait Table: Send {
         false
     }
 
+    /// There when the configuration file says what the table holds.
+    fn configured(&mut self) -> Option<&mut dyn Configured> {
+        None
+    }
+
     /// What it takes of the target's memory, when it is a match table of its own.
     fn usage(&self) -> Option<TableUse> {
         None
     }
+}
+
+/// What a configuration, which has been checked, says of the tables that are set on ports.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub acl: Vec<RuleConfig>,
+    pub acl_setup: AclSetup,
+    pub limits: Vec<LimitEntry>,
+    pub mirrors: Vec<MirrorConfig>,
+    pub vlans: Vec<VlanEntry>,
+}
+
+/// A table that can be set whole.
+pub trait Configured {
+    /// Whether it holds what is wanted, and nothing else.
+    fn is(&self, wanted: &Wanted) -> bool;
+    /// Takes over what is wanted. Entries that stay as they are go on counting.
+    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings);
 }
 
 /// The tables of a running switch, by name.
@@ -139,14 +164,41 @@ impl Tables {
         })
     }
 
+    /// The tables that hold something else than is wanted.
+    pub fn differing(&self, wanted: &Wanted) -> Vec<&'static str> {
+        let differs = |table: &Mutex<Box<dyn Table>>| {
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            let differs = table.configured().is_some_and(|table| !table.is(wanted));
+            differs.then(|| table.name())
+        };
+        self.0.iter().filter_map(differs).collect()
+    }
+
+    /// Sets all that a configuration speaks of. Workers see one change.
+    pub fn become_as(&self, wanted: &Wanted, publisher: &Publisher) {
+        // Before the settings, as a change of one table does.
+        let mut tables: Vec<_> =
+            self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        publisher.publish(|settings| {
+            let configured = tables.iter_mut().filter_map(|table| table.configured());
+            configured.for_each(|table| table.become_as(wanted, settings));
+        });
+    }
+
     /// A table that has an entry about this port. A learned station is none: it is forgotten with its port.
-    pub fn naming(&self, port: &str) -> Option<&'static str> {
+    ///
+    /// `reloaded`: those that a configuration sets are passed over, as it has been checked.
+    pub fn naming(&self, port: &str, reloaded: bool) -> Option<&'static str> {
         let about = |row: &Value| {
             let fields = ["port", "mirror", "from", "to"].into_iter().filter_map(|key| row[key].as_str());
             row["static"] != false && fields.flat_map(|names| names.split(',')).any(|name| name.trim() == port)
         };
-        let tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
-        tables.filter(|table| !table.follows_ports() && table.rows().iter().any(about)).map(|table| table.name()).next()
+        let mut tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
+        let names = |table: &mut dyn Table| {
+            let goes = table.follows_ports() || reloaded && table.configured().is_some();
+            !goes && table.rows().iter().any(about)
+        };
+        tables.find_map(|mut table| names(table.as_mut()).then(|| table.name()))
     }
 
     fn with<T>(&self, name: &str, act: impl FnOnce(&mut dyn Table) -> Result<T, String>) -> Result<T, String> {

@@ -33,6 +33,11 @@ impl PoolOptions {
         Self { mbufs, frame_bytes: u16::try_from(frame).expect("clamped") }
     }
 
+    /// Largest MTU whose frames fit one buffer, tags and all.
+    pub fn mtu(&self) -> u16 {
+        self.frame_bytes - LINK_OVERHEAD as u16
+    }
+
     /// Memory that the pool takes, roughly: to size EAL's.
     pub fn bytes(&self) -> u64 {
         let each = u64::from(self.frame_bytes) + u64::from(sys::WEIR_MBUF_HEADROOM + sys::WEIR_MBUF_SIZE) + 128;
@@ -115,7 +120,7 @@ impl Mempool {
 
     /// Largest MTU whose frames fit one buffer, tags and all.
     pub fn mtu(&self) -> u16 {
-        self.options.frame_bytes - LINK_OVERHEAD as u16
+        self.options.mtu()
     }
 
     pub fn eal(&self) -> &Eal {

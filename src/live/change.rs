@@ -7,9 +7,10 @@ use crossbeam_channel::bounded;
 
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
-use super::slots::{NoBuffers, Slot, Slots, has_room};
+use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
 use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
+use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
@@ -59,13 +60,15 @@ pub(super) struct Next {
     pub config: Config,
     /// The names of the ports that `xconnect` joins, also those that the configuration joins by their order.
     pub pairs: Vec<[String; 2]>,
+    /// The tables set on ports become what the configuration says as well; else they stay as they are.
+    pub tables: bool,
 }
 
 impl Next {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let name = |id: PortId| config.ports[usize::from(id)].name.clone();
         let pairs = config.pairs()?.into_iter().map(|(a, b)| [name(a), name(b)]).collect();
-        Ok(Self { config, pairs })
+        Ok(Self { config, pairs, tables: true })
     }
 }
 
@@ -96,7 +99,13 @@ struct Made {
 impl Shared {
     /// Makes the switch what `next` says, or says why not and leaves it as it is. Gives what has changed, in words.
     pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
-        let diff = Diff::new(state, &next)?;
+        let mut diff = Diff::new(state, &next)?;
+        next.config.validate()?;
+        let wanted = next.tables.then(|| assemble::wanted(&next.config, &assemble::polynomials(&next.config)?));
+        let wanted = wanted.transpose()?;
+        if let Some(wanted) = &wanted {
+            diff.look_at_tables(&self.tables.differing(wanted));
+        }
         if diff.is_empty() {
             return Ok(Vec::new());
         }
@@ -117,6 +126,9 @@ impl Shared {
             change
         });
         let changes: Vec<_> = changes.collect();
+        if let Some(wanted) = &wanted {
+            self.set_tables(state, &opened, wanted);
+        }
         self.tell(state, changes)?;
         if let Some(collecting) = collecting {
             self.renew(collecting);
@@ -129,16 +141,16 @@ impl Shared {
     /// All that can fail.
     fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
-        config.validate()?;
         let workers = state.remotes.len();
         let polynomials = assemble::polynomials(config)?;
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
-            if let Some(table) = self.tables.naming(name) {
+            if let Some(table) = self.tables.naming(name, next.tables) {
                 return Err(ChangeError::InTable { name: name.to_owned(), table });
             }
         }
+        kept.iter().try_for_each(|(_, config)| fits_buffers(config, &self.pool))?;
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
@@ -168,6 +180,7 @@ impl Shared {
             let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }
+        set_devices(state, &kept)?;
         let infos = diff.ports.then_some(infos);
         Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
     }
@@ -239,10 +252,16 @@ impl Shared {
         opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
     }
 
-    /// Tables know the ports by the names that they have now.
-    fn name_ports(&self, state: &State) {
+    /// Before the workers have new ports, so that none is used without what is set on it.
+    fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Wanted) {
+        self.name_ports(state.slots.iter().chain(opened.iter().map(|(id, slot)| (*id, slot))));
+        self.tables.become_as(wanted, &self.publisher);
+    }
+
+    /// Tables know the ports by these names from now on.
+    fn name_ports<'a>(&self, slots: impl Iterator<Item = (PortId, &'a Slot)>) {
         let mut names = Vec::new();
-        for (id, slot) in state.slots.iter() {
+        for (id, slot) in slots {
             names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
             names[usize::from(id)] = (slot.config.name.clone(), slot.info.role == Role::Fabric);
         }
@@ -266,14 +285,28 @@ impl Shared {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
         (state.config, state.pairs) = (next.config, next.pairs);
-        self.name_ports(state);
+        self.name_ports(state.slots.iter());
     }
+}
+
+/// Sets the devices of ports that stay, all or none.
+fn set_devices(state: &State, kept: &[(PortId, crate::config::PortConfig)]) -> Result<(), PortError> {
+    let all = || kept.iter().filter_map(|(id, config)| Some((state.slots.get(*id)?, config)));
+    for (done, (slot, config)) in all().enumerate() {
+        if let Err(error) = slot.set_device(config) {
+            all().take(done).for_each(|(slot, config)| slot.restore_device(config));
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// All ports by number as they will be.
 fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<PortInfo> {
     let old = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.clone());
-    let old = kept.iter().filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, ..old(*id)? })));
+    let old = kept
+        .iter()
+        .filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, mtu: config.mtu, ..old(*id)? })));
     let all: Vec<_> = old.chain(opened.iter().map(|(id, slot)| (*id, slot.info.clone()))).collect();
     let mut infos: Vec<_> =
         (0..all.iter().map(|(id, _)| usize::from(*id) + 1).max().unwrap_or(0)).map(|_| PortInfo::vacant()).collect();

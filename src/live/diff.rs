@@ -23,20 +23,10 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, api, ports: _, programs, routes, neighbours, acl, mirrors } = &next.config;
+        let Config { switch, api, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } = &next.config;
         let running = &state.config.switch;
         restart(running, switch)?;
         restart_api(&state.config.api, api)?;
-        let other = |key: &str, differs: bool| match differs {
-            true => Err(ChangeError::Restart {
-                key: key.into(),
-                wanted: "another".into(),
-                running: "as at the start".into(),
-            }),
-            false => Ok(()),
-        };
-        other("acl", state.config.acl != *acl)?;
-        other("mirror", state.config.mirrors != *mirrors)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {
@@ -71,6 +61,11 @@ impl Diff {
         diff.value("switch.target", &running.target, &switch.target);
         diff.value("switch.order", format!("{:?}", running.order), format!("{:?}", switch.order));
         Ok(diff)
+    }
+
+    /// What the file says of the tables set on ports, which may have been changed since.
+    pub fn look_at_tables(&mut self, differing: &[&str]) {
+        self.words.extend(differing.iter().map(|table| format!("table {table} as in the file")));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -130,7 +125,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         buffers,
         reproducible,
         huge_pages,
-        acl_default,
+        acl_default: _,
         acl_rows,
         metrics,
         runtime_ports,
@@ -152,7 +147,6 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.buffers", &running.buffers, buffers)?;
     same("switch.reproducible", &running.reproducible, reproducible)?;
     same("switch.huge_pages", &running.huge_pages, huge_pages)?;
-    same("switch.acl_default", &running.acl_default, acl_default)?;
     same("switch.acl_rows", &running.acl_rows, acl_rows)?;
     same("switch.metrics", &running.metrics, metrics)?;
     same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
@@ -200,14 +194,11 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
         match running {
             Some((id, slot)) => {
                 let (key, old) = (|name: &str| format!("port[{i}].{name}"), &slot.config);
-                same(&key("mtu"), &old.mtu, &config.mtu)?;
                 same(&key("queues"), &old.queues, &config.queues)?;
                 same(&key("cores"), &old.cores, &config.cores)?;
-                same(&format!("port[{i}], its VLANs and limits"), &policy(old), &policy(config))?;
                 kept.push((id, config.clone()));
             }
             None => {
-                same(&format!("port[{i}], its VLANs and limits"), &String::new(), &policy(config))?;
                 alone(state, wanted, i, config)?;
                 let id = vacant.next().ok_or_else(|| ChangeError::NoSlot { name: config.name.clone() })?;
                 added.push((id, config.clone()));
@@ -217,17 +208,6 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
     let stays = |id: PortId| kept.iter().any(|(other, _)| *other == id);
     let removed = state.slots.iter().map(|(id, _)| id).filter(|id| !stays(*id)).collect();
     Ok(Ports { kept, added, removed })
-}
-
-/// What `weir table` changes while the switch runs, and its file only at the start.
-fn policy(port: &PortConfig) -> String {
-    let PortConfig { vlan, trunk, qinq, rx_limit, tx_limit, .. } = port;
-    let number = |key: &str, vid: &Option<u16>| vid.map(|vid| format!("{key} = {vid}"));
-    let limit = |key: &str, limit: &Option<crate::forward::rate::Limit>| limit.map(|limit| format!("{key} = {limit}"));
-    let trunk = trunk.as_ref().map(|list| format!("trunk = {list}"));
-    let words =
-        [number("vlan", vlan), trunk, number("qinq", qinq), limit("rx_limit", rx_limit), limit("tx_limit", tx_limit)];
-    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A new port's device must be nobody else's: neither another new port's nor that of a port that runs until the new one does.

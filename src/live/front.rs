@@ -34,6 +34,16 @@ impl Service for Front {
         self.control.ask(move |shared| shared.set_link(&port, up))
     }
 
+    fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String> {
+        let port = port.to_owned();
+        self.control.ask(move |shared| shared.set_promiscuous(&port, on))
+    }
+
+    fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
+        let port = port.to_owned();
+        self.control.ask(move |shared| shared.set_mtu(&port, bytes))
+    }
+
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
         let port = port.clone();
         self.control.ask(move |shared| shared.add_port(&port))

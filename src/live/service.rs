@@ -45,6 +45,14 @@ impl Shared {
         Ok(slot.view(id, &self.workers))
     }
 
+    /// Changes what the configuration says of a port.
+    fn edit(&self, name: &str, edit: impl FnOnce(&mut PortConfig)) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let mut next = running(&state);
+        edit(next.config.ports.iter_mut().find(|port| port.name == name).ok_or_else(|| no_port(&state, name))?);
+        self.change(&mut state, next).map(drop)
+    }
+
     fn remove(&self, name: &str) -> Result<view::Port, ChangeError> {
         let mut state = self.state();
         let id = state.slots.find(name).ok_or_else(|| no_port(&state, name))?;
@@ -67,7 +75,7 @@ impl Shared {
 
 /// The switch as it runs, to be changed.
 fn running(state: &State) -> Next {
-    Next { config: state.config.clone(), pairs: state.pairs.clone() }
+    Next { config: state.config.clone(), pairs: state.pairs.clone(), tables: false }
 }
 
 fn no_port(state: &State, name: &str) -> ChangeError {
@@ -164,6 +172,14 @@ impl Service for Shared {
         }
         self.look_at_links(&state);
         set
+    }
+
+    fn set_promiscuous(&self, name: &str, on: bool) -> Result<(), String> {
+        self.edit(name, |port| port.promiscuous = on).map_err(|error| error.to_string())
+    }
+
+    fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), String> {
+        self.edit(name, |port| port.mtu = bytes).map_err(|error| error.to_string())
     }
 
     fn taps(&self) -> &Taps {

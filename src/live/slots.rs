@@ -64,13 +64,34 @@ impl Slot {
         if self.config.fault != config.fault {
             self.port.set_fault(config.fault.as_ref());
         }
-        if self.config.promiscuous != config.promiscuous
-            && let Err(error) = self.port.set_promiscuous(config.promiscuous)
-        {
-            tracing::warn!("{error}");
-        }
         self.info = PortInfo { up: self.info.up.clone(), mac: self.info.mac.clone(), ..port_info(config) };
         self.config = config.clone();
+    }
+
+    /// Sets the device's MTU and filter as in `config`, or leaves both as they are.
+    pub fn set_device(&self, config: &PortConfig) -> Result<(), PortError> {
+        let old = &self.config;
+        if old.mtu != config.mtu {
+            self.port.set_mtu(config.mtu as u16)?;
+        }
+        if old.promiscuous == config.promiscuous {
+            return Ok(());
+        }
+        self.port.set_promiscuous(config.promiscuous).inspect_err(|_| {
+            if old.mtu != config.mtu {
+                log_failure(self.port.set_mtu(old.mtu as u16));
+            }
+        })
+    }
+
+    /// Undoes [`Self::set_device`], as far as the device lets it.
+    pub fn restore_device(&self, config: &PortConfig) {
+        if self.config.mtu != config.mtu {
+            log_failure(self.port.set_mtu(self.config.mtu as u16));
+        }
+        if self.config.promiscuous != config.promiscuous {
+            log_failure(self.port.set_promiscuous(self.config.promiscuous));
+        }
     }
 
     /// Lets the workers know whether packets may leave here. True when they may no longer.
@@ -123,6 +144,12 @@ impl Slot {
     }
 }
 
+fn log_failure(set: Result<(), PortError>) {
+    if let Err(error) = set {
+        tracing::warn!("{error}");
+    }
+}
+
 /// The MAC with which the switch routes on a port: a NIC's own. The interface of a tap or veth port has a MAC that a kernel
 /// answers to, the host's or the one under the switch, so there it is another.
 fn own_mac(dev: &Dev, device: Mac) -> Mac {
@@ -162,10 +189,7 @@ pub enum NoBuffers {
 
 /// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their receive queues.
 pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Result<(), NoBuffers> {
-    let most = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
-    if port.mtu > most {
-        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
-    }
+    fits_buffers(port, pool)?;
     let plan = port.dev.queue_plan(port.queues, workers as u16);
     let needed = match port.dev {
         Dev::Veth { .. } | Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
@@ -179,6 +203,15 @@ pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Res
     Ok(())
 }
 
+/// Whether the pool's buffers hold the port's frames.
+pub(super) fn fits_buffers(port: &PortConfig, pool: &Mempool) -> Result<(), NoBuffers> {
+    let most = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
+    if port.mtu > most {
+        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
+    }
+    Ok(())
+}
+
 /// The ports by number.
 #[derive(Default)]
 pub(super) struct Slots(Vec<Option<Slot>>);
@@ -186,6 +219,10 @@ pub(super) struct Slots(Vec<Option<Slot>>);
 impl Slots {
     pub fn iter(&self) -> impl Iterator<Item = (PortId, &Slot)> {
         (0..).zip(&self.0).filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
+    }
+
+    pub fn get(&self, id: PortId) -> Option<&Slot> {
+        self.0.get(usize::from(id))?.as_ref()
     }
 
     pub fn get_mut(&mut self, id: PortId) -> Option<&mut Slot> {

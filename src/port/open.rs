@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use super::{
@@ -62,6 +62,8 @@ pub struct Port {
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
     link: Arc<Link>,
+    /// The longest frame at the MTU that is set.
+    longest: Arc<AtomicUsize>,
     /// Held while the link is looked at or set, so that no look from before a change outlasts it.
     links: Mutex<()>,
     rx: Box<[Seat]>,
@@ -116,10 +118,14 @@ impl Port {
             name: name.to_owned(),
             dev: dev.clone(),
             options: *options,
-            most_mtu: pool.mtu(),
+            most_mtu: match dev {
+                Dev::Xdp { .. } => pool.mtu().min(xdp::most_mtu(options.mtu)),
+                _ => pool.mtu(),
+            },
             device,
             under,
             link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
+            longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
             tx: seats(options.tx_queues),
@@ -129,6 +135,7 @@ impl Port {
             starved: AtomicU64::new(0),
         };
         port.link_up();
+        port.set_longest(port.mtu());
         Ok(port)
     }
 
@@ -164,9 +171,12 @@ impl Port {
 
     /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so would all behind it;
     /// what is longer than its frames net_af_xdp loses with its buffer.
-    fn longest(&self) -> Option<usize> {
-        let limited = matches!(self.dev, Dev::Tap { .. } | Dev::Xdp { .. });
-        limited.then(|| usize::from(self.mtu()) + LINK_HEADER)
+    fn longest(&self) -> Option<Arc<AtomicUsize>> {
+        matches!(self.dev, Dev::Tap { .. } | Dev::Xdp { .. }).then(|| self.longest.clone())
+    }
+
+    fn set_longest(&self, mtu: u16) {
+        self.longest.store(usize::from(mtu) + LINK_HEADER, Ordering::Relaxed);
     }
 
     /// The other end of a `memory` port.
@@ -292,14 +302,19 @@ impl Port {
     /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
         let most = self.most_mtu;
+        // Before the device is told, so that it is never given a frame that is too long for it.
+        self.set_longest(mtu.min(self.mtu()));
         let set = match (&self.device, self.interface()) {
             _ if !(68..=most).contains(&mtu) => {
                 Err(PortProblem::Unfit(format!("an MTU of {mtu}: 68 to {most}, which the packet buffers hold")))
             }
             (Device::Veth(_), Some(interface)) => interface.set_mtu(mtu).map_err(PortProblem::from),
-            (Device::Eth(device), _) => device.set_mtu(mtu).map_err(PortProblem::from),
+            (Device::Eth(device), _) if !matches!(self.dev, Dev::Memif { .. }) => {
+                device.set_mtu(mtu).map_err(PortProblem::from)
+            }
             _ => Ok(()),
         };
+        self.set_longest(self.mtu());
         set.map_err(|problem| failed(&self.name, &self.dev, problem))
     }
 

@@ -4,7 +4,7 @@ use std::{
     os::fd::RawFd,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -52,7 +52,11 @@ pub(super) enum RxDriver {
 
 #[derive(Debug)]
 pub(super) enum TxDriver {
-    Eth { queue: EthTx, longest: Option<usize> },
+    /// `longest`: the longest frame that may be given to the driver, where it minds.
+    Eth {
+        queue: EthTx,
+        longest: Option<Arc<AtomicUsize>>,
+    },
     Veth(VethTx),
     Memory(Memory),
 }
@@ -174,7 +178,7 @@ impl TxQueue {
         match &mut self.driver {
             TxDriver::Eth { queue, longest } => {
                 if let Some(longest) = longest {
-                    drop_unfit(burst, *longest, &self.counters);
+                    drop_unfit(burst, longest.load(Ordering::Relaxed), &self.counters);
                 }
                 let total = complete_checksums(burst);
                 let packets = queue.transmit(burst);

@@ -40,6 +40,11 @@ pub(super) fn open(
     Ok((interface, device))
 }
 
+/// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.
+pub(super) fn most_mtu(mtu: u16) -> u16 {
+    PoolOptions::for_mtu(1, mtu).mtu()
+}
+
 /// Every queue that the kernel spreads packets over must be polled, and each worker needs one to send on.
 fn fits(interface: &Interface, options: &PortOptions) -> Result<(), PortProblem> {
     let (name, queues) = (interface.name(), u32::from(options.rx_queues));

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::enter::Rejected;
 use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
 use crate::epoch::Nanos;
-use crate::forward::acl::{Acl, Decision, RuleCounts};
+use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
+use crate::tap::Watch;
 use crate::wire::{self, Frame, Net, proto};
 
 impl Switch {
@@ -21,7 +22,14 @@ impl Switch {
     /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
     /// What may not enter is counted and leaves the burst.
     #[inline(never)]
-    pub(super) fn police<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    pub(super) fn police<F: Frame, W: Watch>(
+        &mut self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut Outbox<F>,
+        watch: &mut W,
+    ) {
         let Self { policy, phvs, ports, stats, .. } = self;
         let copier = Copier { ports, stats };
         let settings = policy.settings();
@@ -39,7 +47,9 @@ impl Switch {
             for ((frame, phv), rejected) in
                 burst.iter().zip(phvs.iter()).zip(&mut rejected).filter(|(_, r)| r.is_none())
             {
-                let decision = decide(acl, frame, phv, policy.counts());
+                let flags = flags(acl, frame, phv);
+                watch.acl(&|| acl.trace(phv, flags));
+                let decision = acl.decide(phv, flags, policy.counts());
                 if let Some(to) = decision.mirror {
                     copier.copy(frame, ingress, to, &mut out.copies);
                 }
@@ -108,12 +118,12 @@ impl Switch {
     }
 }
 
+/// TCP flags, when the list asks for them.
 #[inline(always)]
-fn decide<F: Frame>(acl: &Acl, frame: &F, phv: &Phv, counts: &RuleCounts) -> Decision {
+fn flags<F: Frame>(acl: &Acl, frame: &F, phv: &Phv) -> Option<u8> {
     let headers = &phv.headers;
     let with_flags = acl.wants_flags() && headers.l4 != 0 && headers.net != Net::Other && headers.proto == proto::TCP;
-    let flags = if with_flags { frame.bytes().get(usize::from(headers.l4) + 13).copied() } else { None };
-    acl.decide(phv, flags, counts)
+    if with_flags { frame.bytes().get(usize::from(headers.l4) + 13).copied() } else { None }
 }
 
 /// Makes copies for mirror ports.

@@ -14,6 +14,8 @@ use crate::wire::{Filter, Headers};
 pub trait Watch {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
+    /// The access control list is about to decide on a packet; `how` says how.
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
     /// All packets of the port have one verdict, so the switch need not ask.
     fn fixed(&mut self, forward: &mut Forward, ingress: PortId);
 }
@@ -31,6 +33,9 @@ impl Watch for Unwatched {
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos) {
         forward.decide(phvs, now);
     }
+
+    #[inline(always)]
+    fn acl(&mut self, _: &dyn Fn() -> Vec<LookupTrace>) {}
 
     #[inline(always)]
     fn fixed(&mut self, _: &mut Forward, _: PortId) {}
@@ -88,6 +93,10 @@ impl Watch for Recorder {
             forward.trace(phv, now, self);
             self.verdict = Some(phv.verdict);
         }
+    }
+
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>) {
+        self.lookups.extend(how());
     }
 
     fn fixed(&mut self, forward: &mut Forward, ingress: PortId) {

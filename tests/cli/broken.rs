@@ -127,7 +127,15 @@ fn no_switch_to_ask() {
 #[test]
 fn a_switch_that_is_not_there_is_named() {
     let files = Files::new();
-    for words in ["port add a=null", "port remove a", "port up a", "port down a", "reload"] {
+    for words in [
+        "port add a=null",
+        "port remove a",
+        "port up a",
+        "port down a",
+        "port mtu a 1400",
+        "port promiscuous a on",
+        "reload",
+    ] {
         let ended = files.weir(&format!("{words} --socket none.sock"));
         let message = ended.refused(1);
         assert!(message.starts_with("weir: no switch answers at none.sock"), "{message}");

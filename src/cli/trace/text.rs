@@ -2,7 +2,7 @@
 
 use crate::cli::output::grouped;
 use crate::cli::summary;
-use crate::control::view::packet::{Output, Packet, PacketHeaders, Program};
+use crate::control::view::packet::{Lookup, Output, Packet, PacketHeaders, Program};
 use crate::pisa::AccessTrace;
 
 /// Widths of the two columns in front.
@@ -62,6 +62,7 @@ pub fn text(packet: &Packet, what: &str) -> String {
     page.text += &page.bold(&format!("{what}: {bytes} bytes in by port {}{at}", packet.port));
     page.text += "\n";
     parsed(&mut page, packet.headers.as_ref());
+    looked_up(&mut page, "access", packet.lookups.iter().filter(|lookup| lookup.table == "acl"));
     packet.programs.iter().for_each(|program| measured(&mut page, program));
     forwarded(&mut page, packet);
     page.text.trim_end().into()
@@ -131,11 +132,11 @@ fn touched(page: &mut Page, stage: &str, access: &AccessTrace) {
     page.line("  output", &cell.output);
 }
 
-fn forwarded(page: &mut Page, packet: &Packet) {
-    if !packet.lookups.is_empty() {
-        page.part("forward");
-    }
-    for lookup in &packet.lookups {
+fn looked_up<'a>(page: &mut Page, part: &str, lookups: impl Iterator<Item = &'a Lookup>) {
+    for (i, lookup) in lookups.enumerate() {
+        if i == 0 {
+            page.part(part);
+        }
         let found = match (&lookup.entry, &lookup.port) {
             (Some(entry), Some(port)) => format!("{entry}, port {port}"),
             (Some(entry), None) => entry.clone(),
@@ -144,9 +145,13 @@ fn forwarded(page: &mut Page, packet: &Packet) {
         page.line(&lookup.table, &format!("{}: {found}", lookup.key));
         page.line("  action", &lookup.action);
     }
+}
+
+fn forwarded(page: &mut Page, packet: &Packet) {
+    looked_up(page, "forward", packet.lookups.iter().filter(|lookup| lookup.table != "acl"));
     page.part("verdict");
     match packet.verdict.as_deref() {
-        None => page.line("none", "the parser did not let it in"),
+        None => page.line("none", "it was not let in"),
         Some("flood") => page.line("flood", "to every other port that is up"),
         Some(verdict) => page.line(verdict, packet.egress.as_deref().unwrap_or_default()),
     }

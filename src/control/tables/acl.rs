@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, Op, Table, read, refused, without_counters};
+use super::{Change, Configured, Op, Table, Wanted, read, refused, without_counters};
 use crate::forward::acl::{
     Acl, Action, Counted, DEFAULT_SLOT, MAX_COUNTING, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, usage,
 };
-use crate::forward::policy::Publisher;
+use crate::forward::policy::{Publisher, Settings};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::pisa::table::TableUse;
 
@@ -84,14 +84,31 @@ impl AclTable {
     ) -> Self {
         let free = (0..SLOTS as u16).collect();
         let mut table = Self { publisher, ports, setup, rules: Vec::new(), free, counts };
-        let (mut entries, mut free) = (Vec::new(), table.free.clone());
-        for (i, config) in rules.iter().enumerate() {
-            if let Ok(rule) = config.rule(&format!("rule{}", i + 1), &table.ports) {
-                entries.push(table.entry(config.clone(), rule, &mut free));
-            }
-        }
-        table.put(entries, free);
+        let (entries, free) = table.renewed(rules);
+        table.publish(entries, free);
         table
+    }
+
+    /// Entries of rules that have been checked. One that is there already, the same in all, keeps its counters.
+    fn renewed(&self, rules: &[RuleConfig]) -> (Vec<Entry>, VecDeque<u16>) {
+        let kept: Vec<_> = named(rules).map(|wanted| self.rules.iter().find(|entry| entry.config == wanted)).collect();
+        let mut free = self.free.clone();
+        let gone = |old: &&Entry| !kept.iter().flatten().any(|entry| entry.slot == old.slot);
+        free.extend(self.rules.iter().filter(gone).map(|entry| entry.slot));
+        let mut entries = Vec::new();
+        for (config, old) in named(rules).zip(&kept) {
+            let Ok(rule) = config.rule("", &self.ports) else { continue };
+            entries.push(match old {
+                Some(old) => Entry { config, rule, ..(*old).clone() },
+                None => self.entry(config, rule, &mut free),
+            });
+        }
+        (entries, free)
+    }
+
+    fn publish(&mut self, entries: Vec<Entry>, free: VecDeque<u16>) {
+        let publisher = self.publisher.clone();
+        publisher.publish(|settings| self.put(entries, free, settings));
     }
 
     fn counted(&self, slot: u16) -> Counted {
@@ -104,11 +121,10 @@ impl AclTable {
         Entry { config, rule, slot, before: self.counted(slot) }
     }
 
-    fn put(&mut self, entries: Vec<Entry>, free: VecDeque<u16>) {
+    fn put(&mut self, entries: Vec<Entry>, free: VecDeque<u16>, settings: &mut Settings) {
         let rules: Vec<_> = entries.iter().map(|entry| (entry.rule.clone(), entry.slot)).collect();
         let needed = !rules.is_empty() || !self.setup.permit_by_default;
-        let acl = needed.then(|| Arc::new(Acl::new(&rules, self.setup.permit_by_default)));
-        self.publisher.publish(|settings| settings.acl = acl);
+        settings.acl = needed.then(|| Arc::new(Acl::new(&rules, self.setup.permit_by_default)));
         (self.rules, self.free) = (entries, free);
     }
 
@@ -153,6 +169,27 @@ fn split(entry: &Value) -> Result<(RuleConfig, Option<usize>), String> {
     Ok((read(&entry)?, at))
 }
 
+/// The rules of a file with the names that they have where it gives none.
+fn named(rules: &[RuleConfig]) -> impl Iterator<Item = RuleConfig> {
+    rules.iter().zip(1..).map(|(rule, n)| {
+        let name = rule.name.clone().unwrap_or_else(|| Word(format!("rule{n}")));
+        RuleConfig { name: Some(name), ..rule.clone() }
+    })
+}
+
+impl Configured for AclTable {
+    fn is(&self, wanted: &Wanted) -> bool {
+        self.setup.permit_by_default == wanted.acl_setup.permit_by_default
+            && named(&wanted.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
+    }
+
+    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+        self.setup = wanted.acl_setup.clone();
+        let (entries, free) = self.renewed(&wanted.acl);
+        self.put(entries, free, settings);
+    }
+}
+
 impl Table for AclTable {
     fn name(&self) -> &'static str {
         "acl"
@@ -179,8 +216,12 @@ impl Table for AclTable {
         for (i, change) in changes.iter().enumerate() {
             self.edit(&mut entries, &mut free, change).map_err(|why| refused(i, change, why))?;
         }
-        self.put(entries, free);
+        self.publish(entries, free);
         Ok(())
+    }
+
+    fn configured(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn len(&self) -> usize {

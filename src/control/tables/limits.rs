@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Change, Table, edited};
-use crate::forward::policy::Publisher;
+use super::{Change, Configured, Table, Wanted, edited};
+use crate::forward::policy::{Publisher, Settings};
 use crate::forward::rate::{Limit, Limiter, Limits};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 
 /// One limit: of a port, on what it receives (`rx`) or sends (`tx`).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitEntry {
     pub port: Word,
@@ -53,12 +53,17 @@ impl LimitTable {
     /// With entries that have been checked.
     pub fn new(publisher: Publisher, ports: PortNames, entries: Vec<LimitEntry>) -> Self {
         let mut table = Self { publisher, ports, entries: Vec::new(), limits: Limits::default() };
-        table.put(entries);
+        table.publish(entries);
         table
     }
 
+    fn publish(&mut self, entries: Vec<LimitEntry>) {
+        let publisher = self.publisher.clone();
+        publisher.publish(|settings| self.put(entries, settings));
+    }
+
     /// A limit that has not changed keeps its bucket and its counts.
-    fn put(&mut self, entries: Vec<LimitEntry>) {
+    fn put(&mut self, entries: Vec<LimitEntry>, settings: &mut Settings) {
         let (ports, mut limits) = (self.ports.len(), Limits::default());
         limits.rx.resize(ports, None);
         limits.tx.resize(ports, None);
@@ -72,9 +77,18 @@ impl LimitTable {
             let kept = old.filter(|limiter| limiter.limit() == limit).cloned();
             new[usize::from(port)] = Some(kept.unwrap_or_else(|| Arc::new(Limiter::new(limit))));
         }
-        let published = (!entries.is_empty()).then(|| Arc::new(limits.clone()));
-        self.publisher.publish(|settings| settings.limits = published);
+        settings.limits = (!entries.is_empty()).then(|| Arc::new(limits.clone()));
         (self.entries, self.limits) = (entries, limits);
+    }
+}
+
+impl Configured for LimitTable {
+    fn is(&self, wanted: &Wanted) -> bool {
+        self.entries == wanted.limits
+    }
+
+    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+        self.put(wanted.limits.clone(), settings);
     }
 }
 
@@ -101,8 +115,12 @@ impl Table for LimitTable {
 
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
         let entries = edited(&self.entries, changes, LimitEntry::same, |entry| check(entry, &self.ports))?;
-        self.put(entries);
+        self.publish(entries);
         Ok(())
+    }
+
+    fn configured(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn capacity(&self) -> Option<usize> {

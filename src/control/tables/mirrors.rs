@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Change, Table, edited};
-use crate::forward::policy::{Mirror, Mirrors, Publisher};
+use super::{Change, Configured, Table, Wanted, edited};
+use crate::forward::policy::{Mirror, Mirrors, Publisher, Settings};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 
 /// A copy of a port's packets for another port.
@@ -55,12 +55,17 @@ impl MirrorTable {
     /// With entries that have been checked.
     pub fn new(publisher: Publisher, ports: PortNames, entries: &[MirrorConfig]) -> Self {
         let mut table = Self { publisher, ports, entries: Vec::new() };
-        table.put(entries.to_vec());
+        table.publish(entries.to_vec());
         table
     }
 
+    fn publish(&mut self, entries: Vec<MirrorConfig>) {
+        let publisher = self.publisher.clone();
+        publisher.publish(|settings| self.put(entries, settings));
+    }
+
     /// A mirror that has not changed goes on counting.
-    fn put(&mut self, entries: Vec<MirrorConfig>) {
+    fn put(&mut self, entries: Vec<MirrorConfig>, settings: &mut Settings) {
         let count = |entry: &MirrorConfig| {
             let old = self.entries.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
             old.map(|(_, copies)| copies.clone()).unwrap_or_default()
@@ -78,9 +83,18 @@ impl MirrorTable {
                 }
             }
         }
-        let published = (!entries.is_empty()).then(|| Arc::new(mirrors));
-        self.publisher.publish(|settings| settings.mirrors = published);
+        settings.mirrors = (!entries.is_empty()).then(|| Arc::new(mirrors));
         self.entries = entries;
+    }
+}
+
+impl Configured for MirrorTable {
+    fn is(&self, wanted: &Wanted) -> bool {
+        self.entries.iter().map(|(entry, _)| entry).eq(&wanted.mirrors)
+    }
+
+    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+        self.put(wanted.mirrors.clone(), settings);
     }
 }
 
@@ -104,8 +118,12 @@ impl Table for MirrorTable {
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
         let entries: Vec<_> = self.entries.iter().map(|(entry, _)| entry.clone()).collect();
         let entries = edited(&entries, changes, |a, b| a.from == b.from, |entry| entry.check(&self.ports))?;
-        self.put(entries);
+        self.publish(entries);
         Ok(())
+    }
+
+    fn configured(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn capacity(&self) -> Option<usize> {

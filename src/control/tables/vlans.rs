@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Change, Table, edited};
-use crate::forward::policy::Publisher;
+use super::{Change, Configured, Table, Wanted, edited};
+use crate::forward::policy::{Publisher, Settings};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::forward::vlan::{PortVlans, VlanList, Vlans};
 
 /// A port's VLANs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VlanEntry {
     pub port: Word,
@@ -40,7 +40,7 @@ impl VlanTable {
     /// With entries that have been checked.
     pub fn new(publisher: Publisher, ports: PortNames, entries: Vec<VlanEntry>) -> Self {
         let mut table = Self { publisher, ports, entries: Vec::new() };
-        table.put(entries);
+        table.publish(entries);
         table
     }
 
@@ -55,16 +55,30 @@ impl VlanTable {
         }
     }
 
-    fn put(&mut self, entries: Vec<VlanEntry>) {
+    fn publish(&mut self, entries: Vec<VlanEntry>) {
+        let publisher = self.publisher.clone();
+        publisher.publish(|settings| self.put(entries, settings));
+    }
+
+    fn put(&mut self, entries: Vec<VlanEntry>, settings: &mut Settings) {
         let mut vlans = vec![PortVlans::Every; self.ports.len()];
         for entry in &entries {
             if let (Ok(port), Ok(of)) = (self.ports.id("port", &entry.port.0), entry.vlans()) {
                 vlans[usize::from(port)] = of;
             }
         }
-        let published = (!entries.is_empty()).then(|| Arc::new(Vlans(vlans)));
-        self.publisher.publish(|settings| settings.vlans = published);
+        settings.vlans = (!entries.is_empty()).then(|| Arc::new(Vlans(vlans)));
         self.entries = entries;
+    }
+}
+
+impl Configured for VlanTable {
+    fn is(&self, wanted: &Wanted) -> bool {
+        self.entries == wanted.vlans
+    }
+
+    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+        self.put(wanted.vlans.clone(), settings);
     }
 }
 
@@ -79,8 +93,12 @@ impl Table for VlanTable {
 
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
         let entries = edited(&self.entries, changes, |a, b| a.port == b.port, |entry| self.check(entry))?;
-        self.put(entries);
+        self.publish(entries);
         Ok(())
+    }
+
+    fn configured(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn capacity(&self) -> Option<usize> {

@@ -20,7 +20,7 @@ pub use words::RuleConfig;
 use fields::Fields;
 
 use crate::pisa::table::{Shape, TableUse};
-use crate::pisa::{Phv, PortId};
+use crate::pisa::{LookupTrace, Phv, PortId};
 
 /// Rules at most.
 pub const MAX_RULES: usize = 512;
@@ -72,6 +72,8 @@ struct Verb {
 pub struct Acl {
     fields: Fields,
     verbs: Box<[Verb]>,
+    /// For traces.
+    names: Box<[String]>,
     /// Bitmap of the rules there are.
     all: Box<[u64]>,
     default: Decision,
@@ -87,6 +89,7 @@ impl Acl {
         Self {
             fields: Fields::new(&matches),
             verbs: rules.iter().map(verb).collect(),
+            names: rules.iter().map(|(rule, _)| rule.name.clone()).collect(),
             all: all.into(),
             default: Decision { permit: permit_by_default, mirror: None },
         }
@@ -96,6 +99,36 @@ impl Acl {
     #[inline(always)]
     pub fn wants_flags(&self) -> bool {
         self.fields.wants_flags()
+    }
+
+    /// How [`Self::decide`] comes to its decision, in words. Counts nothing.
+    pub fn trace(&self, phv: &Phv, flags: Option<u8>) -> Vec<LookupTrace> {
+        let rows = self.fields.rows(phv, flags);
+        let hit = |rule: &usize| {
+            let (word, bit) = (rule / 64, 1 << (rule % 64));
+            rows.iter().fold(self.all[word], |hits, row| hits & row[word]) & bit != 0
+        };
+        let lookup = |entry: Option<&String>, action: &str, port| LookupTrace {
+            table: "acl",
+            key: "parsed headers".into(),
+            entry: entry.map(|name| format!("rule {name}")),
+            port,
+            action: action.into(),
+        };
+        let mut lookups = Vec::new();
+        for rule in (0..self.verbs.len()).filter(hit) {
+            let (verb, name) = (&self.verbs[rule], self.names.get(rule));
+            match verb.action {
+                Action::Count => lookups.push(lookup(name, "count", None)),
+                Action::Permit | Action::Deny => {
+                    let action = if verb.action == Action::Permit { "permit" } else { "deny" };
+                    lookups.push(lookup(name, action, verb.mirror));
+                    return lookups;
+                }
+            }
+        }
+        lookups.push(lookup(None, if self.default.permit { "permit by default" } else { "deny by default" }, None));
+        lookups
     }
 
     /// What is to be done with a packet; its rules count it. `flags`: of a packet that has a TCP header.

@@ -248,3 +248,25 @@ fn wrong_words_say_what_would_be_right() {
     let count = config(serde_json::json!({"action": "count", "mirror": "a"}));
     assert_eq!(count.unwrap_err(), "mirror = a: with the action permit or deny");
 }
+
+#[test]
+fn a_trace_tells_what_decides_and_counts_nothing() {
+    let rule = |name: &str, action, matches| Rule { name: name.into(), matches, action, mirror: None };
+    let tcp = Match { proto: Some(6), ..Match::default() };
+    let rules = [(rule("all", Action::Count, Match::default()), 0), (rule("tcp", Action::Deny, tcp), 1)];
+    let (acl, counts) = (Acl::new(&rules, true), RuleCounts::default());
+    let told = |phv: &Phv| {
+        let lookups = acl.trace(phv, None);
+        lookups.into_iter().map(|lookup| (lookup.entry.unwrap_or_default(), lookup.action)).collect::<Vec<_>>()
+    };
+    let mut phv = Phv::default();
+    phv.headers.net = Net::Ipv4;
+    phv.headers.proto = 17;
+    let counted = ("rule all".to_owned(), "count".to_owned());
+    assert_eq!(told(&phv), [counted.clone(), (String::new(), "permit by default".into())]);
+    assert!(acl.decide(&phv, None, &counts).permit);
+    phv.headers.proto = 6;
+    assert_eq!(told(&phv), [counted, ("rule tcp".into(), "deny".into())]);
+    assert_eq!(counts.get(1).packets, 0);
+    assert!(!acl.decide(&phv, None, &counts).permit);
+}

@@ -69,13 +69,21 @@ pub struct NeighbourEntry {
     pub idle_seconds: Option<u32>,
 }
 
+impl Config {
+    /// What the tables are declared to hold: routes by TCAM, neighbours by hash.
+    pub fn shapes(&self) -> [(&'static str, Shape); 3] {
+        let routes = |key_bits| Shape { capacity: self.routes, key_bits, action_bits: 32 };
+        let neighbours = Shape { capacity: self.neighbours, key_bits: 128, action_bits: 48 + PortId::BITS };
+        [("routes4", routes(32)), ("routes6", routes(128)), ("neighbours", neighbours)]
+    }
+}
+
 impl Control {
     /// `polynomials` place the neighbours in their table, and choose among gateways: who knew them could choose addresses that
     /// meet. `plan` must fit `config` ([`Control::change`] checks it).
     pub fn new(config: Config, plan: Plan, ports: Vec<RoutedPort>, polynomials: [Polynomial; 2]) -> Self {
         let (sender, digests) = bounded(config.queue);
-        let shape = Shape { capacity: config.neighbours, key_bits: 128, action_bits: 48 + PortId::BITS };
-        let table = Exact::new(shape, polynomials[0]);
+        let table = Exact::new(config.shapes()[2].1, polynomials[0]);
         let entries = Entries { free: (0..config.routes as u32).rev().collect(), ..Entries::default() };
         let mut control = Self {
             config,
@@ -361,8 +369,8 @@ impl Entries {
 
 impl Routes {
     fn empty(config: Config, ports: usize) -> Self {
-        let shape = |key_bits| Shape { capacity: config.routes, key_bits, action_bits: 32 };
-        Self { v4: Lpm::new(shape(32)), v6: Lpm::new(shape(128)), ports: vec![Own::default(); ports].into() }
+        let [(_, v4), (_, v6), _] = config.shapes();
+        Self { v4: Lpm::new(v4), v6: Lpm::new(v6), ports: vec![Own::default(); ports].into() }
     }
 
     fn of(plan: &Plan, entries: &Entries, config: Config, ports: usize) -> Self {
