@@ -198,7 +198,7 @@ impl Switch {
     }
 
     /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be empty. Every packet ends in
-    /// a queue or is counted under a [`DropReason`].
+    /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason).
     #[inline]
     pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
         self.tick(now);

@@ -17,7 +17,7 @@ pub struct RouteConfig {
     /// The destinations, as 10.2.0.0/16 or fd00:2::/48; 0.0.0.0/0 and ::/0 are all that no longer prefix has.
     pub prefix: Net,
     /// The gateways that packets go to, each on a port's own network. Flows are dealt out over several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "gateways", skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<IpAddr>,
     /// The port on whose link the destinations themselves are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,6 +25,25 @@ pub struct RouteConfig {
     /// true: packets are dropped without an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop: bool,
+}
+
+/// A list, or as one writes it on a command line: addresses with commas between them.
+fn gateways<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Gateways {
+        Words(String),
+        List(Vec<String>),
+    }
+    let words = match Gateways::deserialize(deserializer) {
+        Ok(Gateways::Words(words)) => words.split(',').map(str::to_owned).collect(),
+        Ok(Gateways::List(list)) => list,
+        Err(_) => return Err(serde::de::Error::custom("via: addresses of gateways, as [\"10.0.1.2\", \"10.0.3.2\"]")),
+    };
+    let address = |word: String| {
+        word.trim().parse().map_err(|_| serde::de::Error::custom(format!("via = {word}: the address of a gateway")))
+    };
+    words.into_iter().map(address).collect()
 }
 
 /// A neighbour that is not asked for.

@@ -211,7 +211,7 @@ impl Control {
         let current = self.stations.current();
         let entry = |(key, station): (u64, &Station)| {
             let key = StationKey(key);
-            let idle_seconds = self.idle(station, now);
+            let idle_seconds = if station.fixed { 0 } else { self.idle(station, now) };
             Entry { vid: key.vid(), mac: key.mac(), port: station.port, idle_seconds, fixed: station.fixed }
         };
         let mut entries: Vec<Entry> = current.table.iter().map(entry).collect();

@@ -6,9 +6,9 @@
 //! minutes. This one needs no list: when λ_k flows of size k fall on a counter on average, their number is a Poisson variable, a
 //! counter's value is a compound Poisson variable with probabilities g_v, and the expected number of flows of size k in a
 //! counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the expectation cost V² for
-//! values up to V, so 8-bit counters take 33 000 multiplications each, [`STEPS`] times at the most.
-//! Values above [`DENSE`] are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
-//! window of [`WINDOW`] values. The work is bounded by counters × window × [`SPARSE_STEPS`].
+//! values up to V, so 8-bit counters take 33 000 multiplications each, `STEPS` times at the most.
+//! Values above `DENSE` are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
+//! window of `WINDOW` values. The work is bounded by counters × window × `SPARSE_STEPS`.
 
 use super::{INFINITE, Level};
 
