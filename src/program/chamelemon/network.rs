@@ -11,7 +11,9 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use super::collector::{Change, Delta, Distribution, Losses, Mismatch, Sized};
+use rustc_hash::FxHashMap;
+
+use super::collector::{Change, Delta, Distribution, INFINITE, Losses, Mismatch, Sized};
 use super::{Analysis, FlowId, Runtime, Sketches};
 
 /// Why an epoch's answers lack a switch, or its losses cannot be told.
@@ -108,7 +110,7 @@ pub struct NetworkEpoch {
 
 impl NetworkEpoch {
     /// Puts the switches' records together.
-    pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Part<'_>>) -> Self {
+    pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Reported<'_>>) -> Self {
         let mut network =
             Self { epoch, runtime, edges: Vec::with_capacity(parts.len()), gaps: Vec::new(), losses: None };
         let mut delta = None;
@@ -161,31 +163,66 @@ impl NetworkEpoch {
         self.edges.iter().all(|edge| edge.analysis.hh().complete)
     }
 
-    /// Packets of a flow, at the switches where it was a heavy-hitter candidate; else the largest that a classifier says, as a flow
-    /// enters by one switch. `None` when no classifier can tell.
+    /// Packets of a flow: decoded at the switches where it was a heavy-hitter candidate; else the largest that a classifier says,
+    /// as a flow enters by one switch. `None` when it was too large for the classifier.
     pub fn flow_size(&self, id: FlowId) -> Option<u64> {
-        todo!()
+        let decoded = self.edges.iter().filter_map(|edge| edge.analysis.decoded_size(id));
+        decoded.reduce(|a, b| a + b).or_else(|| self.classified(id))
+    }
+
+    fn classified(&self, id: FlowId) -> Option<u64> {
+        let counters = self.edges.first()?.analysis.sketches().counters(id);
+        let sizes = self.edges.iter().map(|edge| edge.analysis.sketches().size_at(&counters));
+        sizes.max().filter(|&size| size != INFINITE).map(u64::from)
     }
 
     /// Flows of more than `threshold` packets, the largest first.
     pub fn heavy_hitters(&self, threshold: u64) -> Vec<Sized> {
-        todo!()
+        if let [edge] = &self.edges[..] {
+            return edge.analysis.heavy_hitters(threshold);
+        }
+        let flows = self.edges.iter().map(|edge| edge.analysis.hh().flows.len()).sum();
+        let mut sizes = FxHashMap::with_capacity_and_hasher(flows, Default::default());
+        for Sized { id, packets } in self.edges.iter().flat_map(|edge| edge.analysis.candidates_sized()) {
+            *sizes.entry(id).or_insert(0) += packets;
+        }
+        let heavy = sizes.into_iter().filter(|(_, packets)| *packets > threshold);
+        let mut heavy: Vec<_> = heavy.map(|(id, packets)| Sized { id, packets }).collect();
+        heavy.sort_unstable_by_key(|flow| (Reverse(flow.packets), flow.id));
+        heavy
     }
 
-    /// Flows whose sizes differ by more than `threshold` from the epoch before, the largest change first, over the switches that are
-    /// in both epochs.
+    /// Flows whose sizes differ by more than `threshold` from the epoch before, the largest change first, over the switches that
+    /// are in both epochs.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
-        todo!()
+        let mut changes = Vec::<Change>::new();
+        for edge in &after.edges {
+            if let Some(earlier) = before.edges.iter().find(|earlier| earlier.switch == edge.switch) {
+                changes.extend(Analysis::heavy_changes(&earlier.analysis, &edge.analysis, threshold));
+            }
+        }
+        changes.sort_unstable_by_key(|change| change.id);
+        changes.dedup_by(|next, change| {
+            let same = next.id == change.id;
+            if same {
+                (change.before, change.after) = (change.before + next.before, change.after + next.after);
+            }
+            same
+        });
+        changes.sort_unstable_by_key(|change| (Reverse(change.before.abs_diff(change.after)), change.id));
+        changes
     }
 
-    /// Number of flows; `None` when a classifier was too full to tell.
+    /// Number of flows; `None` when a classifier was too full to tell, or no switch is there.
     pub fn cardinality(&self) -> Option<f64> {
-        self.edges.iter().map(|edge| edge.analysis.cardinality()).sum()
+        let flows: Option<f64> = self.edges.iter().map(|edge| edge.analysis.cardinality()).sum();
+        flows.filter(|_| !self.edges.is_empty())
     }
 
-    /// Flows by size; `None` when a classifier was too full to tell.
+    /// Flows by size; `None` when a classifier was too full to tell, or no switch is there.
     pub fn distribution(&self) -> Option<Distribution> {
-        todo!()
+        let distributions = self.edges.iter().map(|edge| edge.analysis.distribution()).collect::<Option<Vec<_>>>()?;
+        (!distributions.is_empty()).then(|| Distribution::sum(&distributions))
     }
 
     pub fn entropy_bits(&self) -> Option<f64> {
@@ -193,7 +230,25 @@ impl NetworkEpoch {
     }
 }
 
-/// Adds a switch to what entered and did not leave; a gap that leaves losses known is told, another one is an error.
+/// Adds a switch to what entered and did not leave. A gap that may only make losses seem more is returned, another is an error.
 fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<Option<Gap>, Gap> {
-    todo!()
+    let sketches = analysis.sketches();
+    let delta = match delta {
+        None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
+        Some(delta) => {
+            delta.enter(analysis).map_err(|Mismatch| Gap::Foreign)?;
+            delta
+        }
+    };
+    delta.left(sketches, sketches.bit).map_err(|Mismatch| Gap::Foreign)?;
+    let mut strays = sketches.strays;
+    match before {
+        Before::Nothing => {}
+        Before::Unknown => return Err(Gap::Before),
+        Before::Record(before) => {
+            delta.left(before, sketches.bit).map_err(|Mismatch| Gap::Before)?;
+            strays += before.strays;
+        }
+    }
+    Ok((strays > 0).then_some(Gap::Strays { packets: strays }))
 }
