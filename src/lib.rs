@@ -20,6 +20,7 @@ pub mod config;
 pub mod control;
 pub mod assemble;
 pub mod replay;
+pub mod sim;
 #[cfg(feature = "dpdk")]
 pub mod privileges;
 #[cfg(feature = "dpdk")]

@@ -18,6 +18,8 @@ pub struct Workload {
     pub order: Order,
     /// Number of flows. For a measured distribution it may be 0: then as many as give `packets`.
     pub flows: u32,
+    /// A flow that would have more packets is cut to these; 0: none is cut.
+    pub longest: u32,
     /// Number of packets. For a measured distribution 0: as many as the flows have.
     pub packets: u64,
     pub seed: u64,
@@ -35,6 +37,7 @@ impl Default for Workload {
             law: SizeLaw::Isp,
             order: Order::Burst,
             flows: 400_000,
+            longest: 0,
             packets: 10_000_000,
             seed: 1,
             ipv6: 0.0,
@@ -47,7 +50,11 @@ impl Default for Workload {
 impl Workload {
     /// Packets of each flow; their number is the number of flows.
     pub fn flow_sizes(&self) -> Vec<u32> {
-        self.law.sizes(self.flows, self.packets, self.seed)
+        let mut sizes = self.law.sizes(self.flows, self.packets, self.seed);
+        if self.longest > 0 {
+            sizes.iter_mut().for_each(|size| *size = (*size).min(self.longest));
+        }
+        sizes
     }
 
     /// The flow of each packet.

@@ -14,13 +14,15 @@ const PACKETS_PER_FLOW: u64 = 25;
 /// What is wrong with a workload's text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
-    #[error("unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache")]
+    #[error(
+        "unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache"
+    )]
     Law(String),
     #[error("unknown order `{0}`: uniform or burst")]
     Order(String),
     #[error("`{0}` is not key=value")]
     NoValue(String),
-    #[error("unknown key `{0}`: one of flows, packets, seed, ipv6, len, rate")]
+    #[error("unknown key `{0}`: one of flows, packets, longest, seed, ipv6, len, rate")]
     Key(String),
     #[error("{key}={value}: expected {expected}")]
     Value { key: String, value: String, expected: String },
@@ -49,6 +51,12 @@ impl FromStr for SizeLaw {
         if text == "isp" {
             return Ok(Self::Isp);
         }
+        // The names that ChameleMon calls them by.
+        let text = match text {
+            "dctcp" => "websearch",
+            "vl2" => "datamining",
+            _ => text,
+        };
         if let Some(cdf) = Cdf::ALL.into_iter().find(|cdf| cdf.name() == text) {
             return Ok(Self::Cdf(cdf));
         }
@@ -90,6 +98,9 @@ impl fmt::Display for Workload {
         if self.packets > 0 {
             write!(f, ",packets={}", self.packets)?;
         }
+        if self.longest > 0 {
+            write!(f, ",longest={}", self.longest)?;
+        }
         let Self { seed, ipv6, lengths, rate, .. } = self;
         write!(f, ",seed={seed},ipv6={ipv6},len={lengths},rate={rate}")
     }
@@ -122,6 +133,7 @@ impl Workload {
         match key {
             "flows" => self.flows = count(key, value, u64::from(MAX_FLOWS))? as u32,
             "packets" => self.packets = count(key, value, MAX_PACKETS)?,
+            "longest" => self.longest = count(key, value, u64::from(u32::MAX))? as u32,
             "rate" => self.rate = count(key, value, 1_000_000_000)?,
             "seed" => self.seed = value.parse().map_err(|_| wrong(key, value, "a whole number below 2^64"))?,
             "ipv6" => {
@@ -154,7 +166,8 @@ impl Workload {
             (false, 0, _) => {}
             (false, flows, 0) => {
                 // The smallest flow is one packet, so this is never too low.
-                let expected = f64::from(flows) * (1.0 + self.law.mean_packets());
+                let longest = if self.longest == 0 { f64::INFINITY } else { self.longest.into() };
+                let expected = f64::from(flows) * (1.0 + self.law.mean_packets().min(longest));
                 if expected > MAX_PACKETS as f64 {
                     return Err(WorkloadError::TooManyPackets(expected as u64));
                 }
@@ -191,6 +204,7 @@ mod tests {
             "zipf1.25/burst,flows=10,packets=1k,seed=9",
             "hadoop,flows=2k",
             "cache",
+            "vl2,flows=10,longest=4k",
             "isp/burst,packets=2M,ipv6=0.25,len=imix,rate=1000",
             "zipf1,flows=7,len=1514",
         ] {
@@ -221,12 +235,12 @@ mod tests {
         ];
         let errors = wrong.map(|text| format!("{text}: {}", Workload::parse(text).unwrap_err()));
         insta::assert_snapshot!(errors.join("\n"), @r"
-        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
-        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
-        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
+        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
+        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
+        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
         isp/random: unknown order `random`: uniform or burst
         isp,flows: `flows` is not key=value
-        isp,flow=3: unknown key `flow`: one of flows, packets, seed, ipv6, len, rate
+        isp,flow=3: unknown key `flow`: one of flows, packets, longest, seed, ipv6, len, rate
         isp,flows=0: flows=0: expected a whole number from 1 to 16777216 (k and M are understood)
         isp,packets=2G: packets=2G: expected a whole number from 1 to 1000000000 (k and M are understood)
         isp,ipv6=2: ipv6=2: expected a share from 0 to 1

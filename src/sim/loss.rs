@@ -1,0 +1,143 @@
+//! What is lost on purpose: packets of chosen flows, and packets on chosen links.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One `--loss` of the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loss {
+    /// Some flows of each epoch lose packets on the links between switches.
+    Flows(Victims),
+    /// A link loses packets of all flows.
+    Link { link: LinkName, rate: f64 },
+}
+
+/// Flows that lose packets. They are drawn among those whose way leads over a link between switches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Victims {
+    pub flows: Flows,
+    /// Of a victim's packets, the share that is lost: rounded to whole packets, and at least one.
+    pub rate: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Flows {
+    Number(u32),
+    /// Of all flows of an epoch.
+    Share(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkName {
+    All,
+    /// By its number in the topology.
+    Number(u32),
+}
+
+impl Victims {
+    /// How many of `flows` flows are victims.
+    pub fn number(&self, flows: usize) -> usize {
+        match self.flows {
+            Flows::Number(number) => number as usize,
+            Flows::Share(share) => (share * flows as f64).round() as usize,
+        }
+    }
+
+    /// How many of a victim's packets are lost.
+    pub fn packets(&self, size: u32) -> u32 {
+        ((self.rate * f64::from(size)).round() as u32).clamp(1, size.max(1))
+    }
+}
+
+/// What is wrong with a loss's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?}: {right}")]
+pub struct LossError {
+    pub text: String,
+    pub right: &'static str,
+}
+
+const EXAMPLES: &str = "write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%";
+
+impl FromStr for Loss {
+    type Err = LossError;
+
+    fn from_str(text: &str) -> Result<Self, LossError> {
+        let wrong = |right| LossError { text: text.chars().take(80).collect(), right };
+        let (mut flows, mut link, mut rate) = (None, None, None);
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| wrong(EXAMPLES))?;
+            let value = value.trim();
+            match key.trim() {
+                "flows" if value.ends_with('%') => {
+                    flows = Some(Flows::Share(share(value).ok_or_else(|| wrong("flows are 0% to 100%"))?));
+                }
+                "flows" => {
+                    let number = value.replace('_', "").parse().map_err(|_| wrong("flows are a number, or a share such as 10%"))?;
+                    flows = Some(Flows::Number(number));
+                }
+                "link" if value == "all" => link = Some(LinkName::All),
+                "link" => link = Some(LinkName::Number(value.parse().map_err(|_| wrong("a link is a number, or all"))?)),
+                "rate" => rate = Some(share(value).ok_or_else(|| wrong("a rate is 0% to 100%"))?),
+                _ => return Err(wrong(EXAMPLES)),
+            }
+        }
+        match (flows, link, rate) {
+            (Some(flows), None, Some(rate)) => Ok(Self::Flows(Victims { flows, rate })),
+            (None, Some(link), Some(rate)) => Ok(Self::Link { link, rate }),
+            _ => Err(wrong(EXAMPLES)),
+        }
+    }
+}
+
+/// 1% or 0.01 as 0.01.
+fn share(text: &str) -> Option<f64> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
+        None => text.parse().ok()?,
+    };
+    (0.0..=1.0).contains(&share).then_some(share)
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |rate: f64| format!("{}%", (rate * 1e8).round() / 1e6);
+        match self {
+            Self::Flows(Victims { flows: Flows::Number(number), rate: r }) => write!(f, "flows={number},rate={}", rate(*r)),
+            Self::Flows(Victims { flows: Flows::Share(share), rate: r }) => {
+                write!(f, "flows={},rate={}", rate(*share), rate(*r))
+            }
+            Self::Link { link: LinkName::All, rate: r } => write!(f, "link=all,rate={}", rate(*r)),
+            Self::Link { link: LinkName::Number(number), rate: r } => write!(f, "link={number},rate={}", rate(*r)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_go_round() {
+        for text in ["flows=1000,rate=1%", "flows=2.5%,rate=0.01%", "link=all,rate=100%", "link=3,rate=0.1%"] {
+            assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
+        }
+        let spaced = "flows = 1_000, rate = 0.5".parse::<Loss>().unwrap();
+        assert_eq!(spaced, Loss::Flows(Victims { flows: Flows::Number(1000), rate: 0.5 }));
+    }
+
+    #[test]
+    fn errors_say_what_would_be_right() {
+        let wrong = ["", "flows=3", "flows=x,rate=1%", "flows=101%,rate=1%", "flows=1,rate=2", "link=a,rate=1%", "loss=1%"];
+        let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
+        insta::assert_snapshot!(errors.join("\n"), @"");
+    }
+
+    #[test]
+    fn a_victim_loses_at_least_one_packet_and_no_more_than_it_has() {
+        let victims = Victims { flows: Flows::Share(0.1), rate: 0.01 };
+        assert_eq!(victims.number(1004), 100);
+        assert_eq!([1, 49, 151, 1000].map(|size| victims.packets(size)), [1, 1, 2, 10]);
+        assert_eq!(Victims { rate: 1.0, ..victims }.packets(7), 7);
+    }
+}

@@ -1,0 +1,449 @@
+//! The network: switches, the wires between them, and a virtual clock.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::addresses::{Addresses, Place, host_mac, port_mac};
+use super::calendar::Calendar;
+use super::loss::{LinkName, Loss};
+use super::packet::{Packet, Tag};
+use super::topology::Topology;
+use super::traffic::{Generation, Where};
+use super::{Setup, SimError};
+use crate::assemble::{measures, place, port_info, routed};
+use crate::control::Routing;
+use crate::epoch::{Collecting, Nanos};
+use crate::pisa::hash::Polynomials;
+use crate::pisa::{Order, PortId};
+use crate::switch::{BURST, Burst, Outbox, Switch};
+use crate::trace::{Frames, SplitMix64, Tuple, Workload};
+use crate::wire::{Frame, HeapFrame, ethertype};
+
+/// A switch with what stands beside it.
+pub struct Node {
+    pub switch: Switch,
+    /// Where its registers come at an epoch's end.
+    pub collecting: Collecting,
+    _routing: Routing,
+}
+
+/// What a port leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Port(Place),
+    Host(u32),
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+struct Wire {
+    peer: Peer,
+    /// Of 2^64: how likely a packet is lost.
+    loss: u64,
+    random: SplitMix64,
+    /// When the last packet will have been sent.
+    free: Nanos,
+    crossed: u64,
+    lost: u64,
+    busy: u64,
+}
+
+/// Counts of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossed {
+    /// The port that packets left by.
+    pub from: Place,
+    pub crossed: u64,
+    pub lost: u64,
+    pub busy: u64,
+}
+
+/// The top bit of a flow's number tells the epochs apart.
+const ODD: u32 = 1 << 31;
+/// A packet's time on a link of a given rate, and how long it may wait for it.
+const BITS_BESIDE: u64 = 24 * 8;
+/// ECMP hashes with polynomials of its own on each switch, or all switches would choose alike.
+const ECMP: u64 = 0xec3b_0000;
+
+pub struct Network {
+    topology: Topology,
+    addresses: Addresses,
+    distances: Vec<Vec<u32>>,
+    nodes: Vec<Node>,
+    /// The switch and its own number of each port.
+    owners: Vec<(u32, PortId)>,
+    wires: Vec<Wire>,
+    hosts: Vec<Frames>,
+    calendar: Calendar,
+    outbox: Outbox<Packet>,
+    burst: Burst<Packet>,
+    pool: Vec<HeapFrame>,
+    delay: Nanos,
+    /// Bits a second, 0 for no limit.
+    rate: u64,
+    patience: Nanos,
+    epoch: Nanos,
+    source: Source,
+    generations: [Generation; 2],
+    workload: Workload,
+    flows_before: u64,
+    hops: u64,
+    shims_at_hosts: u64,
+}
+
+/// Where the sending of an epoch's packets stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Source {
+    next: usize,
+    packets: u64,
+    at: Nanos,
+    remainder: u64,
+}
+
+impl Network {
+    /// # Errors
+    /// If the topology is too large for its addresses, a program does not fit its target, or an epoch is shorter than a path.
+    pub fn new(setup: &Setup) -> Result<Self, SimError> {
+        let topology = setup.topology.clone();
+        let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
+        let distances: Vec<_> = topology.edges().iter().map(|&edge| topology.distances(edge)).collect();
+        let (delay, epoch) = (setup.delay, setup.epoch);
+        let transit = setup.transit_time();
+        if transit >= epoch {
+            return Err(SimError::EpochTooShort { epoch, transit });
+        }
+        let owners = owners(&topology, &addresses);
+        let most = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
+        let furthest = delay + setup.patience + 1_000_000;
+        let mut network = Self {
+            nodes: nodes(setup, &topology, &addresses, &distances)?,
+            wires: wires(setup, &topology, &addresses)?,
+            hosts: hosts(&topology, &addresses, &owners),
+            calendar: Calendar::new(owners.len(), delay, epoch, furthest),
+            outbox: Outbox::new(most.unwrap_or(0)),
+            burst: Burst::new(),
+            pool: Vec::new(),
+            source: Source::default(),
+            generations: Default::default(),
+            workload: setup.workload.clone(),
+            flows_before: 0,
+            hops: 0,
+            shims_at_hosts: 0,
+            rate: setup.rate.unwrap_or(0),
+            patience: setup.patience,
+            topology,
+            addresses,
+            distances,
+            owners,
+            delay,
+            epoch,
+        };
+        network.tick();
+        Ok(network)
+    }
+
+    /// Begins epoch number `epoch`, in which the clock must stand, with new flows.
+    pub fn begin(&mut self, epoch: u64, workload: &Workload, victims: Option<super::Victims>) {
+        let workload = Workload { seed: self.workload.seed, ..workload.clone() };
+        let of = (&self.topology, &self.addresses);
+        let generation = Generation::new(of, &self.distances, &workload, victims, (epoch, self.flows_before));
+        self.flows_before += generation.flows.len() as u64;
+        let packets = generation.sequence.len() as u64;
+        self.source = Source { next: 0, packets, at: epoch * self.epoch, remainder: 0 };
+        self.generations[epoch as usize & 1] = generation;
+        self.workload = workload;
+        self.tick();
+    }
+
+    /// Lets time go on until `until`; at least to the end of a window.
+    pub fn run_to(&mut self, until: Nanos) {
+        while self.calendar.now() < until {
+            self.send();
+            let pending = self.calendar.arrivals();
+            for &port in &pending {
+                self.arrive(port);
+            }
+            self.calendar.put_back(pending);
+            self.calendar.advance();
+        }
+    }
+
+    /// The time that has come.
+    pub fn now(&self) -> Nanos {
+        self.calendar.now()
+    }
+
+    /// Tells all switches the time.
+    pub fn tick(&mut self) {
+        let now = self.calendar.now();
+        self.nodes.iter_mut().for_each(|node| node.switch.tick(now));
+    }
+
+    /// Makes the packets that reach their first switch within the window.
+    fn send(&mut self) {
+        let end = self.calendar.end();
+        let odd = self.calendar.now() / self.epoch & 1;
+        let generation = &mut self.generations[odd as usize];
+        let source = &mut self.source;
+        while let Some(&number) = generation.sequence.get(source.next)
+            && source.at < end
+        {
+            let doomed = generation.send(number);
+            let flow = &generation.flows[number as usize];
+            let tuple = Tuple::V4(flow.tuple);
+            let packet = source.next as u64;
+            let length = self.workload.frame_len(packet, tuple);
+            let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
+            frame.resize(length);
+            self.hosts[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
+            let tag = Tag { at: source.at, flow: number | if odd == 1 { ODD } else { 0 }, hops: 0, doomed };
+            self.calendar.push(self.addresses.of_host(&self.topology, flow.src as usize), Packet { frame, tag });
+            source.advance(self.epoch);
+        }
+    }
+
+    /// Takes the packets that arrive at a port in this window through its switch, in bursts.
+    fn arrive(&mut self, port: Place) {
+        let mut packets = self.calendar.take(port);
+        let (switch, own) = self.owners[port as usize];
+        let mut rest = packets.drain(..);
+        loop {
+            self.burst.extend(rest.by_ref().take(BURST));
+            let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
+            let arrived: arrayvec::ArrayVec<u32, BURST> = self.burst.iter().map(|packet| packet.tag.flow).collect();
+            self.nodes[switch as usize].switch.process(own, &mut self.burst, now, &mut self.outbox);
+            self.depart(switch, &arrived);
+        }
+        drop(rest);
+        self.calendar.put_queue_back(port, packets);
+    }
+
+    fn depart(&mut self, switch: u32, arrived: &[u32]) {
+        let first = self.addresses.of_switch(switch).start;
+        let mut outbox = std::mem::replace(&mut self.outbox, Outbox::new(0));
+        self.hops += arrived.len() as u64;
+        let left: usize = outbox.queues().map(|(_, queue)| queue.len()).sum();
+        if left < arrived.len() {
+            self.lost_within(switch, arrived, &mut outbox);
+        }
+        for (own, queue) in outbox.queues() {
+            let stats = self.nodes[switch as usize].switch.stats().port(own);
+            stats.tx_packets.add(queue.len() as u64);
+            stats.tx_bytes.add(queue.iter().map(|packet| packet.wire_len() as u64).sum());
+            let port = first + Place::from(own);
+            queue.drain(..).for_each(|packet| self.cross(port, packet));
+        }
+        self.outbox = outbox;
+    }
+
+    /// Finds the flows whose packets went into a switch and did not come out.
+    #[cold]
+    fn lost_within(&mut self, switch: u32, arrived: &[u32], outbox: &mut Outbox<Packet>) {
+        let mut left: Vec<u32> = arrived.to_vec();
+        for packet in outbox.queues().flat_map(|(_, queue)| queue.iter()) {
+            if let Some(found) = left.iter().position(|flow| *flow == packet.tag.flow) {
+                left.swap_remove(found);
+            }
+        }
+        left.into_iter().for_each(|flow| self.lost(flow, Where::Switch(switch)));
+    }
+
+    /// Sends a packet over the link behind a port.
+    #[inline]
+    fn cross(&mut self, port: Place, mut packet: Packet) {
+        let wire = &mut self.wires[port as usize];
+        let between = matches!(wire.peer, Peer::Port(_));
+        packet.tag.hops += u8::from(between);
+        let chosen = between && packet.tag.doomed == packet.tag.hops && packet.tag.doomed > 0;
+        if chosen || (wire.loss > 0 && wire.random.next_u64() < wire.loss) {
+            wire.lost += 1;
+            return self.end(packet, Where::Link(port));
+        }
+        if self.rate > 0 {
+            let start = wire.free.max(packet.tag.at);
+            if start - packet.tag.at > self.patience {
+                wire.busy += 1;
+                return self.end(packet, Where::Busy(port));
+            }
+            let bits = packet.wire_len() as u64 * 8 + BITS_BESIDE;
+            wire.free = start + bits * 1_000_000_000 / self.rate;
+            packet.tag.at = wire.free;
+        }
+        wire.crossed += 1;
+        match wire.peer {
+            Peer::Port(next) => {
+                packet.tag.at += self.delay;
+                self.calendar.push(next, packet);
+            }
+            Peer::Host(_) => {
+                self.shims_at_hosts += u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
+                let Tag { flow, .. } = packet.tag;
+                self.generations[usize::from(flow & ODD > 0)].delivered(flow & !ODD, port);
+                self.pool.push(packet.frame);
+            }
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, packet: Packet, at: Where) {
+        self.lost(packet.tag.flow, at);
+        self.pool.push(packet.frame);
+    }
+
+    fn lost(&mut self, flow: u32, at: Where) {
+        self.generations[usize::from(flow & ODD > 0)].lost(flow & !ODD, at);
+    }
+
+    pub fn nodes(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The flows of an epoch: of the running one or the one before.
+    pub fn generation(&self, epoch: u64) -> &Generation {
+        &self.generations[epoch as usize & 1]
+    }
+
+    /// Packets that are on a link.
+    pub fn under_way(&self) -> u64 {
+        self.calendar.under_way()
+    }
+
+    /// Packets that switches have taken in.
+    pub fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// Packets that came to a host with a telemetry shim. There must be none.
+    pub fn shims_at_hosts(&self) -> u64 {
+        self.shims_at_hosts
+    }
+
+    /// The switch that a port belongs to, and what it is called there.
+    pub fn owner(&self, port: Place) -> (u32, PortId) {
+        self.owners[port as usize]
+    }
+
+    /// The switch at the other end of a port's link; none for a host.
+    pub fn peer(&self, port: Place) -> Option<u32> {
+        match self.wires[port as usize].peer {
+            Peer::Port(peer) => Some(self.owners[peer as usize].0),
+            Peer::Host(_) => None,
+        }
+    }
+
+    /// The counts of every link's every direction.
+    pub fn crossed(&self) -> impl Iterator<Item = Crossed> {
+        let counts = |(from, wire): (Place, &Wire)| Crossed {
+            from,
+            crossed: wire.crossed,
+            lost: wire.lost,
+            busy: wire.busy,
+        };
+        (0..).zip(&self.wires).map(counts)
+    }
+}
+
+impl Source {
+    /// Spreads the packets evenly over the epoch.
+    #[inline]
+    fn advance(&mut self, epoch: Nanos) {
+        self.next += 1;
+        self.at += epoch / self.packets;
+        self.remainder += epoch % self.packets;
+        if self.remainder >= self.packets {
+            self.remainder -= self.packets;
+            self.at += 1;
+        }
+    }
+}
+
+fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> {
+    let switches = 0..topology.switches().len() as u32;
+    switches.flat_map(|switch| (0..addresses.of_switch(switch).len() as PortId).map(move |port| (switch, port))).collect()
+}
+
+fn nodes(
+    setup: &Setup,
+    topology: &Topology,
+    addresses: &Addresses,
+    distances: &[Vec<u32>],
+) -> Result<Vec<Node>, SimError> {
+    let polynomials = Polynomials::reproducible(setup.workload.seed);
+    let switches = 0..topology.switches().len() as u32;
+    let mut family = polynomials;
+    let (mut nodes, mut placed) = (Vec::new(), false);
+    for switch in switches {
+        let of_family = switch as usize % (Polynomials::LEN - 1);
+        if of_family == 0 {
+            family = Polynomials::reproducible(setup.workload.seed ^ ECMP ^ u64::from(switch) << 32);
+        }
+        let mut config = addresses.config(topology, switch, distances);
+        if setup.everywhere || !topology.hosts_of(switch).is_empty() {
+            config.programs = setup.programs.clone();
+            // The same programs everywhere, so one placement tells for all.
+            if !std::mem::replace(&mut placed, true) {
+                place(&config, &polynomials)?;
+            }
+        }
+        let ports: Vec<_> = config.ports.iter().map(port_info).collect();
+        (0..).zip(&ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
+        let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
+        let hashes = [family.get(of_family), family.get(of_family + 1)];
+        let (routing, mut forwards) = Routing::new(&config, &named, routed(&ports), hashes, 1)?;
+        let (mut measures, mut collecting) = measures(&config, Some(setup.epoch), &polynomials, 1)?;
+        let (Some(forward), Some(measure), Some(collecting)) = (forwards.pop(), measures.pop(), collecting.pop()) else {
+            continue;
+        };
+        let switch = Switch::new(ports, measure, forward, Order::PacketMajor);
+        nodes.push(Node { switch, collecting, _routing: routing });
+    }
+    Ok(nodes)
+}
+
+fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Result<Vec<Wire>, SimError> {
+    let mut seeds = SplitMix64::new(setup.workload.seed ^ 0x1055);
+    let mut wire = |peer| Wire {
+        peer,
+        loss: 0,
+        random: SplitMix64::new(seeds.next_u64()),
+        free: 0,
+        crossed: 0,
+        lost: 0,
+        busy: 0,
+    };
+    let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
+    for host in 0..topology.hosts().len() {
+        wires[addresses.of_host(topology, host) as usize].peer = Peer::Host(host as u32);
+    }
+    let links = topology.links().len() as u32;
+    for link in 0..links {
+        let [a, b] = addresses.ends(topology, link);
+        wires[a as usize].peer = Peer::Port(b);
+        wires[b as usize].peer = Peer::Port(a);
+    }
+    for loss in &setup.losses {
+        let Loss::Link { link, rate } = loss else { continue };
+        let chosen = match link {
+            LinkName::All => 0..links,
+            LinkName::Number(link) if *link < links => *link..link + 1,
+            LinkName::Number(link) => return Err(SimError::NoLink { link: *link, links }),
+        };
+        for end in chosen.flat_map(|link| addresses.ends(topology, link)) {
+            // As a number of 2^64; all of them for a rate of 1.
+            wires[end as usize].loss = (rate * 18_446_744_073_709_551_616.0) as u64;
+        }
+    }
+    Ok(wires)
+}
+
+/// How each host writes its frames: to the port that it is at.
+fn hosts(topology: &Topology, addresses: &Addresses, owners: &[(u32, PortId)]) -> Vec<Frames> {
+    let frames = |host| {
+        let (switch, port) = owners[addresses.of_host(topology, host) as usize];
+        Frames::new(host_mac(host), port_mac(switch, port))
+    };
+    (0..topology.hosts().len()).map(frames).collect()
+}

@@ -1,0 +1,190 @@
+//! An epoch's flows between random hosts, in the order of a workload, and what becomes of each of their packets.
+
+use rustc_hash::FxHashMap;
+
+use super::addresses::{Addresses, Place};
+use super::loss::Victims;
+use super::topology::Topology;
+use crate::trace::{SplitMix64, Workload};
+use crate::wire::Tuple4;
+
+const UDP: u8 = 17;
+const SHIFT: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Keep the draws of hosts and of losses apart from those of sizes and order.
+const HOSTS: u64 = 0x51a1_0001;
+const LOSSES: u64 = 0x51a1_0002;
+
+/// One flow of an epoch, and its truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimFlow {
+    pub tuple: Tuple4,
+    /// The hosts that it goes between.
+    pub src: u32,
+    pub dst: u32,
+    /// The port behind which its destination is.
+    pub exit: Place,
+    /// Links between switches on its way.
+    pub links: u8,
+    /// Packets that entered the network.
+    pub sent: u32,
+    pub delivered: u32,
+    pub lost: u32,
+    /// Packets still to be sent, and of these to be lost on purpose.
+    left: u32,
+    to_lose: u32,
+}
+
+/// Where a packet was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Where {
+    /// On the link behind this port, on purpose.
+    Link(Place),
+    /// Because the link behind this port was busy for too long.
+    Busy(Place),
+    /// By a switch, whose drops have names.
+    Switch(u32),
+    /// Delivered to a host that it was not for.
+    Astray(Place),
+}
+
+/// The flows of one epoch.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    pub flows: Vec<SimFlow>,
+    /// The flow of each packet, in the order in which they are sent.
+    pub sequence: Vec<u32>,
+    /// Lost packets by flow and place.
+    pub places: FxHashMap<(u32, Where), u32>,
+    random: SplitMix64,
+}
+
+/// Murmur3's finaliser: a bijection of 32-bit words.
+fn scramble(mut x: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+impl Default for Generation {
+    /// No flows.
+    fn default() -> Self {
+        Self { flows: Vec::new(), sequence: Vec::new(), places: FxHashMap::default(), random: SplitMix64::new(0) }
+    }
+}
+
+impl Generation {
+    /// The flows of epoch number `epoch`: new ones in each. `before` is the number of all flows of earlier epochs.
+    pub fn new(
+        (topology, addresses): (&Topology, &Addresses),
+        distances: &[Vec<u32>],
+        workload: &Workload,
+        victims: Option<Victims>,
+        (epoch, before): (u64, u64),
+    ) -> Self {
+        let seed = workload.seed.wrapping_add(epoch.wrapping_mul(SHIFT));
+        let workload = Workload { seed, ..workload.clone() };
+        let sizes = workload.flow_sizes();
+        let mut hosts = SplitMix64::new(seed ^ HOSTS);
+        let count = topology.hosts().len() as u64;
+        let edges = topology.edges();
+        let flow = |(number, &size): (u32, &u32)| {
+            let src = hosts.below(count) as usize;
+            let dst = (src + 1 + hosts.below(count - 1) as usize) % count as usize;
+            // Every number has other ports, over all epochs.
+            let ports = scramble((before as u32).wrapping_add(number) ^ workload.seed as u32);
+            let [from, to] = [src, dst].map(|host| u128::from(u32::from(addresses.host(topology, host))));
+            let tuple = Tuple4(from << 72 | to << 40 | u128::from(ports) << 8 | u128::from(UDP));
+            let at = edges.partition_point(|&edge| edge < topology.hosts()[dst]);
+            SimFlow {
+                tuple,
+                src: src as u32,
+                dst: dst as u32,
+                exit: addresses.of_host(topology, dst),
+                links: distances[at][topology.hosts()[src] as usize] as u8,
+                sent: 0,
+                delivered: 0,
+                lost: 0,
+                left: size,
+                to_lose: 0,
+            }
+        };
+        let mut flows: Vec<SimFlow> = (0..).zip(&sizes).map(flow).collect();
+        let mut losses = SplitMix64::new(seed ^ LOSSES);
+        if let Some(victims) = victims {
+            choose(&mut flows, victims, &mut losses);
+        }
+        let sequence = workload.order.sequence(&sizes, seed);
+        Self { flows, sequence, places: FxHashMap::default(), random: losses }
+    }
+
+    /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0 for none.
+    #[inline]
+    pub fn send(&mut self, flow: u32) -> u8 {
+        let Some(flow) = self.flows.get_mut(flow as usize) else { return 0 };
+        flow.sent += 1;
+        let left = flow.left;
+        flow.left = left.saturating_sub(1);
+        if flow.to_lose == 0 {
+            return 0;
+        }
+        // Of the packets left every one is as likely to be lost.
+        if self.random.below(left.into()) >= flow.to_lose.into() {
+            return 0;
+        }
+        flow.to_lose -= 1;
+        1 + self.random.below(flow.links.max(1).into()) as u8
+    }
+
+    #[inline]
+    pub fn delivered(&mut self, flow: u32, at: Place) {
+        match self.flows.get_mut(flow as usize) {
+            Some(flow) if flow.exit == at => flow.delivered += 1,
+            _ => self.lost(flow, Where::Astray(at)),
+        }
+    }
+
+    #[cold]
+    pub fn lost(&mut self, flow: u32, at: Where) {
+        if let Some(entry) = self.flows.get_mut(flow as usize) {
+            entry.lost += 1;
+            *self.places.entry((flow, at)).or_default() += 1;
+        }
+    }
+
+    /// Flows that lost packets.
+    pub fn victims(&self) -> impl Iterator<Item = &SimFlow> {
+        self.flows.iter().filter(|flow| flow.lost > 0)
+    }
+
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums { flows: self.flows.len() as u64, ..Sums::default() };
+        for flow in &self.flows {
+            sums.sent += u64::from(flow.sent);
+            sums.delivered += u64::from(flow.delivered);
+            sums.lost += u64::from(flow.lost);
+            sums.victims += u64::from(flow.lost > 0);
+        }
+        sums
+    }
+}
+
+/// What all flows of an epoch add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub flows: u64,
+    pub sent: u64,
+    pub delivered: u64,
+    pub lost: u64,
+    pub victims: u64,
+}
+
+/// Draws the victims among the flows that cross a link between switches.
+fn choose(flows: &mut [SimFlow], victims: Victims, random: &mut SplitMix64) {
+    let number = victims.number(flows.len());
+    let mut crossing: Vec<&mut SimFlow> = flows.iter_mut().filter(|flow| flow.links > 0).collect();
+    for i in 0..number.min(crossing.len()) {
+        let other = i + random.below((crossing.len() - i) as u64) as usize;
+        crossing.swap(i, other);
+        crossing[i].to_lose = victims.packets(crossing[i].left);
+    }
+}
