@@ -19,6 +19,7 @@ mod replay;
 mod rootless;
 mod run;
 mod show;
+mod sim;
 mod stats;
 mod summary;
 mod table;
@@ -59,6 +60,8 @@ enum Command {
     Run(run::Run),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
+    /// Simulate a network of switches, with what they measure beside what is true
+    Sim(sim::Sim),
     /// Ask a running switch
     Show(show::Show),
     /// Watch a running switch, full screen
@@ -150,6 +153,14 @@ impl Programs {
     }
 }
 
+impl Programs {
+    /// The programs given, or ChameleMon as it stands.
+    fn or_chamelemon(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
+        let programs = self.parse()?;
+        Ok(if programs.is_empty() { vec![ProgramConfig::ChameleMon(Default::default())] } else { programs })
+    }
+}
+
 /// The programs with the names that results give them: of several of one kind the second is `hashpipe_2`, and so on.
 fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
     programs.iter().enumerate().map(|(i, program)| {
@@ -167,6 +178,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Demo(command) => command.run(json),
         Command::Run(command) => command.run(json),
         Command::Replay(command) => command.run(json),
+        Command::Sim(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Top(command) => command.run(json),
         Command::Stats(command) => command.run(json),

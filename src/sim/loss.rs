@@ -73,11 +73,16 @@ impl FromStr for Loss {
                     flows = Some(Flows::Share(share(value).ok_or_else(|| wrong("flows are 0% to 100%"))?));
                 }
                 "flows" => {
-                    let number = value.replace('_', "").parse().map_err(|_| wrong("flows are a number, or a share such as 10%"))?;
+                    let number = value
+                        .replace('_', "")
+                        .parse()
+                        .map_err(|_| wrong("flows are a number, or a share such as 10%"))?;
                     flows = Some(Flows::Number(number));
                 }
                 "link" if value == "all" => link = Some(LinkName::All),
-                "link" => link = Some(LinkName::Number(value.parse().map_err(|_| wrong("a link is a number, or all"))?)),
+                "link" => {
+                    link = Some(LinkName::Number(value.parse().map_err(|_| wrong("a link is a number, or all"))?))
+                }
                 "rate" => rate = Some(share(value).ok_or_else(|| wrong("a rate is 0% to 100%"))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
@@ -103,7 +108,9 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |rate: f64| format!("{}%", (rate * 1e8).round() / 1e6);
         match self {
-            Self::Flows(Victims { flows: Flows::Number(number), rate: r }) => write!(f, "flows={number},rate={}", rate(*r)),
+            Self::Flows(Victims { flows: Flows::Number(number), rate: r }) => {
+                write!(f, "flows={number},rate={}", rate(*r))
+            }
             Self::Flows(Victims { flows: Flows::Share(share), rate: r }) => {
                 write!(f, "flows={},rate={}", rate(*share), rate(*r))
             }
@@ -128,7 +135,8 @@ mod tests {
 
     #[test]
     fn errors_say_what_would_be_right() {
-        let wrong = ["", "flows=3", "flows=x,rate=1%", "flows=101%,rate=1%", "flows=1,rate=2", "link=a,rate=1%", "loss=1%"];
+        let wrong =
+            ["", "flows=3", "flows=x,rate=1%", "flows=101%,rate=1%", "flows=1,rate=2", "link=a,rate=1%", "loss=1%"];
         let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @"");
     }

@@ -10,16 +10,21 @@
 
 mod addresses;
 mod calendar;
+mod follow;
 pub mod graph;
 pub mod loss;
 mod network;
 mod packet;
+pub mod report;
+mod simulation;
 pub mod topology;
 mod traffic;
 
 pub use addresses::Place;
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network, Node};
+pub use report::{EpochReport, ProgramReport};
+pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};
 pub use traffic::{Generation, SimFlow, Sums, Where};
 
@@ -28,6 +33,9 @@ use crate::config::ConfigError;
 use crate::epoch::Nanos;
 use crate::program::ProgramConfig;
 use crate::trace::Workload;
+
+/// The longest frame with FCS, preamble and gap, and two shims.
+const LONGEST_BITS: u64 = 1550 * 8;
 
 /// All that decides a simulated network.
 #[derive(Clone, Debug)]
@@ -42,6 +50,12 @@ pub struct Setup {
     pub losses: Vec<Loss>,
     /// Length of an epoch.
     pub epoch: Nanos,
+    /// For so long after an epoch's end its packets may leave; then its records are collected.
+    pub transit: Nanos,
+    /// From a switch to the controller, and back.
+    pub latency: Nanos,
+    /// Whether ChameleMon's parameters shift, or stay as they are.
+    pub shifts: bool,
     /// Of every link, hosts' links too.
     pub delay: Nanos,
     /// Bits a second of every link; none for links that take everything at once.
@@ -53,8 +67,26 @@ pub struct Setup {
 impl Setup {
     /// The longest that a packet is under way between its first and its last switch.
     pub fn transit_time(&self) -> Nanos {
-        let waits = if self.rate.is_some() { self.patience } else { 0 };
-        Nanos::from(self.topology.diameter()) * (self.delay + waits)
+        Nanos::from(self.topology.diameter()) * self.link_time()
+    }
+
+    /// The longest that a packet is on its way from one switch to the next.
+    fn link_time(&self) -> Nanos {
+        let longest = LONGEST_BITS * 1_000_000_000;
+        self.delay + self.rate.map_or(0, |rate| self.patience + longest.div_ceil(rate.max(1)))
+    }
+
+    fn check(&self) -> Result<(), SimError> {
+        let (epoch, transit, path) = (self.epoch, self.transit, self.transit_time());
+        if self.workload.ipv6 > 0.0 {
+            return Err(SimError::Ipv6(self.workload.ipv6));
+        }
+        if transit < path {
+            return Err(SimError::TransitTooShort { transit, path });
+        }
+        // Switches take at most half an epoch for it.
+        let least = (transit + 2 * self.latency).max(2 * transit);
+        if epoch <= least { Err(SimError::EpochTooShort { epoch, least }) } else { Ok(()) }
     }
 
     /// The flows that lose packets.
@@ -72,8 +104,12 @@ pub enum SimError {
     Assemble(#[from] AssembleError),
     #[error("10.0.0.0/8 has no room for the hosts of this topology")]
     TooManyHosts,
-    #[error("an epoch of {epoch} ns is too short: packets are under way for up to {transit} ns")]
-    EpochTooShort { epoch: Nanos, transit: Nanos },
+    #[error("--transit {transit} ns: packets are under way for up to {path} ns")]
+    TransitTooShort { transit: Nanos, path: Nanos },
+    #[error(
+        "--epoch {epoch} ns is too short: it must be longer than {least} ns, the transit time and two ways to the controller"
+    )]
+    EpochTooShort { epoch: Nanos, least: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]
     NoLink { link: u32, links: u32 },
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
@@ -85,3 +121,6 @@ impl From<ConfigError> for SimError {
         Self::Assemble(error.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,13 @@ use super::packet::{Packet, Tag};
 use super::topology::Topology;
 use super::traffic::{Generation, Where};
 use super::{Setup, SimError};
-use crate::assemble::{measures, place, port_info, routed};
+use crate::assemble::{Measures, measures, place, port_info, routed};
+use crate::config::Length;
 use crate::control::Routing;
 use crate::epoch::{Collecting, Nanos};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order, PortId};
+use crate::program::chamelemon::Schedule;
 use crate::switch::{BURST, Burst, Outbox, Switch};
 use crate::trace::{Frames, SplitMix64, Tuple, Workload};
 use crate::wire::{Frame, HeapFrame, ethertype};
@@ -23,6 +25,8 @@ pub struct Node {
     pub switch: Switch,
     /// Where its registers come at an epoch's end.
     pub collecting: Collecting,
+    /// Where the parameters of its programs are set, by their place.
+    pub schedules: Vec<Option<Schedule>>,
     _routing: Routing,
 }
 
@@ -106,14 +110,11 @@ impl Network {
         let topology = setup.topology.clone();
         let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
         let distances: Vec<_> = topology.edges().iter().map(|&edge| topology.distances(edge)).collect();
+        setup.check()?;
         let (delay, epoch) = (setup.delay, setup.epoch);
-        let transit = setup.transit_time();
-        if transit >= epoch {
-            return Err(SimError::EpochTooShort { epoch, transit });
-        }
         let owners = owners(&topology, &addresses);
         let most = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
-        let furthest = delay + setup.patience + 1_000_000;
+        let furthest = setup.link_time();
         let mut network = Self {
             nodes: nodes(setup, &topology, &addresses, &distances)?,
             wires: wires(setup, &topology, &addresses)?,
@@ -141,16 +142,19 @@ impl Network {
         Ok(network)
     }
 
-    /// Begins epoch number `epoch`, in which the clock must stand, with new flows.
-    pub fn begin(&mut self, epoch: u64, workload: &Workload, victims: Option<super::Victims>) {
-        let workload = Workload { seed: self.workload.seed, ..workload.clone() };
-        let of = (&self.topology, &self.addresses);
-        let generation = Generation::new(of, &self.distances, &workload, victims, (epoch, self.flows_before));
+    /// Begins epoch number `epoch`, in which the clock must stand, with new flows, or without any.
+    pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<super::Victims>) {
+        let mut generation = Generation::default();
+        if let Some(workload) = workload {
+            self.workload = Workload { seed: self.workload.seed, ..workload.clone() };
+            let of = (&self.topology, &self.addresses);
+            let number = (epoch, self.flows_before);
+            generation = Generation::new(of, &self.distances, &self.workload, victims, number);
+        }
         self.flows_before += generation.flows.len() as u64;
         let packets = generation.sequence.len() as u64;
         self.source = Source { next: 0, packets, at: epoch * self.epoch, remainder: 0 };
         self.generations[epoch as usize & 1] = generation;
-        self.workload = workload;
         self.tick();
     }
 
@@ -193,6 +197,8 @@ impl Network {
             let packet = source.next as u64;
             let length = self.workload.frame_len(packet, tuple);
             let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
+            // One that was lost on a link still has its shim, and less headroom.
+            frame.refill(&[]);
             frame.resize(length);
             self.hosts[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
             let tag = Tag { at: source.at, flow: number | if odd == 1 { ODD } else { 0 }, hops: 0, doomed };
@@ -275,7 +281,8 @@ impl Network {
                 self.calendar.push(next, packet);
             }
             Peer::Host(_) => {
-                self.shims_at_hosts += u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
+                self.shims_at_hosts +=
+                    u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
                 let Tag { flow, .. } = packet.tag;
                 self.generations[usize::from(flow & ODD > 0)].delivered(flow & !ODD, port);
                 self.pool.push(packet.frame);
@@ -336,12 +343,8 @@ impl Network {
 
     /// The counts of every link's every direction.
     pub fn crossed(&self) -> impl Iterator<Item = Crossed> {
-        let counts = |(from, wire): (Place, &Wire)| Crossed {
-            from,
-            crossed: wire.crossed,
-            lost: wire.lost,
-            busy: wire.busy,
-        };
+        let counts =
+            |(from, wire): (Place, &Wire)| Crossed { from, crossed: wire.crossed, lost: wire.lost, busy: wire.busy };
         (0..).zip(&self.wires).map(counts)
     }
 }
@@ -362,7 +365,9 @@ impl Source {
 
 fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> {
     let switches = 0..topology.switches().len() as u32;
-    switches.flat_map(|switch| (0..addresses.of_switch(switch).len() as PortId).map(move |port| (switch, port))).collect()
+    switches
+        .flat_map(|switch| (0..addresses.of_switch(switch).len() as PortId).map(move |port| (switch, port)))
+        .collect()
 }
 
 fn nodes(
@@ -381,6 +386,7 @@ fn nodes(
             family = Polynomials::reproducible(setup.workload.seed ^ ECMP ^ u64::from(switch) << 32);
         }
         let mut config = addresses.config(topology, switch, distances);
+        config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
         if setup.everywhere || !topology.hosts_of(switch).is_empty() {
             config.programs = setup.programs.clone();
             // The same programs everywhere, so one placement tells for all.
@@ -393,27 +399,22 @@ fn nodes(
         let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
         let hashes = [family.get(of_family), family.get(of_family + 1)];
         let (routing, mut forwards) = Routing::new(&config, &named, routed(&ports), hashes, 1)?;
-        let (mut measures, mut collecting) = measures(&config, Some(setup.epoch), &polynomials, 1)?;
-        let (Some(forward), Some(measure), Some(collecting)) = (forwards.pop(), measures.pop(), collecting.pop()) else {
+        let Measures { mut measures, mut collecting, schedules } =
+            measures(&config, Some(setup.epoch), &polynomials, 1)?;
+        let (Some(forward), Some(measure), Some(collecting)) = (forwards.pop(), measures.pop(), collecting.pop())
+        else {
             continue;
         };
         let switch = Switch::new(ports, measure, forward, Order::PacketMajor);
-        nodes.push(Node { switch, collecting, _routing: routing });
+        nodes.push(Node { switch, collecting, schedules, _routing: routing });
     }
     Ok(nodes)
 }
 
 fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Result<Vec<Wire>, SimError> {
     let mut seeds = SplitMix64::new(setup.workload.seed ^ 0x1055);
-    let mut wire = |peer| Wire {
-        peer,
-        loss: 0,
-        random: SplitMix64::new(seeds.next_u64()),
-        free: 0,
-        crossed: 0,
-        lost: 0,
-        busy: 0,
-    };
+    let mut wire =
+        |peer| Wire { peer, loss: 0, random: SplitMix64::new(seeds.next_u64()), free: 0, crossed: 0, lost: 0, busy: 0 };
     let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
     for host in 0..topology.hosts().len() {
         wires[addresses.of_host(topology, host) as usize].peer = Peer::Host(host as u32);

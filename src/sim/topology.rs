@@ -347,11 +347,15 @@ mod tests {
 
     #[test]
     fn errors_say_what_would_be_right() {
-        let wrong = ["ring:3", "line", "line:0", "line:64", "fat-tree:3", "fat-tree:x", "spine-leaf:1,2", "spine-leaf:1,2,0"];
+        let wrong =
+            ["ring:3", "line", "line:0", "line:64", "fat-tree:3", "fat-tree:x", "spine-leaf:1,2", "spine-leaf:1,2,0"];
         let errors = wrong.map(|text| text.parse::<Shape>().unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @"");
         let split = Graph { nodes: vec!["a".into(), "b".into(), "c".into()], edges: vec![[0, 1]] };
-        assert_eq!(Topology::of_graph(split).unwrap_err().to_string(), "switch a has no path to switch c: a topology is connected");
+        assert_eq!(
+            Topology::of_graph(split).unwrap_err().to_string(),
+            "switch a has no path to switch c: a topology is connected"
+        );
         let alone = Graph { nodes: vec!["a".into()], edges: Vec::new() };
         assert_eq!(Topology::of_graph(alone).unwrap_err().to_string(), "1 hosts: traffic needs two at least");
         let star = Graph { nodes: vec![String::new(); 300], edges: (1..300).map(|i| [0, i]).collect() };

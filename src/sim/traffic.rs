@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::addresses::{Addresses, Place};
 use super::loss::Victims;
 use super::topology::Topology;
-use crate::trace::{SplitMix64, Workload};
+use crate::trace::{SplitMix64, Tuple, Workload};
 use crate::wire::Tuple4;
 
 const UDP: u8 = 17;
@@ -51,6 +51,8 @@ pub enum Where {
 #[derive(Clone, Debug)]
 pub struct Generation {
     pub flows: Vec<SimFlow>,
+    /// Length of every packet, when they have one length.
+    pub packet_bytes: u32,
     /// The flow of each packet, in the order in which they are sent.
     pub sequence: Vec<u32>,
     /// Lost packets by flow and place.
@@ -68,7 +70,13 @@ fn scramble(mut x: u32) -> u32 {
 impl Default for Generation {
     /// No flows.
     fn default() -> Self {
-        Self { flows: Vec::new(), sequence: Vec::new(), places: FxHashMap::default(), random: SplitMix64::new(0) }
+        Self {
+            flows: Vec::new(),
+            packet_bytes: 0,
+            sequence: Vec::new(),
+            places: FxHashMap::default(),
+            random: SplitMix64::new(0),
+        }
     }
 }
 
@@ -114,7 +122,8 @@ impl Generation {
             choose(&mut flows, victims, &mut losses);
         }
         let sequence = workload.order.sequence(&sizes, seed);
-        Self { flows, sequence, places: FxHashMap::default(), random: losses }
+        let packet_bytes = flows.first().map_or(0, |flow| workload.frame_len(0, Tuple::V4(flow.tuple)) as u32);
+        Self { flows, packet_bytes, sequence, places: FxHashMap::default(), random: losses }
     }
 
     /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0 for none.

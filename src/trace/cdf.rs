@@ -13,6 +13,9 @@ pub enum Cdf {
     /// Facebook's cache followers, traffic inside the cluster (Roy et al., SIGCOMM 2015). The 332 points in use with
     /// Homa (SIGCOMM 2018) are thinned to 20.
     Cache,
+    /// Requests of Facebook's key-value caches (Atikoglu et al., SIGMETRICS 2012), nearly all of one packet: the points that the
+    /// traffic generator of Bai et al. (NSDI 2016) uses. What ChameleMon's evaluation calls CACHE.
+    KeyValue,
 }
 
 const WEB_SEARCH: [(f64, f64); 12] = [
@@ -92,11 +95,31 @@ const CACHE: [(f64, f64); 20] = [
     (3_837_698.0, 1.0),
 ];
 
+const KEY_VALUE: [(f64, f64); 17] = [
+    (0.0, 0.0),
+    (3.0, 0.28),
+    (10.0, 0.32),
+    (12.0, 0.44),
+    (75.0, 0.5),
+    (250.0, 0.75),
+    (350.0, 0.9),
+    (1e3, 0.965),
+    (2515.0, 0.98),
+    (6326.0, 0.99),
+    (10_032.0, 0.995),
+    (15_910.0, 0.997),
+    (23_009.0, 0.9992),
+    (24_094.0, 0.9996),
+    (25e3, 0.9999),
+    (100e3, 0.999_99),
+    (1e6, 1.0),
+];
+
 /// Bytes that one packet carries when sizes are turned into packets.
 const PAYLOAD: f64 = 1500.0;
 
 impl Cdf {
-    pub const ALL: [Self; 4] = [Self::WebSearch, Self::DataMining, Self::Hadoop, Self::Cache];
+    pub const ALL: [Self; 5] = [Self::WebSearch, Self::DataMining, Self::Hadoop, Self::Cache, Self::KeyValue];
 
     /// (bytes, fraction of flows up to that size), both increasing.
     pub fn points(self) -> &'static [(f64, f64)] {
@@ -105,6 +128,7 @@ impl Cdf {
             Self::DataMining => &DATA_MINING,
             Self::Hadoop => &HADOOP,
             Self::Cache => &CACHE,
+            Self::KeyValue => &KEY_VALUE,
         }
     }
 
@@ -114,6 +138,7 @@ impl Cdf {
             Self::DataMining => "datamining",
             Self::Hadoop => "hadoop",
             Self::Cache => "cache",
+            Self::KeyValue => "keyvalue",
         }
     }
 

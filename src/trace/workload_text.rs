@@ -15,7 +15,7 @@ const PACKETS_PER_FLOW: u64 = 25;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
     #[error(
-        "unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache"
+        "unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue"
     )]
     Law(String),
     #[error("unknown order `{0}`: uniform or burst")]
@@ -235,9 +235,9 @@ mod tests {
         ];
         let errors = wrong.map(|text| format!("{text}: {}", Workload::parse(text).unwrap_err()));
         insta::assert_snapshot!(errors.join("\n"), @r"
-        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
-        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
-        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache
+        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
+        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
+        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
         isp/random: unknown order `random`: uniform or burst
         isp,flows: `flows` is not key=value
         isp,flow=3: unknown key `flow`: one of flows, packets, longest, seed, ipv6, len, rate

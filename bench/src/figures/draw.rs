@@ -33,7 +33,7 @@ pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
     foot.draw(&Text::new(figure.note.as_str(), (middle, 14), (FONT, 13).into_font().color(&INK).pos(centred)))
         .map_err(failed)?;
     let (x, y) = (&figure.x, &figure.y);
-    for (panel, area) in figure.panels.iter().zip(body.split_evenly((1, figure.panels.len()))) {
+    for (panel, area) in figure.panels.iter().zip(body.split_evenly(rows_and_columns(figure.panels.len()))) {
         let drawn = match (x.log, y.log) {
             (false, false) => draw_panel(figure, panel, &area, x.from..x.to, y.from..y.to),
             (true, false) => draw_panel(figure, panel, &area, (x.from..x.to).log_scale(), y.from..y.to),
@@ -43,6 +43,11 @@ pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
         drawn?;
     }
     root.present().map_err(failed)
+}
+
+/// Up to three panels stand side by side.
+fn rows_and_columns(panels: usize) -> (usize, usize) {
+    if panels > 3 { (panels.div_ceil(2), 2) } else { (1, panels) }
 }
 
 fn draw_panel<'a, X, Y>(figure: &Figure, panel: &Panel, area: &DrawingArea<Svg<'a>, Shift>, x: X, y: Y) -> Result<()>

@@ -4,6 +4,7 @@ mod compare;
 mod draw;
 mod experiment;
 mod hashpipe;
+mod network;
 mod paper;
 mod plot;
 mod score;
@@ -24,15 +25,20 @@ pub struct Arguments {
     /// A tenth of the packets and one seed: to see that everything works, not for the numbers
     #[arg(long)]
     quick: bool,
+    #[command(flatten)]
+    network: network::Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Paper {
     Hashpipe,
+    /// Figures 7, 8 and 9 of ChameleMon, and those of its appendix E: shifting attention, in the simulated testbed
+    ChamelemonNetwork,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments.paper {
         Paper::Hashpipe => hashpipe::run(&arguments.out, arguments.quick),
+        Paper::ChamelemonNetwork => network::run(&arguments.out, arguments.quick, &arguments.network),
     }
 }

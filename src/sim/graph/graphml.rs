@@ -14,13 +14,16 @@ const MAX_NODES: u32 = 4_000_000;
 pub fn graphml(text: &str) -> Result<Graph, GraphError> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let text = text.trim_start_matches('\u{feff}');
-    let document = Document::parse_with_options(text, options)
-        .map_err(|error| GraphError::Xml(error.to_string()))?;
+    let document = Document::parse_with_options(text, options).map_err(|error| GraphError::Xml(error.to_string()))?;
     let mut lines = Lines { text, at: 0, line: 1 };
     let elements = || document.root().descendants().filter(|node| node.is_element());
     let graph = elements().find(|node| node.tag_name().name() == "graph").ok_or(GraphError::NoGraph)?;
     let label_key = elements()
-        .find(|key| key.tag_name().name() == "key" && key.attribute("attr.name") == Some("label") && key.attribute("for") == Some("node"))
+        .find(|key| {
+            key.tag_name().name() == "key"
+                && key.attribute("attr.name") == Some("label")
+                && key.attribute("for") == Some("node")
+        })
         .and_then(|key| key.attribute("id"));
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     for element in graph.children().filter(|node| node.is_element()) {
@@ -32,7 +35,8 @@ pub fn graphml(text: &str) -> Result<Graph, GraphError> {
         match element.tag_name().name() {
             "node" => {
                 let id = attribute("a node", "id")?;
-                let label = element.children().find(|data| data.attribute("key").is_some_and(|key| Some(key) == label_key));
+                let label =
+                    element.children().find(|data| data.attribute("key").is_some_and(|key| Some(key) == label_key));
                 let label = label.and_then(|data| data.text()).map(|text| text.trim().to_owned());
                 push_node(&mut nodes, Node { line, id, label })?;
             }

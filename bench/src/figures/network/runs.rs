@@ -1,0 +1,192 @@
+//! The simulations behind the figures, each workload and sweep one, run side by side.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result};
+use weir::program::chamelemon::attention::State;
+use weir::sim::loss::Flows;
+use weir::sim::report::ChameleMonReport;
+use weir::sim::{EpochReport, ProgramReport, Setup, Shape, Simulation, Victims};
+use weir::trace::Workload;
+
+/// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
+/// packets, would be hundreds with the cache followers of 2015.
+pub const WORKLOADS: [(&str, &str); 4] =
+    [("DCTCP", "dctcp"), ("CACHE", "keyvalue"), ("VL2", "vl2"), ("HADOOP", "hadoop")];
+
+/// Of a victim's packets; the paper does not tell its rate. At least one packet is lost of each.
+const LOSS_RATE: f64 = 0.01;
+/// Epochs at least and at most until a point is taken.
+const EPOCHS: std::ops::RangeInclusive<usize> = 4..=10;
+/// Epochs between two changes of Figure 9.
+pub const PERIOD: usize = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Sweep {
+    /// Against the number of flows, a tenth of them victims
+    #[value(name = "7")]
+    Flows,
+    /// Against the share of victims, of 50 000 flows
+    #[value(name = "8")]
+    Victims,
+    /// Against time, with eight changes
+    #[value(name = "9")]
+    Time,
+}
+
+/// An epoch's traffic: flows in thousands, and the share of victims in percent.
+pub type Load = (u32, f64);
+
+impl Sweep {
+    pub const ALL: [Self; 3] = [Self::Flows, Self::Victims, Self::Time];
+
+    /// The traffic in turn, and where each stands on the figure's axis.
+    pub fn loads(self, quick: bool) -> Vec<(f64, Load)> {
+        let thinned = |i: &u32| !quick || i % 3 == 1;
+        match self {
+            Self::Flows => (1..=10).filter(thinned).map(|i| (f64::from(10 * i), (10 * i, 10.0))).collect(),
+            Self::Victims => (1..=10).filter(thinned).map(|i| (2.5 * f64::from(i), (50, 2.5 * f64::from(i)))).collect(),
+            // What the paper changes stands in a picture only; ours gets worse and better by both.
+            Self::Time => {
+                let periods = [
+                    (10, 5.0),
+                    (30, 5.0),
+                    (50, 10.0),
+                    (50, 25.0),
+                    (100, 25.0),
+                    (50, 25.0),
+                    (50, 10.0),
+                    (30, 5.0),
+                    (10, 5.0),
+                ];
+                let epochs = periods.into_iter().flat_map(|load| std::iter::repeat_n(load, PERIOD));
+                (1..).map(f64::from).zip(epochs).collect()
+            }
+        }
+    }
+}
+
+/// What one point shows.
+pub struct Point {
+    pub x: f64,
+    pub load: Load,
+    /// Epochs until nothing changed any more; `None` when something still did.
+    pub settled: Option<usize>,
+    pub epoch: EpochReport,
+}
+
+impl Point {
+    pub fn report(&self) -> Option<&ChameleMonReport> {
+        match self.epoch.programs.get("chamelemon")? {
+            ProgramReport::ChameleMon(report) => Some(report),
+            ProgramReport::HashPipe(_) => None,
+        }
+    }
+}
+
+pub struct Run {
+    /// Among [`WORKLOADS`].
+    pub workload: usize,
+    pub sweep: Sweep,
+    pub points: Vec<Point>,
+}
+
+/// Runs all sweeps of all workloads that are asked for, one on each core. Flows are cut to `scale` packets; 0 cuts none.
+pub fn all(
+    workloads: &[usize],
+    sweeps: &[Sweep],
+    (scale, quick): (u32, bool),
+    say: impl Fn(String) + Sync,
+) -> Result<Vec<Run>> {
+    let jobs: Vec<_> = workloads.iter().flat_map(|w| sweeps.iter().map(move |sweep| (*w, *sweep))).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(&(workload, sweep)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let run = one(workload, sweep, (scale, quick), &say);
+                    done.lock().expect("no thread panics with it").push(run);
+                }
+            });
+        }
+    });
+    let mut runs = done.into_inner().expect("no thread panics with it").into_iter().collect::<Result<Vec<_>>>()?;
+    runs.sort_by_key(|run| (run.workload, run.sweep));
+    Ok(runs)
+}
+
+fn one(workload: usize, sweep: Sweep, (scale, quick): (u32, bool), say: &impl Fn(String)) -> Result<Run> {
+    let (name, law) = WORKLOADS[workload];
+    let traffic = |flows: u32| format!("{law}/uniform,flows={flows}k").parse::<Workload>();
+    let loads = sweep.loads(quick);
+    let mut simulation = Simulation::new(&setup(traffic(10)?)?)?;
+    let mut points = Vec::new();
+    for (x, load) in loads {
+        let workload = Workload { longest: scale, ..traffic(load.0)? };
+        let victims = Victims { flows: Flows::Share(load.1 / 100.0), rate: LOSS_RATE };
+        let mut epoch = || simulation.epoch(&workload, Some(victims));
+        if sweep == Sweep::Time {
+            // The report is that of the epoch before.
+            let report = epoch();
+            points.extend(report.map(|epoch| Point { x, load, settled: None, epoch }));
+        } else {
+            let (settled, epoch) = settle(epoch).context("an epoch has passed")?;
+            points.push(Point { x, load, settled, epoch });
+        }
+        say(format!("{name}: {} k flows, {} % victims", load.0, load.1));
+    }
+    if sweep == Sweep::Time {
+        // One epoch late: each is told with the traffic of the next.
+        let loads = sweep.loads(quick);
+        points.extend(simulation.finish().map(|epoch| Point { x: 0.0, load: (0, 0.0), settled: None, epoch }));
+        points.iter_mut().zip(loads).for_each(|(point, (x, load))| (point.x, point.load) = (x, load));
+    }
+    Ok(Run { workload, sweep, points })
+}
+
+/// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too, takes its points when the
+/// configuration is stable.
+fn settle(mut epoch: impl FnMut() -> Option<EpochReport>) -> Option<(Option<usize>, EpochReport)> {
+    let mut last: Option<EpochReport> = None;
+    for passed in 1..=*EPOCHS.end() {
+        let Some(report) = epoch() else { continue };
+        let same = last.as_ref().is_some_and(|last| parameters(last) == parameters(&report));
+        if passed >= *EPOCHS.start() && same && is_decoded(&report) {
+            return Some((Some(passed), report));
+        }
+        last = Some(report);
+    }
+    last.map(|last| (None, last))
+}
+
+fn parameters(report: &EpochReport) -> Option<(State, [u32; 5], f64)> {
+    let ProgramReport::ChameleMon(r) = report.programs.get("chamelemon")? else { return None };
+    let numbers = [r.hh_buckets, r.hl_buckets, r.ll_buckets, r.hh_threshold_packets, r.hl_threshold_packets];
+    Some((r.state, numbers, r.sampled_share))
+}
+
+pub fn is_decoded(report: &EpochReport) -> bool {
+    let Some(ProgramReport::ChameleMon(r)) = report.programs.get("chamelemon") else { return false };
+    r.hh_complete && r.losses.is_some_and(|losses| losses.complete)
+}
+
+fn setup(workload: Workload) -> Result<Setup> {
+    Ok(Setup {
+        topology: Shape::Testbed.build()?,
+        // The paper's sizes are the defaults; it begins with all flows as candidates.
+        programs: vec!["chamelemon:hh_threshold=1".parse()?],
+        everywhere: false,
+        workload,
+        losses: Vec::new(),
+        epoch: 50_000_000,
+        transit: 10_000_000,
+        latency: 1_000_000,
+        shifts: true,
+        delay: 1000,
+        rate: None,
+        patience: 0,
+    })
+}

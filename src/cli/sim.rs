@@ -1,0 +1,358 @@
+//! `weir sim`: a network of switches in memory, and what they measure beside what is true.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{Failure, Programs, output};
+use crate::config::Length;
+use crate::epoch::Nanos;
+use crate::forward::rate::Limit;
+use crate::program::ProgramConfig;
+use crate::sim::report::{ChameleMonReport, EpochReport, HashPipeReport, LostAt};
+use crate::sim::{Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::trace::Workload;
+
+#[derive(Debug, Args)]
+pub struct Sim {
+    /// line:N, fat-tree:K, testbed (ChameleMon's: 10 switches, 8 hosts), spine-leaf:SPINES,LEAVES,HOSTS, or a file: .gml, .graphml
+    #[arg(long, default_value = "testbed", value_name = "TOPOLOGY")]
+    topology: String,
+    /// Each epoch's flows: LAW/ORDER[,flows=…,packets=…,longest=…]; laws are dctcp, hadoop, vl2, keyvalue, cache, isp, zipfS
+    #[arg(long, default_value = "hadoop/uniform,flows=10k", value_name = "WORKLOAD")]
+    workload: Workload,
+    #[command(flatten)]
+    programs: Programs,
+    /// Epochs of traffic
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: u32,
+    /// Length of an epoch
+    #[arg(long, default_value = "50ms", value_name = "LENGTH")]
+    epoch: Length,
+    /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch), link=all,rate=0.1% or link=3,rate=1%
+    #[arg(long = "loss", value_name = "LOSS")]
+    losses: Vec<Loss>,
+    /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Of every link
+    #[arg(long, default_value = "1us", value_name = "LENGTH")]
+    delay: Length,
+    /// Of every link, such as 40Gbps; by default links take everything at once
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Limit>,
+    /// With --rate: a packet that would wait longer for a link is lost
+    #[arg(long, default_value = "1ms", value_name = "LENGTH")]
+    patience: Length,
+    /// For so long after an epoch's end its packets may leave; then the switches' records are collected
+    #[arg(long, default_value = "10ms", value_name = "LENGTH")]
+    transit: Length,
+    /// From a switch to the controller, and back
+    #[arg(long, default_value = "1ms", value_name = "LENGTH")]
+    latency: Length,
+    /// Leave ChameleMon's parameters as they are
+    #[arg(long)]
+    fixed: bool,
+    /// Run the programs on all switches, not only on those with hosts
+    #[arg(long)]
+    everywhere: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    topology: TopologyDocument,
+    workload: String,
+    losses: Vec<String>,
+    epoch_ns: Nanos,
+    transit_ns: Nanos,
+    /// Wall-clock time of the simulation.
+    seconds: f64,
+    sent_packets: u64,
+    delivered_packets: u64,
+    lost_packets: u64,
+    /// Packets that switches took in; each counts once at every switch.
+    switched_packets: u64,
+    switched_packets_per_second: f64,
+    /// Packets that came to a host with a telemetry shim: none.
+    shims_at_hosts: u64,
+    epochs: Vec<EpochReport>,
+}
+
+#[derive(Serialize)]
+struct TopologyDocument {
+    name: String,
+    switches: usize,
+    edge_switches: usize,
+    links: usize,
+    hosts: usize,
+    diameter_links: u32,
+}
+
+impl Sim {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
+        let programs = self.programs.or_chamelemon()?;
+        let setup = self.setup(&shape, programs)?;
+        output::say(&format!(
+            "{} switches, {} of them with hosts, {} links, {} hosts. Every packet is a real one, and goes through real switches …",
+            setup.topology.switches().len(),
+            setup.topology.edges().len(),
+            setup.topology.links().len(),
+            setup.topology.hosts().len(),
+        ));
+        let started = Instant::now();
+        let mut simulation = Simulation::new(&setup).map_err(failure)?;
+        let epochs = self.epochs(&mut simulation, &setup);
+        let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
+        if json { output::json(&document) } else { output::print(&text(&document)) }
+    }
+
+    fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
+        let nanos = |length: Length| Nanos::try_from(length.0.as_nanos()).unwrap_or(Nanos::MAX);
+        let check = |name: &str, length: Length, least: u64, most: u64| {
+            let right = |length: u64| humantime::format_duration(Duration::from_nanos(length)).to_string();
+            let wrong = || Failure::Usage(format!("--{name} {length}: {} to {}", right(least), right(most)));
+            (least..=most).contains(&nanos(length)).then(|| nanos(length)).ok_or_else(wrong)
+        };
+        let rate = match self.rate.map(|limit| limit.bits_per_second) {
+            Some(None) => return Err(Failure::Usage("--rate: bits per second, such as 40Gbps".into())),
+            Some(rate) => rate,
+            None => None,
+        };
+        if self.losses.iter().filter(|loss| matches!(loss, Loss::Flows(_))).count() > 1 {
+            return Err(Failure::Usage("--loss flows=…: once at most".into()));
+        }
+        const SECOND: u64 = 1_000_000_000;
+        Ok(Setup {
+            topology: shape.build().map_err(|e| Failure::Usage(format!("--topology: {e}")))?,
+            programs,
+            everywhere: self.everywhere,
+            workload: Workload { seed: self.seed.unwrap_or(self.workload.seed), ..self.workload.clone() },
+            losses: self.losses.clone(),
+            epoch: check("epoch", self.epoch, SECOND / 1000, 60 * SECOND)?,
+            transit: check("transit", self.transit, 0, 30 * SECOND)?,
+            latency: check("latency", self.latency, 0, 30 * SECOND)?,
+            shifts: !self.fixed,
+            delay: check("delay", self.delay, 100, SECOND)?,
+            rate,
+            patience: check("patience", self.patience, 0, SECOND)?,
+        })
+    }
+
+    fn epochs(&self, simulation: &mut Simulation, setup: &Setup) -> Vec<EpochReport> {
+        let progress = ProgressBar::new(self.epochs.into()).with_style(
+            ProgressStyle::with_template("{bar:40} {pos} of {len} epochs, {eta} to go")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        let mut reports = Vec::new();
+        for _ in 0..self.epochs {
+            reports.extend(simulation.epoch(&setup.workload, setup.victims()));
+            progress.inc(1);
+        }
+        reports.extend(simulation.finish());
+        progress.finish_and_clear();
+        reports
+    }
+}
+
+fn failure(error: SimError) -> Failure {
+    match error {
+        SimError::Assemble(error) => error.into(),
+        error => Failure::Usage(error.to_string()),
+    }
+}
+
+fn document(
+    shape: &Shape,
+    setup: &Setup,
+    simulation: &Simulation,
+    epochs: Vec<EpochReport>,
+    took: Duration,
+) -> Document {
+    let network = simulation.network();
+    let topology = network.topology();
+    let sum = |count: fn(&EpochReport) -> u64| epochs.iter().map(count).sum();
+    Document {
+        topology: TopologyDocument {
+            name: shape.to_string(),
+            switches: topology.switches().len(),
+            edge_switches: topology.edges().len(),
+            links: topology.links().len(),
+            hosts: topology.hosts().len(),
+            diameter_links: topology.diameter(),
+        },
+        workload: setup.workload.to_string(),
+        losses: setup.losses.iter().map(ToString::to_string).collect(),
+        epoch_ns: setup.epoch,
+        transit_ns: setup.transit,
+        seconds: took.as_secs_f64(),
+        sent_packets: sum(|epoch| epoch.sent_packets),
+        delivered_packets: sum(|epoch| epoch.delivered_packets),
+        lost_packets: sum(|epoch| epoch.lost_packets),
+        switched_packets: network.hops(),
+        switched_packets_per_second: network.hops() as f64 / took.as_secs_f64(),
+        shims_at_hosts: network.shims_at_hosts(),
+        epochs,
+    }
+}
+
+/// Without what differs from run to run.
+fn text(document: &Document) -> String {
+    let mut text = format!(
+        "{}, {}: {} packets sent, {} delivered, {} lost. The switches took in {} in {:.1} s: {:.2} M packets/s.\n",
+        document.topology.name,
+        document.workload,
+        output::grouped(document.sent_packets),
+        output::grouped(document.delivered_packets),
+        output::grouped(document.lost_packets),
+        output::grouped(document.switched_packets),
+        document.seconds,
+        document.switched_packets_per_second / 1e6,
+    );
+    text += &tables(&document.epochs);
+    text.trim_end().to_string()
+}
+
+/// What every run of a seed prints alike.
+fn tables(epochs: &[EpochReport]) -> String {
+    let mut text = format!("\nThe truth:\n\n{}\n", truth_text(epochs));
+    let names: BTreeMap<&str, &ProgramReport> =
+        epochs.iter().flat_map(|epoch| &epoch.programs).map(|(name, report)| (name.as_str(), report)).collect();
+    for name in names.keys() {
+        let reports = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(*name)?)));
+        let mut chamelemon = Vec::new();
+        let mut hashpipe = Vec::new();
+        for (epoch, report) in reports {
+            match report {
+                ProgramReport::ChameleMon(report) => chamelemon.push((epoch, &**report)),
+                ProgramReport::HashPipe(report) => hashpipe.push((epoch, report)),
+            }
+        }
+        if !chamelemon.is_empty() {
+            text += &format!("\n{name}, what it measured with:\n\n{}\n", attention_text(&chamelemon));
+            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&chamelemon));
+        }
+        if !hashpipe.is_empty() {
+            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", hashpipe_text(&hashpipe));
+        }
+    }
+    text
+}
+
+fn truth_text(epochs: &[EpochReport]) -> String {
+    let busiest = |losses: &[LostAt]| {
+        let most = losses.iter().max_by_key(|at| at.packets);
+        most.map_or_else(String::new, |at| match &at.towards {
+            Some(towards) => format!("{} → {towards}", at.switch),
+            None => at.switch.clone(),
+        })
+    };
+    let row = |epoch: &EpochReport| {
+        [
+            epoch.epoch.to_string(),
+            output::grouped(epoch.flows),
+            output::grouped(epoch.sent_packets),
+            output::grouped(epoch.delivered_packets),
+            output::grouped(epoch.lost_packets),
+            output::grouped(epoch.victim_flows),
+            busiest(&epoch.losses),
+        ]
+    };
+    let headings = [">epoch", ">flows", ">sent", ">delivered", ">lost", ">flows with losses", "most of them at"];
+    output::table(headings, epochs.iter().map(row))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| output::grouped(value.round() as u64))
+}
+
+fn attention_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
+    let row = |(epoch, report): &(&EpochReport, &ChameleMonReport)| {
+        [
+            epoch.epoch.to_string(),
+            report.state.name().into(),
+            report.hh_buckets.to_string(),
+            report.hl_buckets.to_string(),
+            report.ll_buckets.to_string(),
+            report.hh_threshold_packets.to_string(),
+            report.hl_threshold_packets.to_string(),
+            output::percent(report.sampled_share),
+            number(report.hh_flows),
+            number(report.hl_flows),
+            number(report.ll_flows),
+            report.load.map_or("-".into(), |load| format!("{:.0} %", load * 100.0)),
+        ]
+    };
+    let headings = [
+        ">epoch",
+        "state",
+        ">HH",
+        ">HL",
+        ">LL",
+        ">T_h",
+        ">T_l",
+        ">sampled",
+        ">HH flows",
+        ">HL flows",
+        ">LL flows",
+        ">load",
+    ];
+    output::table(headings, reports.iter().map(row))
+}
+
+fn answers_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
+    let error = |estimate: Option<f64>, truth: f64| match estimate {
+        Some(estimate) if truth > 0.0 => output::percent((estimate - truth).abs() / truth),
+        _ => "-".into(),
+    };
+    let row = |(epoch, report): &(&EpochReport, &ChameleMonReport)| {
+        let losses = report.losses.unwrap_or_default();
+        [
+            epoch.epoch.to_string(),
+            output::grouped(losses.true_flows),
+            output::grouped(losses.right_flows),
+            output::grouped(losses.exact_flows),
+            output::grouped(losses.wrong_flows),
+            if losses.complete { "all" } else { "not all" }.into(),
+            output::percent(report.heavy.f1),
+            output::percent(report.heavy.average_relative_error),
+            error(report.flows, epoch.flows as f64),
+            error(report.entropy_bits, report.true_entropy_bits),
+            report.distribution_wmre.map_or("-".into(), |wmre| format!("{wmre:.3}")),
+        ]
+    };
+    let headings = [
+        ">epoch",
+        ">victims",
+        ">found",
+        ">exact",
+        ">wrong",
+        "says",
+        ">heavy F1",
+        ">size error",
+        ">flows error",
+        ">entropy error",
+        ">WMRE",
+    ];
+    output::table(headings, reports.iter().map(row))
+}
+
+fn hashpipe_text(reports: &[(&EpochReport, &HashPipeReport)]) -> String {
+    let row = |(epoch, report): &(&EpochReport, &HashPipeReport)| {
+        let score = report.score;
+        [
+            epoch.epoch.to_string(),
+            score.k.to_string(),
+            output::percent(score.recall),
+            output::percent(score.precision),
+            output::percent(score.average_relative_error),
+        ]
+    };
+    output::table([">epoch", ">k", ">recall", ">precision", ">relative error"], reports.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Whole networks: every packet is accounted for, whatever the topology and the losses.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::pisa::DropReason;
+use crate::program::chamelemon::attention::State;
+
+fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
+    Setup {
+        topology: topology.parse::<Shape>().unwrap().build().unwrap(),
+        programs: vec!["chamelemon:hh_threshold=1".parse().unwrap()],
+        everywhere: false,
+        workload: workload.parse().unwrap(),
+        losses: losses.iter().map(|loss| loss.parse().unwrap()).collect(),
+        epoch: 50_000_000,
+        transit: 10_000_000,
+        latency: 1_000_000,
+        shifts: true,
+        delay: 10_000,
+        rate: None,
+        patience: 0,
+    }
+}
+
+/// Runs some epochs, and holds the books.
+fn run(setup: &Setup, epochs: u64) -> (Simulation, Vec<EpochReport>) {
+    let mut simulation = Simulation::new(setup).unwrap();
+    let mut reports = Vec::new();
+    for _ in 0..epochs {
+        reports.extend(simulation.epoch(&setup.workload, setup.victims()));
+    }
+    reports.extend(simulation.finish());
+    assert_eq!(reports.len(), epochs as usize);
+    balance(&mut simulation, &reports);
+    (simulation, reports)
+}
+
+/// sent = delivered + lost by name, in the truth, on the links, and in the switches' own counters.
+fn balance(simulation: &mut Simulation, reports: &[EpochReport]) {
+    let network = &mut simulation.network;
+    assert_eq!((network.under_way(), network.shims_at_hosts()), (0, 0));
+    for epoch in reports {
+        assert_eq!(epoch.sent_packets, epoch.delivered_packets + epoch.lost_packets, "epoch {}", epoch.epoch);
+        assert_eq!(epoch.lost_packets, epoch.losses.iter().map(|at| at.packets).sum::<u64>());
+        assert!(epoch.sent_packets > 0 && epoch.losses.iter().all(|at| at.reason != "astray"));
+    }
+    let sent: u64 = reports.iter().map(|epoch| epoch.sent_packets).sum();
+    let delivered: u64 = reports.iter().map(|epoch| epoch.delivered_packets).sum();
+    let lost: u64 = reports.iter().map(|epoch| epoch.lost_packets).sum();
+    let (mut received, mut dropped) = (0, 0);
+    for node in network.nodes() {
+        let ports = || node.switch.stats().ports();
+        let sum = |count: &dyn Fn(&crate::stats::PortStats) -> u64| ports().map(count).sum::<u64>();
+        let drops = sum(&|port| DropReason::ALL.iter().map(|reason| port.dropped(*reason)).sum());
+        assert_eq!(
+            sum(&|port| port.rx_packets.get()) + sum(&|port| port.copies.get()),
+            sum(&|port| port.tx_packets.get()) + drops
+        );
+        assert_eq!(node.switch.stats().late_epochs.get() + node.switch.stats().lost_epochs.get(), 0);
+        received += sum(&|port| port.rx_packets.get());
+        dropped += drops;
+    }
+    assert_eq!(received, network.hops());
+    let crossed: Vec<_> = network.crossed().collect();
+    let on_links: u64 = crossed.iter().map(|link| link.lost + link.busy).sum();
+    assert_eq!(on_links + dropped, lost);
+    let to_hosts: u64 = crossed.iter().filter(|link| network.peer(link.from).is_none()).map(|link| link.crossed).sum();
+    assert_eq!(to_hosts, delivered);
+    let between: u64 = crossed.iter().filter(|link| network.peer(link.from).is_some()).map(|link| link.crossed).sum();
+    assert_eq!(received, sent + between, "every packet that crossed a link came to a switch");
+}
+
+fn chamelemon(report: &EpochReport) -> &report::ChameleMonReport {
+    match &report.programs["chamelemon"] {
+        ProgramReport::ChameleMon(report) => report,
+        ProgramReport::HashPipe(_) => unreachable!("its name says otherwise"),
+    }
+}
+
+#[test]
+fn every_topology_conserves_packets_and_decodes_every_loss() {
+    let graph = "graph [ node [ id 5 label \"x\" ] node [ id 9 label \"x\" ] node [ id 2 ] node [ id 3 ]
+        edge [ source 5 target 9 ] edge [ source 9 target 5 ] edge [ source 9 target 2 ] edge [ source 2 target 3 ]
+        edge [ source 3 target 5 ] edge [ source 3 target 3 ] ]";
+    let mut setups: Vec<_> =
+        ["line:1", "line:7", "fat-tree:2", "fat-tree:4", "fat-tree:6", "testbed", "spine-leaf:3,4,2"]
+            .map(|topology| {
+                setup(topology, "keyvalue/uniform,flows=800,seed=3", &["flows=10%,rate=5%", "link=all,rate=0.5%"])
+            })
+            .into();
+    let graph = Topology::of_graph(graph::gml(graph).unwrap()).unwrap();
+    setups.push(Setup { topology: graph, ..setups[0].clone() });
+    for setup in setups {
+        let links = !setup.topology.links().is_empty();
+        let (_, reports) = run(&setup, 3);
+        for report in &reports {
+            let answers = chamelemon(report);
+            assert_eq!((answers.state, &answers.gaps), (State::Healthy, &Vec::new()));
+            let losses = answers.losses.unwrap();
+            assert!(losses.is_exact(), "{losses:?}");
+            assert_eq!((losses.true_packets, losses.true_flows > 0), (report.lost_packets, links));
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let of = |seed: u64| {
+        let setup = setup("testbed", &format!("hadoop/burst,flows=300,longest=50,seed={seed}"), &["flows=5%,rate=5%"]);
+        run(&setup, 3).1
+    };
+    let (first, again, other) = (of(1), of(1), of(2));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    assert_ne!(first[0].lost_packets, 0);
+    assert_ne!(first[0].sent_packets, first[1].sent_packets, "every epoch has new flows");
+}
+
+/// Flows spread over all equal paths: each of the links between the layers of a fat tree carries its share.
+#[test]
+fn flows_spread_over_equal_paths() {
+    let setup = Setup { programs: Vec::new(), ..setup("fat-tree:4", "zipf0/uniform,flows=20000,packets=20000", &[]) };
+    let (simulation, _) = run(&setup, 1);
+    let network = simulation.network();
+    let name = |port| network.topology().switches()[network.owner(port).0 as usize].as_str();
+    let mut layers: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for link in network.crossed() {
+        let Some(to) = network.peer(link.from) else { continue };
+        let layer = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_owned();
+        let to = layer(&network.topology().switches()[to as usize]);
+        layers.entry(format!("{} to {to}", layer(name(link.from)))).or_default().push(link.crossed);
+    }
+    assert_eq!(layers.keys().collect::<Vec<_>>(), ["agg to core", "agg to edge", "core to agg", "edge to agg"]);
+    for (layer, crossed) in layers {
+        let mean = crossed.iter().sum::<u64>() as f64 / crossed.len() as f64;
+        let off = crossed.iter().map(|&n| (n as f64 / mean - 1.0).abs()).fold(0.0, f64::max);
+        assert!(off < 0.25, "{layer}: {crossed:?}");
+    }
+}
+
+/// What is lost on a host's own link after the last switch, or waits too long, has its name too.
+#[test]
+fn slow_links_lose_what_waits_too_long() {
+    let slow = setup("testbed", "keyvalue/burst,flows=2000,seed=5", &[]);
+    let setup = Setup { rate: Some(8_000_000), patience: 100_000, transit: 20_000_000, ..slow };
+    let (_, reports) = run(&setup, 2);
+    let busy: u64 =
+        reports.iter().flat_map(|epoch| &epoch.losses).filter(|at| at.reason == "busy").map(|at| at.packets).sum();
+    assert!(busy > 0);
+    assert!(reports.iter().all(|report| chamelemon(report).losses.unwrap().is_exact()));
+}
+
+/// The memory moves with the losses, and back when they end.
+#[test]
+fn attention_shifts_in_virtual_time() {
+    let setup = setup("testbed", "keyvalue/uniform,flows=30k,seed=1", &[]);
+    let mut simulation = Simulation::new(&setup).unwrap();
+    let victims = |share| Some(Victims { flows: loss::Flows::Share(share), rate: 0.01 });
+    let mut reports = Vec::new();
+    for share in [0.02, 0.02, 0.02, 0.02, 0.4, 0.4, 0.4, 0.4, 0.02, 0.02, 0.02, 0.02, 0.02] {
+        reports.extend(simulation.epoch(&setup.workload, victims(share)));
+    }
+    reports.extend(simulation.finish());
+    balance(&mut simulation, &reports);
+    let states: Vec<_> = reports.iter().map(|report| chamelemon(report).state).collect();
+    assert_eq!(states[..6], [State::Healthy; 6], "an order made from epoch 4 takes effect with epoch 6");
+    assert_eq!(states[7], State::Ill);
+    assert_eq!(states[12], State::Healthy);
+    assert!(chamelemon(&reports[3]).losses.unwrap().is_exact() && chamelemon(&reports[12]).losses.unwrap().is_exact());
+    for report in &reports {
+        let report = chamelemon(report);
+        assert_eq!((report.losses.unwrap().wrong_flows, &report.gaps), (0, &Vec::new()));
+    }
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    let good = || setup("line:3", "keyvalue,flows=10", &[]);
+    let refused = |setup: Setup| Simulation::new(&setup).map(drop).unwrap_err().to_string();
+    let errors = [
+        refused(Setup { transit: 1000, ..good() }),
+        refused(Setup { epoch: 20_000_000, ..good() }),
+        refused(Setup { losses: vec!["link=2,rate=1%".parse().unwrap()], ..good() }),
+        refused(Setup { workload: "keyvalue,flows=10,ipv6=0.5".parse().unwrap(), ..good() }),
+        refused(Setup { programs: vec!["hashpipe:slots=16777216".parse().unwrap()], ..good() }),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @"");
+}
