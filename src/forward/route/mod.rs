@@ -17,9 +17,11 @@ mod asked;
 mod control;
 mod cut;
 mod dataplane;
+mod entries;
 mod finish;
 mod net;
 mod plan;
+mod publish;
 mod reply;
 mod trace;
 
