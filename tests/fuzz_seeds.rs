@@ -11,6 +11,8 @@ mod config;
 mod control;
 #[path = "../fuzz/checks/filter.rs"]
 mod filter;
+#[path = "../fuzz/checks/graph.rs"]
+mod graph;
 #[path = "../fuzz/checks/program_words.rs"]
 mod program_words;
 #[path = "../fuzz/checks/wire_parse.rs"]
@@ -48,6 +50,11 @@ fn configurations() {
 #[test]
 fn filters() {
     each("filter", filter::run);
+}
+
+#[test]
+fn graphs() {
+    each("graph", text(graph::run));
 }
 
 #[test]

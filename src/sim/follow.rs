@@ -1,69 +1,68 @@
-//! ChameleMon's controller over a simulated network: puts an epoch's records together, and orders the parameters of a later one.
+//! ChameleMon's controller, as it runs beside live switches, driven in virtual time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::program::chamelemon::attention::{Attention, Decision};
-use crate::program::chamelemon::network::{Before, NetworkEpoch, Reported};
-use crate::program::chamelemon::{Config, Runtime, Sketches};
+use super::Setup;
+use crate::control::controller::{Controller, JoinError, Joining, Order, Report, Settings, Terms};
+use crate::epoch::Nanos;
+use crate::program::chamelemon::network::NetworkEpoch;
+use crate::program::chamelemon::{Config, Sketches};
 
 /// One switch's name and record.
 pub type Named = (Arc<str>, Box<Sketches>);
 
-/// The controller's state.
+/// The controller of one program.
 pub struct Follow {
-    attention: Attention,
-    shifts: bool,
-    /// What each epoch is measured with that has been ordered for; those after the last, as it.
-    runtimes: BTreeMap<u64, Runtime>,
-    start: Runtime,
-    before: Option<(u64, Vec<Named>)>,
+    controller: Controller,
 }
 
 impl Follow {
-    /// `salt` makes the sampling of this deployment its own.
-    pub fn new(config: &Config, shifts: bool, salt: u64) -> Self {
-        Self {
-            attention: Attention::new(config.shape(), salt),
-            shifts,
-            runtimes: BTreeMap::new(),
-            start: config.runtime(),
-            before: None,
-        }
-    }
-
-    /// What an epoch is measured with.
-    pub fn runtime(&self, epoch: u64) -> Runtime {
-        self.runtimes.range(..=epoch).next_back().map_or(self.start, |(_, runtime)| *runtime)
-    }
-
-    /// Takes the records of an epoch, one of each switch. `next` is the first epoch that an order can still be for.
-    pub fn epoch(&mut self, epoch: u64, records: Vec<Named>, next: u64) -> (NetworkEpoch, Option<Decision>) {
-        let runtime = self.runtime(epoch);
-        let before = self.before.take().filter(|(before, _)| before + 1 == epoch);
-        let earlier = |switch: &Arc<str>| match &before {
-            None if epoch == 0 => Before::Nothing,
-            None => Before::Unknown,
-            Some((_, records)) => {
-                let record = records.iter().find(|(name, _)| name == switch);
-                record.map_or(Before::Unknown, |(_, sketches)| Before::Record(sketches))
-            }
+    /// Lets the switches join.
+    ///
+    /// # Errors
+    /// If there are too many of them.
+    pub fn new(config: &Config, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
+        let settings = Settings {
+            // No record is ever late here, and an order must be there before the next epoch is prepared.
+            patience: setup.epoch,
+            notice: setup.latency + setup.transit,
+            history: 1,
+            flows: 16,
+            shifts: setup.shifts,
+            salt: setup.workload.seed,
         };
-        let reported = records.iter().map(|(switch, sketches)| Reported {
-            switch: switch.clone(),
-            record: Ok(sketches.clone()),
-            before: earlier(switch),
-        });
-        let network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
-        self.before = Some((epoch, records));
-        let decision = self.shifts.then(|| {
-            let decision = self.attention.shift(&network, &self.runtime(next), next);
-            self.runtimes.insert(next, decision.runtime);
-            decision
-        });
-        // Epochs that are over need their parameters no longer; the latest of them may still hold.
-        let held = self.runtimes.range(..=epoch).next_back().map_or(0, |(held, _)| *held);
-        self.runtimes = self.runtimes.split_off(&held);
-        (network, decision)
+        let mut controller = Controller::new(settings);
+        let terms =
+            Terms { shape: config.shape(), tower: config.tower.clone(), length: setup.epoch, transit: setup.transit };
+        for name in switches {
+            let (name, terms) = (name.to_string(), terms.clone());
+            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
+        }
+        Ok(Self { controller })
+    }
+
+    /// Takes the records of an epoch, one of each switch. An order is for all of them.
+    pub fn epoch(&mut self, epoch: u64, records: Vec<Named>, now: Nanos) -> Option<Order> {
+        let mut ordered = None;
+        for (switch, sketches) in records {
+            // What the controller cannot use is told as a gap of the epoch.
+            if let Ok(Some(order)) =
+                self.controller.report(&switch, Report { first_epoch: epoch, epoch, sketches }, now)
+            {
+                ordered = Some(order);
+            }
+        }
+        self.controller.answer();
+        ordered
+    }
+
+    /// The epoch that closed last.
+    pub fn network(&self) -> Option<&NetworkEpoch> {
+        self.controller.newest()
+    }
+
+    /// What was decided from it, in words.
+    pub fn why(&self) -> String {
+        self.controller.answers().next_back().map_or_else(String::new, |answers| answers.why.clone())
     }
 }

@@ -138,7 +138,15 @@ mod tests {
         let wrong =
             ["", "flows=3", "flows=x,rate=1%", "flows=101%,rate=1%", "flows=1,rate=2", "link=a,rate=1%", "loss=1%"];
         let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
-        insta::assert_snapshot!(errors.join("\n"), @"");
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        "": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "flows=x,rate=1%": flows are a number, or a share such as 10%
+        "flows=101%,rate=1%": flows are 0% to 100%
+        "flows=1,rate=2": a rate is 0% to 100%
+        "link=a,rate=1%": a link is a number, or all
+        "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "#);
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub use traffic::{Generation, SimFlow, Sums, Where};
 
 use crate::assemble::AssembleError;
 use crate::config::ConfigError;
+use crate::control::controller::JoinError;
 use crate::epoch::Nanos;
 use crate::program::ProgramConfig;
 use crate::trace::Workload;
@@ -85,7 +86,7 @@ impl Setup {
             return Err(SimError::TransitTooShort { transit, path });
         }
         // Switches take at most half an epoch for it.
-        let least = (transit + 2 * self.latency).max(2 * transit);
+        let least = 2 * (transit + self.latency);
         if epoch <= least { Err(SimError::EpochTooShort { epoch, least }) } else { Ok(()) }
     }
 
@@ -102,12 +103,14 @@ pub enum SimError {
     Topology(#[from] TopologyError),
     #[error(transparent)]
     Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Join(#[from] JoinError),
     #[error("10.0.0.0/8 has no room for the hosts of this topology")]
     TooManyHosts,
     #[error("--transit {transit} ns: packets are under way for up to {path} ns")]
     TransitTooShort { transit: Nanos, path: Nanos },
     #[error(
-        "--epoch {epoch} ns is too short: it must be longer than {least} ns, the transit time and two ways to the controller"
+        "--epoch {epoch} ns is too short: an order could not come in time within {least} ns: twice the transit time and twice the way to the controller"
     )]
     EpochTooShort { epoch: Nanos, least: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]

@@ -6,8 +6,8 @@ use super::follow::{Follow, Named};
 use super::report::{ChameleMonReport, EpochReport, HashPipeReport, ProgramReport};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims};
+use crate::control::controller::Order;
 use crate::epoch::Nanos;
-use crate::program::chamelemon::Runtime;
 use crate::program::hashpipe::{self, Counts};
 use crate::program::{ProgramConfig, Record};
 use crate::trace::Workload;
@@ -16,13 +16,6 @@ use crate::trace::Workload;
 enum Collector {
     HashPipe(hashpipe::Config),
     ChameleMon(Box<Follow>),
-}
-
-/// An order on its way to the switches.
-struct Order {
-    program: usize,
-    epoch: u64,
-    runtime: Runtime,
 }
 
 /// A network, what collects its records, and the virtual time.
@@ -42,21 +35,25 @@ impl Simulation {
     /// If the network cannot be simulated as it is set up.
     pub fn new(setup: &Setup) -> Result<Self, SimError> {
         let network = Network::new(setup)?;
-        let names = network.topology().switches().iter().enumerate().map(|(i, name)| format!("{i} {name}").into());
-        let collector = |(i, program): (usize, &ProgramConfig)| {
+        // Names out of a file may be alike, and longer than a controller takes them.
+        let name = |i: usize| format!("s{i}").into();
+        let names: Vec<Arc<str>> = (0..network.topology().switches().len()).map(name).collect();
+        let measuring = |switch: &usize| setup.everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
+        let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
+        let collector = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
             let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
             let collector = match program {
                 ProgramConfig::HashPipe(config) => Collector::HashPipe(config.clone()),
                 ProgramConfig::ChameleMon(config) => {
-                    Collector::ChameleMon(Box::new(Follow::new(config, setup.shifts, setup.workload.seed)))
+                    Collector::ChameleMon(Box::new(Follow::new(config, setup, &switches)?))
                 }
             };
-            (name, collector)
+            Ok((name, collector))
         };
         Ok(Self {
-            names: names.collect(),
-            collectors: setup.programs.iter().enumerate().map(collector).collect(),
+            collectors: setup.programs.iter().enumerate().map(collector).collect::<Result<_, _>>()?,
+            names,
             length: setup.epoch,
             transit: setup.transit,
             latency: setup.latency,
@@ -93,12 +90,9 @@ impl Simulation {
         self.network.tick();
         let records = self.records();
         self.network.run_to(start + self.transit + self.latency);
-        // What comes when the next epoch is being prepared is for the one after it.
-        let arrival = self.transit + 2 * self.latency;
-        let for_epoch = self.next + 1 + u64::from(arrival + self.transit >= self.length);
-        let (report, orders) = self.analyse(over, records, for_epoch);
-        self.network.run_to(start + arrival);
-        for Order { program, epoch, runtime } in orders {
+        let (report, orders) = self.analyse(over, records);
+        self.network.run_to(start + self.transit + 2 * self.latency);
+        for (program, Order { epoch, runtime }) in orders {
             for node in self.network.nodes() {
                 if let Some(Some(schedule)) = node.schedules.get(program) {
                     // What the controller orders fits the encoders.
@@ -126,12 +120,7 @@ impl Simulation {
         records
     }
 
-    fn analyse(
-        &mut self,
-        epoch: u64,
-        records: Vec<Vec<(Arc<str>, Record)>>,
-        for_epoch: u64,
-    ) -> (EpochReport, Vec<Order>) {
+    fn analyse(&mut self, epoch: u64, records: Vec<Vec<(Arc<str>, Record)>>) -> (EpochReport, Vec<(usize, Order)>) {
         let mut report = EpochReport::new(epoch, &self.network);
         let mut orders = Vec::new();
         let truth = self.network.generation(epoch);
@@ -146,11 +135,10 @@ impl Simulation {
                     ProgramReport::HashPipe(HashPipeReport::new(config, &counts(records), truth))
                 }
                 Collector::ChameleMon(follow) => {
-                    let (network, decision) = follow.epoch(epoch, sketches(records), for_epoch);
-                    let order = |runtime| Order { program, epoch: for_epoch, runtime };
-                    orders.extend(decision.as_ref().map(|decision| order(decision.runtime)));
-                    let why = decision.map(|decision| decision.why).unwrap_or_default();
-                    ProgramReport::ChameleMon(Box::new(ChameleMonReport::new(&network, why, truth, fabric)))
+                    let order = follow.epoch(epoch, sketches(records), self.network.now());
+                    orders.extend(order.map(|order| (program, order)));
+                    let Some(closed) = follow.network() else { continue };
+                    ProgramReport::ChameleMon(Box::new(ChameleMonReport::new(closed, follow.why(), truth, fabric)))
                 }
             };
             report.programs.insert(name.clone(), answers);

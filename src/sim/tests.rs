@@ -185,5 +185,11 @@ fn what_cannot_be_simulated_is_refused() {
         refused(Setup { workload: "keyvalue,flows=10,ipv6=0.5".parse().unwrap(), ..good() }),
         refused(Setup { programs: vec!["hashpipe:slots=16777216".parse().unwrap()], ..good() }),
     ];
-    insta::assert_snapshot!(errors.join("\n"), @"");
+    insta::assert_snapshot!(errors.join("\n"), @r"
+        --transit 1000 ns: packets are under way for up to 20000 ns
+        --epoch 20000000 ns is too short: an order could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
+        --loss link=2: the topology's links are 0 to 1
+        workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses
+        hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928
+        ");
 }

@@ -350,7 +350,16 @@ mod tests {
         let wrong =
             ["ring:3", "line", "line:0", "line:64", "fat-tree:3", "fat-tree:x", "spine-leaf:1,2", "spine-leaf:1,2,0"];
         let errors = wrong.map(|text| text.parse::<Shape>().unwrap_err().to_string());
-        insta::assert_snapshot!(errors.join("\n"), @"");
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        topology "ring:3": line:N, fat-tree:K, testbed, spine-leaf:SPINES,LEAVES,HOSTS, or a file that ends in .gml or .graphml
+        topology "line": line:N, fat-tree:K, testbed, spine-leaf:SPINES,LEAVES,HOSTS, or a file that ends in .gml or .graphml
+        topology line: N = 0 is out of range, it may be 1 to 63
+        topology line: N = 64 is out of range, it may be 1 to 63
+        topology fat-tree: K = 3 is out of range, it may be an even number from 2 to 56
+        topology fat-tree: K = x is out of range, it may be an even number from 2 to 56
+        topology "spine-leaf:1,2": line:N, fat-tree:K, testbed, spine-leaf:SPINES,LEAVES,HOSTS, or a file that ends in .gml or .graphml
+        topology spine-leaf: HOSTS = 0 is out of range, it may be 1 to 250
+        "#);
         let split = Graph { nodes: vec!["a".into(), "b".into(), "c".into()], edges: vec![[0, 1]] };
         assert_eq!(
             Topology::of_graph(split).unwrap_err().to_string(),

@@ -216,7 +216,21 @@ mod tests {
             Ok(graph) => format!("{} nodes", graph.nodes.len()),
             Err(error) => error.to_string(),
         });
-        insta::assert_snapshot!(errors.join("\n"), @"");
+        insta::assert_snapshot!(errors.join("\n"), @r"
+        no graph in it
+        no graph in it
+        line 1: the end where [ belongs
+        line 1: 3 where [ belongs
+        line 1: the end where ] belongs
+        0 nodes
+        line 1: a node without id
+        line 2: node id 1 for the second time
+        line 3: an edge to node 2, which is not there
+        line 1: an edge without source
+        line 1: node where a key belongs
+        line 1: a string without end where a closing quotation mark belongs
+        line 2: lists within lists, 32 deep at most
+        ");
         let many = format!("graph [ {} ]", (0..5000).map(|i| format!("node [ id {i} ]")).collect::<String>());
         assert_eq!(gml(&many), Err(GraphError::TooMany { what: "nodes", most: 4096 }));
     }

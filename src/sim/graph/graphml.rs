@@ -104,6 +104,15 @@ mod tests {
             graphml("<!DOCTYPE g [<!ENTITY a \"aa\">]><g>&a;</g>").unwrap_err().to_string(),
             graphml("").unwrap_err().to_string(),
         ];
-        insta::assert_snapshot!(errors.join("\n"), @"");
+        insta::assert_snapshot!(errors.join("\n"), @r"
+        no graph in it
+        not XML: the root node was opened but never closed
+        line 4: a node without id
+        line 4: an edge without target
+        line 4: an edge to node b, which is not there
+        line 4: node id a for the second time
+        not XML: XML with DTD detected
+        not XML: the document does not have a root node
+        ");
     }
 }

@@ -46,7 +46,8 @@ pub enum GraphError {
 const SHOWN: usize = 40;
 
 fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
+    // What comes from a file is printed to a terminal.
+    text.chars().take(SHOWN).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A node or edge as it stands in a file.
