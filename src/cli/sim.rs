@@ -96,6 +96,8 @@ impl Sim {
         let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
         let programs = self.programs.or_chamelemon()?;
         let setup = self.setup(&shape, programs)?;
+        let started = Instant::now();
+        let mut simulation = Simulation::new(&setup).map_err(failure)?;
         output::say(&format!(
             "{} switches, {} of them with hosts, {} links, {} hosts. Every packet is a real one, and goes through real switches …",
             setup.topology.switches().len(),
@@ -103,8 +105,6 @@ impl Sim {
             setup.topology.links().len(),
             setup.topology.hosts().len(),
         ));
-        let started = Instant::now();
-        let mut simulation = Simulation::new(&setup).map_err(failure)?;
         let epochs = self.epochs(&mut simulation, &setup);
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
         if json { output::json(&document) } else { output::print(&text(&document)) }

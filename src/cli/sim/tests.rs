@@ -27,5 +27,38 @@ fn the_table_of_a_small_network() {
         epochs.extend(simulation.epoch(&setup.workload, setup.victims()));
     }
     epochs.extend(simulation.finish());
-    insta::assert_snapshot!(tables(&epochs), @"");
+    insta::assert_snapshot!(tables(&epochs), @r"
+
+    The truth:
+
+    epoch  flows   sent  delivered  lost  flows with losses  most of them at
+        0  2 000  2 250      2 150   100                100  agg0-1 → edge0-0
+        1  2 000  2 241      2 141   100                100  agg1-1 → edge1-1
+        2  2 000  2 244      2 144   100                100  agg1-0 → edge1-0
+        3  2 000  2 234      2 134   100                100  edge0-1 → agg0-0
+
+    chamelemon, what it measured with:
+
+    epoch  state      HH   HL  LL  T_h  T_l   sampled  HH flows  HL flows  LL flows  load
+        0  healthy  3584  512   0  250    1  100.00 %         0       100         0   1 %
+        1  healthy  3584  512   0  250    1  100.00 %         0       100         0   1 %
+        2  healthy  3584  512   0    1    1  100.00 %       532       100         0   5 %
+        3  healthy  3584  512   0    1    1  100.00 %       506       100         0   5 %
+
+    chamelemon, its answers beside the truth:
+
+    epoch  victims  found  exact  wrong  says  heavy F1  size error  flows error  entropy error   WMRE
+        0      100    100    100      0  all     0.00 %    100.00 %       0.19 %         0.03 %  0.008
+        1      100    100    100      0  all     0.00 %    100.00 %       0.01 %         0.01 %  0.002
+        2      100    100    100      0  all   100.00 %      0.00 %       0.19 %         0.00 %  0.000
+        3      100    100    100      0  all   100.00 %      0.00 %       0.16 %         0.00 %  0.000
+
+    hashpipe, its answers beside the truth:
+
+    epoch    k    recall  precision  relative error
+        0  300  100.00 %   100.00 %          0.00 %
+        1  300  100.00 %   100.00 %          0.00 %
+        2  300  100.00 %   100.00 %          0.00 %
+        3  300  100.00 %   100.00 %          0.00 %
+    ");
 }

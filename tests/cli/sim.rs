@@ -1,0 +1,62 @@
+//! `weir sim`: a network in memory, with the truth beside what it measures.
+
+use crate::{Files, weir};
+
+#[test]
+fn losses_are_named_exactly_and_the_books_balance() {
+    let words =
+        "sim --topology line:3 --workload keyvalue/uniform,flows=500,seed=4 --loss flows=10%,rate=1% --epochs 2 --json";
+    let document = weir(words).json();
+    assert_eq!(document["topology"]["switches"], 3);
+    let number = |key: &str| document[key].as_u64().unwrap();
+    assert_eq!(number("sent_packets"), number("delivered_packets") + number("lost_packets"));
+    assert_eq!(number("shims_at_hosts"), 0);
+    let epochs = document["epochs"].as_array().unwrap();
+    assert_eq!(epochs.len(), 2);
+    for epoch in epochs {
+        let losses = &epoch["programs"]["chamelemon"]["losses"];
+        assert_eq!(
+            (losses["true_flows"].as_u64(), &losses["exact_flows"], &losses["wrong_flows"]),
+            (Some(50), &50.into(), &0.into())
+        );
+        assert_eq!(losses["complete"], true);
+    }
+    // The same but for the time that it took.
+    let again = weir(words).json();
+    assert_eq!(again["epochs"], document["epochs"]);
+}
+
+#[test]
+fn the_report_has_its_tables() {
+    let text =
+        weir("sim --topology spine-leaf:2,2,1 --workload keyvalue,flows=200 --epochs 1 --program hashpipe").stdout;
+    assert!(text.contains("The truth:") && text.contains("hashpipe, its answers beside the truth:"), "{text}");
+}
+
+#[test]
+fn a_graph_from_a_file() {
+    let graph = "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] edge [ source 2 target 1 ] ]";
+    let files = Files::new();
+    let document = files
+        .write("pair.gml", graph)
+        .weir("sim --topology pair.gml --workload keyvalue,flows=50 --epochs 1 --json")
+        .json();
+    assert_eq!(document["topology"]["links"], 2);
+}
+
+#[test]
+fn wrong_words_say_what_would_be_right() {
+    for (words, right) in [
+        ("sim --topology ring:3", "line:N, fat-tree:K"),
+        ("sim --topology nowhere.gml", "nowhere.gml"),
+        ("sim --workload caida", "one of isp"),
+        ("sim --loss flows=3", "flows=1000,rate=1%"),
+        ("sim --loss link=99,rate=1%", "links are 0 to 15"),
+        ("sim --epoch 10ms", "twice the transit time"),
+        ("sim --rate 5kpps", "40Gbps"),
+    ] {
+        let ended = weir(words);
+        let message = ended.refused(2);
+        assert!(message.contains(right), "{words}: {message}");
+    }
+}
