@@ -517,7 +517,7 @@ fn a_port_that_goes_keeps_its_rules_to_the_end() {
                 from.inject(&frame(3, 1, 777));
             }
         });
-        eventually("the rule to deny", &live, |ports| named(ports, "c").drops["acl_deny"] > 100);
+        eventually("the rule to deny", &live, |ports| named(ports, "c").counts.drops["acl_deny"] > 100);
         file(base());
         live.service().reload().unwrap();
         stop.store(true, Relaxed);
@@ -532,7 +532,7 @@ fn a_port_that_goes_keeps_its_rules_to_the_end() {
 #[test]
 fn what_a_fault_held_is_counted_when_its_port_goes() {
     let live = switch();
-    let held = |ports: &view::Ports| ports.removed.device.get("fault_held").copied().unwrap_or_default();
+    let held = |ports: &view::Ports| ports.removed.counts.device.get("fault_held").copied().unwrap_or_default();
     let before = held(&live.ports());
     let mut config = base();
     config.ports.push(PortConfig { fault: Some("rx:delay=60s".parse().unwrap()), ..port("c", "memory") });
