@@ -7,6 +7,8 @@ mod lab;
 #[path = "live_changes/model.rs"]
 mod model;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -15,6 +17,7 @@ use weir::control::api::{HeavyQuery, NewPort, Service};
 use weir::control::tables::{Change, Op};
 use weir::control::view;
 use weir::live::Live;
+use weir::port::MemoryHandle;
 
 use lab::{FILE, Traffic, balanced, base, eventually, file, frame, new_port, port, switch};
 use model::{Model, Step, step};
@@ -221,6 +224,10 @@ fn rows(live: &Live, table: &str) -> Vec<serde_json::Value> {
     live.tables().show(table).unwrap().rows
 }
 
+fn named<'a>(ports: &'a view::Ports, name: &str) -> &'a view::Port {
+    ports.ports.iter().find(|port| port.name == name).unwrap()
+}
+
 fn add(live: &Live, table: &str, entry: serde_json::Value) {
     let change = Change { op: Op::Add, entry };
     live.tables().change(table, &[change]).unwrap();
@@ -276,6 +283,56 @@ fn a_reload_sets_what_is_set_on_ports_all_or_nothing() {
     file(base());
     service.reload().unwrap();
     assert!(["acl", "limits", "mirrors", "vlans"].iter().all(|table| rows(&live, table).is_empty()));
+    balanced(&live);
+}
+
+/// What is set on a port holds for all that comes in by it, until it has gone.
+#[test]
+fn a_port_that_goes_keeps_its_rules_to_the_end() {
+    let live = switch();
+    let ends = ["a", "b"].map(|name| live.memory(name).unwrap());
+    ends.iter().for_each(|end| while end.collect().is_some() {});
+    for _ in 0..20 {
+        let mut config = base();
+        config.acl = vec![toml::from_str("name = 'c'\naction = 'deny'\nsport = 777").unwrap()];
+        config.ports.push(port("c", "memory"));
+        file(config);
+        live.service().reload().unwrap();
+        let (from, stop) = (live.memory("c").unwrap(), Arc::new(AtomicBool::new(false)));
+        let stopped = stop.clone();
+        let sender = std::thread::spawn(move || {
+            while !stopped.load(Relaxed) {
+                from.inject(&frame(3, 1, 777));
+            }
+        });
+        eventually("the rule to deny", &live, |ports| named(ports, "c").counts.drops["acl_deny"] > 100);
+        file(base());
+        live.service().reload().unwrap();
+        stop.store(true, Relaxed);
+        sender.join().unwrap();
+        balanced(&live);
+        let passed = ends.iter().filter_map(MemoryHandle::collect).count();
+        assert_eq!(passed, 0, "packets that the rule denies");
+    }
+}
+
+/// Packets that a fault held back when their port went are among what removed ports lost.
+#[test]
+fn what_a_fault_held_is_counted_when_its_port_goes() {
+    let live = switch();
+    let held = |ports: &view::Ports| ports.removed.counts.device.get("fault_held").copied().unwrap_or_default();
+    let before = held(&live.ports());
+    let mut config = base();
+    config.ports.push(PortConfig { fault: Some("rx:delay=60s".parse().unwrap()), ..port("c", "memory") });
+    file(config);
+    live.service().reload().unwrap();
+    let handle = live.memory("c").unwrap();
+    (0..5).for_each(|flow| assert!(handle.inject(&frame(3, 1, flow))));
+    let delayed = |ports: &view::Ports| named(ports, "c").fault_effects.get("delayed_packets") == Some(&5);
+    eventually("the fault to hold them", &live, delayed);
+    file(base());
+    live.service().reload().unwrap();
+    assert_eq!(held(&live.ports()), before + 5);
     balanced(&live);
 }
 
