@@ -135,6 +135,7 @@ impl Shared {
         if let Some(wanted) = &wanted {
             self.set_tables(state, &opened, wanted);
         }
+        *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = super::setup::alone(&next.config);
         self.tell(state, changes)?;
         if let Some((collecting, schedules)) = collected {
             self.renew(collecting, schedules);
