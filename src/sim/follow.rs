@@ -29,7 +29,7 @@ impl Follow {
             history: 1,
             flows: 16,
             shifts: setup.shifts,
-            salt: setup.workload.seed,
+            ..Settings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
         let terms =
