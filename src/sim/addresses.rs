@@ -20,8 +20,8 @@ const HOSTS_BITS: u32 = 24;
 /// Addresses of a point-to-point network: its own, two ends, broadcast.
 const PAIR: u32 = 4;
 const PAIR_LEN: u8 = 30;
-/// Shims never take a packet past this.
-const FABRIC_MTU: u32 = 9216;
+/// Of all ports alike, so that no packet has to be cut; with a shim none comes past it.
+const MTU: u32 = 9216;
 
 /// A port's number in all of the network.
 pub type Place = u32;
@@ -112,7 +112,7 @@ impl Addresses {
             let port = PortConfig::new(name, Dev::Memory);
             config.ports.push(PortConfig {
                 role: Role::Fabric,
-                mtu: FABRIC_MTU,
+                mtu: MTU,
                 addresses: own.into_iter().collect(),
                 ..port
             });
@@ -122,7 +122,7 @@ impl Addresses {
             config.neighbours.push(neighbour(&name, address.into(), host_mac(host)));
             let own = Net::new(Ipv4Addr::from(u32::from(address) - 1).into(), PAIR_LEN);
             let port = PortConfig::new(name, Dev::Memory);
-            config.ports.push(PortConfig { addresses: own.into_iter().collect(), ..port });
+            config.ports.push(PortConfig { mtu: MTU, addresses: own.into_iter().collect(), ..port });
         }
         let others = self.edges.iter().zip(distances).filter(|(edge, _)| **edge != switch);
         config.routes.extend(others.filter_map(|(&edge, distances)| self.route(topology, switch, edge, distances)));

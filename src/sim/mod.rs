@@ -9,6 +9,7 @@
 //! keeps its own time to the nanosecond, and a burst has that of its first packet.
 
 mod addresses;
+mod build;
 mod calendar;
 mod follow;
 pub mod graph;
@@ -21,8 +22,9 @@ pub mod topology;
 mod traffic;
 
 pub use addresses::Place;
+pub use build::Node;
 pub use loss::{Loss, LossError, Victims};
-pub use network::{Crossed, Network, Node};
+pub use network::{Crossed, Network};
 pub use report::{EpochReport, ProgramReport};
 pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};

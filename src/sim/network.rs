@@ -1,55 +1,19 @@
 //! The network: switches, the wires between them, and a virtual clock.
 
-use std::sync::atomic::Ordering::Relaxed;
+use arrayvec::ArrayVec;
 
-use super::addresses::{Addresses, Place, host_mac, port_mac};
+use super::addresses::{Addresses, Place};
+use super::build::{Node, Peer, Wire, hosts, nodes, owners, wires};
 use super::calendar::Calendar;
-use super::loss::{LinkName, Loss};
 use super::packet::{Packet, Tag};
 use super::topology::Topology;
 use super::traffic::{Generation, Where};
-use super::{Setup, SimError};
-use crate::assemble::{Measures, measures, place, port_info, routed};
-use crate::config::Length;
-use crate::control::Routing;
-use crate::epoch::{Collecting, Nanos};
-use crate::pisa::hash::Polynomials;
-use crate::pisa::{Order, PortId};
-use crate::program::chamelemon::Schedule;
-use crate::switch::{BURST, Burst, Outbox, Switch};
-use crate::trace::{Frames, SplitMix64, Tuple, Workload};
+use super::{Setup, SimError, Victims};
+use crate::epoch::Nanos;
+use crate::pisa::PortId;
+use crate::switch::{BURST, Burst, Outbox};
+use crate::trace::{Frames, Tuple, Workload};
 use crate::wire::{Frame, HeapFrame, ethertype};
-
-/// A switch with what stands beside it.
-pub struct Node {
-    pub switch: Switch,
-    /// Where its registers come at an epoch's end.
-    pub collecting: Collecting,
-    /// Where the parameters of its programs are set, by their place.
-    pub schedules: Vec<Option<Schedule>>,
-    _routing: Routing,
-}
-
-/// What a port leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
-    Port(Place),
-    Host(u32),
-}
-
-/// One direction of a link.
-#[derive(Clone, Debug)]
-struct Wire {
-    peer: Peer,
-    /// Of 2^64: how likely a packet is lost.
-    loss: u64,
-    random: SplitMix64,
-    /// When the last packet will have been sent.
-    free: Nanos,
-    crossed: u64,
-    lost: u64,
-    busy: u64,
-}
 
 /// Counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +27,8 @@ pub struct Crossed {
 
 /// The top bit of a flow's number tells the epochs apart.
 const ODD: u32 = 1 << 31;
-/// A packet's time on a link of a given rate, and how long it may wait for it.
+/// Bits that a frame takes on a link beside its own: FCS, preamble and gap.
 const BITS_BESIDE: u64 = 24 * 8;
-/// ECMP hashes with polynomials of its own on each switch, or all switches would choose alike.
-const ECMP: u64 = 0xec3b_0000;
 
 pub struct Network {
     topology: Topology,
@@ -143,7 +105,7 @@ impl Network {
     }
 
     /// Begins epoch number `epoch`, in which the clock must stand, with new flows, or without any.
-    pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<super::Victims>) {
+    pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<Victims>) {
         let mut generation = Generation::default();
         if let Some(workload) = workload {
             self.workload = Workload { seed: self.workload.seed, ..workload.clone() };
@@ -185,7 +147,7 @@ impl Network {
     /// Makes the packets that reach their first switch within the window.
     fn send(&mut self) {
         let end = self.calendar.end();
-        let odd = self.calendar.now() / self.epoch & 1;
+        let odd = (self.calendar.now() / self.epoch) & 1;
         let generation = &mut self.generations[odd as usize];
         let source = &mut self.source;
         while let Some(&number) = generation.sequence.get(source.next)
@@ -213,11 +175,12 @@ impl Network {
         let (switch, own) = self.owners[port as usize];
         let mut rest = packets.drain(..);
         loop {
-            self.burst.extend(rest.by_ref().take(BURST));
+            // A switch may leave the rest of a burst for the next call.
+            self.burst.extend(rest.by_ref().take(BURST - self.burst.len()));
             let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
-            let arrived: arrayvec::ArrayVec<u32, BURST> = self.burst.iter().map(|packet| packet.tag.flow).collect();
+            let arrived: ArrayVec<u32, BURST> = self.burst.iter().map(|packet| packet.tag.flow).collect();
             self.nodes[switch as usize].switch.process(own, &mut self.burst, now, &mut self.outbox);
-            self.depart(switch, &arrived);
+            self.depart(switch, &arrived[..arrived.len() - self.burst.len()]);
         }
         drop(rest);
         self.calendar.put_queue_back(port, packets);
@@ -361,90 +324,4 @@ impl Source {
             self.at += 1;
         }
     }
-}
-
-fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> {
-    let switches = 0..topology.switches().len() as u32;
-    switches
-        .flat_map(|switch| (0..addresses.of_switch(switch).len() as PortId).map(move |port| (switch, port)))
-        .collect()
-}
-
-fn nodes(
-    setup: &Setup,
-    topology: &Topology,
-    addresses: &Addresses,
-    distances: &[Vec<u32>],
-) -> Result<Vec<Node>, SimError> {
-    let polynomials = Polynomials::reproducible(setup.workload.seed);
-    let switches = 0..topology.switches().len() as u32;
-    let mut family = polynomials;
-    let (mut nodes, mut placed) = (Vec::new(), false);
-    for switch in switches {
-        let of_family = switch as usize % (Polynomials::LEN - 1);
-        if of_family == 0 {
-            family = Polynomials::reproducible(setup.workload.seed ^ ECMP ^ u64::from(switch) << 32);
-        }
-        let mut config = addresses.config(topology, switch, distances);
-        config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
-        if setup.everywhere || !topology.hosts_of(switch).is_empty() {
-            config.programs = setup.programs.clone();
-            // The same programs everywhere, so one placement tells for all.
-            if !std::mem::replace(&mut placed, true) {
-                place(&config, &polynomials)?;
-            }
-        }
-        let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-        (0..).zip(&ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
-        let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
-        let hashes = [family.get(of_family), family.get(of_family + 1)];
-        let (routing, mut forwards) = Routing::new(&config, &named, routed(&ports), hashes, 1)?;
-        let Measures { mut measures, mut collecting, schedules } =
-            measures(&config, Some(setup.epoch), &polynomials, 1)?;
-        let (Some(forward), Some(measure), Some(collecting)) = (forwards.pop(), measures.pop(), collecting.pop())
-        else {
-            continue;
-        };
-        let switch = Switch::new(ports, measure, forward, Order::PacketMajor);
-        nodes.push(Node { switch, collecting, schedules, _routing: routing });
-    }
-    Ok(nodes)
-}
-
-fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Result<Vec<Wire>, SimError> {
-    let mut seeds = SplitMix64::new(setup.workload.seed ^ 0x1055);
-    let mut wire =
-        |peer| Wire { peer, loss: 0, random: SplitMix64::new(seeds.next_u64()), free: 0, crossed: 0, lost: 0, busy: 0 };
-    let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
-    for host in 0..topology.hosts().len() {
-        wires[addresses.of_host(topology, host) as usize].peer = Peer::Host(host as u32);
-    }
-    let links = topology.links().len() as u32;
-    for link in 0..links {
-        let [a, b] = addresses.ends(topology, link);
-        wires[a as usize].peer = Peer::Port(b);
-        wires[b as usize].peer = Peer::Port(a);
-    }
-    for loss in &setup.losses {
-        let Loss::Link { link, rate } = loss else { continue };
-        let chosen = match link {
-            LinkName::All => 0..links,
-            LinkName::Number(link) if *link < links => *link..link + 1,
-            LinkName::Number(link) => return Err(SimError::NoLink { link: *link, links }),
-        };
-        for end in chosen.flat_map(|link| addresses.ends(topology, link)) {
-            // As a number of 2^64; all of them for a rate of 1.
-            wires[end as usize].loss = (rate * 18_446_744_073_709_551_616.0) as u64;
-        }
-    }
-    Ok(wires)
-}
-
-/// How each host writes its frames: to the port that it is at.
-fn hosts(topology: &Topology, addresses: &Addresses, owners: &[(u32, PortId)]) -> Vec<Frames> {
-    let frames = |host| {
-        let (switch, port) = owners[addresses.of_host(topology, host) as usize];
-        Frames::new(host_mac(host), port_mac(switch, port))
-    };
-    (0..topology.hosts().len()).map(frames).collect()
 }
