@@ -1,5 +1,7 @@
 //! The network: switches, the wires between them, and a virtual clock.
 
+use std::num::NonZeroU64;
+
 use arrayvec::ArrayVec;
 
 use super::addresses::{Addresses, Place};
@@ -44,8 +46,8 @@ pub struct Network {
     burst: Burst<Packet>,
     pool: Vec<HeapFrame>,
     delay: Nanos,
-    /// Bits a second, 0 for no limit.
-    rate: u64,
+    /// Bits a second.
+    rate: Option<NonZeroU64>,
     patience: Nanos,
     epoch: Nanos,
     source: Source,
@@ -91,7 +93,7 @@ impl Network {
             flows_before: 0,
             hops: 0,
             shims_at_hosts: 0,
-            rate: setup.rate.unwrap_or(0),
+            rate: setup.rate.and_then(NonZeroU64::new),
             patience: setup.patience,
             topology,
             addresses,
@@ -227,14 +229,14 @@ impl Network {
             wire.lost += 1;
             return self.end(packet, Where::Link(port));
         }
-        if self.rate > 0 {
+        if let Some(rate) = self.rate {
             let start = wire.free.max(packet.tag.at);
             if start - packet.tag.at > self.patience {
                 wire.busy += 1;
                 return self.end(packet, Where::Busy(port));
             }
             let bits = packet.wire_len() as u64 * 8 + BITS_BESIDE;
-            wire.free = start + bits * 1_000_000_000 / self.rate;
+            wire.free = start + bits * 1_000_000_000 / rate;
             packet.tag.at = wire.free;
         }
         wire.crossed += 1;
