@@ -38,6 +38,7 @@
 //! - Two flows in one set of buckets are not solved for. Their two IDs have 208 bits; the sums give 128, and bucket numbers
 //!   and fingerprints of the default sketch 3 × 12 + 20 for each ID, of which 20 are in the sums too: not enough.
 
+pub mod attention;
 mod bank;
 pub mod collector;
 mod config;
@@ -45,6 +46,7 @@ pub mod dataplane;
 pub mod field;
 mod hashes;
 mod id;
+pub mod network;
 pub mod oracle;
 mod runtime;
 mod schedule;
@@ -52,7 +54,7 @@ mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Answers, Sketches};
-pub use config::{Config, Level, TowerShape, Width};
+pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
