@@ -4,7 +4,6 @@
 //! decoding at this memory, on one thread.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use crate::baseline::losses::{Fermat, FlowRadar, LossRadar};
 use crate::figures::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
@@ -89,7 +88,9 @@ impl Losses {
         let trials = search::trials(self.trials, items);
         let least = search::least(items, trials, |width, trial| link.decodes(sketch, width, trial));
         let time = |trial| link.difference(sketch, least.width, trial).time();
-        let mut times: Vec<_> = (0..TIMED).map(time).map(|time: Duration| time.as_secs_f64() * 1e3).collect();
+        // The quickest of three: other processes take turns on the core.
+        let quickest = |trial| (0..3).map(|_| time(trial)).min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
+        let mut times: Vec<_> = (0..TIMED).map(quickest).collect();
         times.sort_by(f64::total_cmp);
         let exact = (sketch == Sketch::FlowRadar)
             .then(|| (0..TIMED).filter(|&trial| link.flow_radar_exact(least.width, trial)).count() as u64);
@@ -226,7 +227,7 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     (drawn, compare(sweep, &measured))
 }
 
-const NOTE: &str = "Filled: the least memory at which 99.9 % of the trials decode (bar: the next smaller one tried), or the median of 51 decodings \
+const NOTE: &str = "Filled: the least memory at which 99.9 % of the trials decode (bar: the next smaller one tried), or the median of 51 decodings, each the quickest of three \
     (bar: 10th to 90th percentile). Hollow: the authors' programs, measured on another day and machine state.";
 
 fn axis(label: &'static str, column: &'static str, from: f64, to: f64, log: bool) -> Axis {

@@ -116,6 +116,8 @@ impl Analysis {
 pub struct Delta {
     hl: Fermat,
     ll: Fermat,
+    /// Heavy-hitter candidates, whose IDs help to decode.
+    known: Vec<FlowId>,
     sure: bool,
 }
 
@@ -131,12 +133,14 @@ impl Delta {
         }
         let mut hl = sketches.hl.clone();
         analysis.hh.flows.iter().for_each(|(&id, &packets)| hl.insert(id, packets));
-        Ok(Self { hl, ll: sketches.ll.clone(), sure: analysis.hh.complete })
+        let known = analysis.hh.flows.keys().copied().collect();
+        Ok(Self { hl, ll: sketches.ll.clone(), known, sure: analysis.hh.complete })
     }
 
     /// Adds what entered at another switch.
     pub fn add(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.sure &= other.sure;
+        self.known.extend(&other.known);
         self.hl.add(&other.hl)?;
         self.ll.add(&other.ll)
     }
@@ -151,7 +155,8 @@ impl Delta {
 
     pub fn decode(self) -> Losses {
         let estimated = [self.hl.estimated_flows(), self.ll.estimated_flows()];
-        let (hl, ll) = (self.hl.decode(Verify::Fingerprint), self.ll.decode(Verify::Fingerprint));
+        let hl = self.hl.decode_knowing(Verify::Fingerprint, self.known);
+        let ll = self.ll.decode(Verify::Fingerprint);
         let mut packets = hl.flows.clone();
         ll.flows.iter().for_each(|(&id, lost)| *packets.entry(id).or_default() += lost);
         let loss = |(id, packets): (FlowId, i64)| Loss { id, packets, heavy: hl.flows.contains_key(&id) };
