@@ -1,10 +1,10 @@
 //! The papers' figures, drawn again.
 
-mod chamelemon;
 mod compare;
 mod draw;
 mod experiment;
 mod hashpipe;
+mod losses;
 mod paper;
 mod plot;
 mod score;
@@ -20,10 +20,10 @@ pub struct Arguments {
     /// The paper whose figures are drawn; without one all
     #[arg(value_enum)]
     paper: Option<Paper>,
-    /// Of ChameleMon's figures these alone, by their names
-    #[arg(long, value_enum, value_delimiter = ',', requires = "paper")]
-    only: Vec<chamelemon::Part>,
-    /// Most trials for one point of ChameleMon's figures; large sketches take fewer
+    /// These figures alone (chamelemon-losses)
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "paper")]
+    figure: Vec<losses::Part>,
+    /// Most trials for one point; large sketches take fewer (chamelemon-losses)
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     trials: u32,
     /// Directory for the CSV and SVG files
@@ -37,7 +37,8 @@ pub struct Arguments {
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Paper {
     Hashpipe,
-    Chamelemon,
+    /// Figures 4, 5, 6 and 10 of ChameleMon: packet loss detection
+    ChamelemonLosses,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -46,9 +47,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Paper::Hashpipe) {
         hashpipe::run(&arguments.out, arguments.quick)?;
     }
-    if wanted(Paper::Chamelemon) {
+    if wanted(Paper::ChamelemonLosses) {
         let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
-        chamelemon::run(&arguments.out, &arguments.only, trials)?;
+        losses::run(&arguments.out, &arguments.figure, trials)?;
     }
     Ok(())
 }
