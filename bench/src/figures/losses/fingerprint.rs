@@ -16,8 +16,8 @@ struct Success {
 }
 
 fn success<const K: u32, const C: u64>(flows: usize, trials: u32) -> Vec<Success> {
-    let steps =
-        (0..=20).map(|step| if flows > 5000 { 1.2 + 0.005 * f64::from(step) } else { 1.2 + 0.02 * f64::from(step) });
+    let step = if flows > 5000 { 0.01 } else { 0.04 };
+    let steps = (0..=10).map(|i| 1.2 + step * f64::from(i));
     let point = |buckets: f64| {
         let width = (buckets * flows as f64 / 3.0).round() as usize;
         let buckets_per_flow = (3 * width) as f64 / flows as f64;
