@@ -7,6 +7,12 @@ use super::{reference, search};
 
 const FLOWS: [usize; 2] = [1000, 10_000];
 
+/// Buckets a flow, for few and for many flows.
+const AROUND_THRESHOLD: [[f64; 11]; 2] = [
+    [1.2, 1.22, 1.24, 1.26, 1.28, 1.3, 1.33, 1.36, 1.4, 1.5, 1.6],
+    [1.2, 1.21, 1.215, 1.22, 1.225, 1.23, 1.235, 1.24, 1.25, 1.27, 1.3],
+];
+
 /// Decodings that succeed, in percent.
 struct Success {
     buckets_per_flow: f64,
@@ -16,8 +22,7 @@ struct Success {
 }
 
 fn success<const K: u32, const C: u64>(flows: usize, trials: u32) -> Vec<Success> {
-    let step = if flows > 5000 { 0.01 } else { 0.04 };
-    let steps = (0..=10).map(|i| 1.2 + step * f64::from(i));
+    let steps = if flows > 5000 { AROUND_THRESHOLD[1] } else { AROUND_THRESHOLD[0] };
     let point = |buckets: f64| {
         let width = (buckets * flows as f64 / 3.0).round() as usize;
         let buckets_per_flow = (3 * width) as f64 / flows as f64;
@@ -34,7 +39,7 @@ fn success<const K: u32, const C: u64>(flows: usize, trials: u32) -> Vec<Success
             trials,
         }
     };
-    steps.map(point).collect()
+    steps.map(point).into()
 }
 
 /// Both figures, and lines that compare them with the paper.

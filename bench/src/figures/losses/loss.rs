@@ -189,10 +189,12 @@ pub fn sweeps() -> [Sweep; 3] {
 pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     let measured: Vec<Vec<Measured>> =
         ALL.map(|sketch| sweep.links.iter().map(|(_, link)| losses.measure(sketch, *link)).collect()).into();
-    let memory = |m: &Measured| (m.bytes(), m.sketch.bytes(m.least.too_short), m.bytes());
+    let memory = |m: &Measured| (m.bytes() / 1e3, m.sketch.bytes(m.least.too_short) / 1e3, m.bytes() / 1e3);
     let time = |m: &Measured| (m.median_ms(), quantile(&m.times, 0.1), quantile(&m.times, 0.9));
     let quantities: [(&str, Axis, &dyn Fn(&Measured) -> (f64, f64, f64), fn(&Row) -> Option<f64>); 2] = [
-        ("memory", axis("memory of one sketch (bytes)", "bytes", 1e3, 1e8, true), &memory, |row| Some(row.bytes)),
+        ("memory", axis("memory of one sketch (KB of 1000 bytes)", "memory_kb", 1.0, 10_000.0, true), &memory, |row| {
+            Some(row.bytes / 1e3)
+        }),
         ("decoding time", axis("decoding time (ms), median", "decode_ms", 1e-3, 1e3, true), &time, |row| row.decode_ms),
     ];
     let mut drawn = Vec::new();
@@ -227,8 +229,8 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     (drawn, compare(sweep, &measured))
 }
 
-const NOTE: &str = "Filled: the least memory at which 99.9 % of the trials decode (bar: the next smaller one tried), or the median of 51 decodings, each the quickest of three \
-    (bar: 10th to 90th percentile). Hollow: the authors' programs, measured on another day and machine state.";
+const NOTE: &str = "Filled: 99.9 % of the trials decode (bar: the next smaller sketch tried); median of 51 decodings (bar: 10th to 90th \
+    percentile). Hollow: the authors' programs, another day.";
 
 fn axis(label: &'static str, column: &'static str, from: f64, to: f64, log: bool) -> Axis {
     Axis { label, column, from, to, log }

@@ -185,6 +185,37 @@ proptest! {
     }
 }
 
+/// A heavy-hitter candidate and another flow, both victims, share all their buckets: the candidate's ID tells them apart.
+#[test]
+fn losses_of_twins_are_known_from_heavy_hitters() {
+    let sketch = sketch(9, SHAPE, 24);
+    let [heavy, light] = twins(&sketch, &mut SplitMix64::new(2), 1)[0];
+    let division = crate::program::chamelemon::Division { hh: 24, hl: 24, ll: 0 };
+    let runtime = Runtime { division, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
+    let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
+    let exits = || Exits { hl: blank.clone(), ll: none.clone() };
+    let mut sketches = Sketches {
+        runtime,
+        shape: SHAPE,
+        tower: Vec::new(),
+        hh: blank.clone(),
+        hl: blank.clone(),
+        ll: none.clone(),
+        exits: [exits(), exits()],
+        bit: false,
+        strays: 0,
+        mixed: false,
+        hashes: hashes(9, SHAPE.rows()),
+    };
+    sketches.hh.insert(heavy, 70);
+    sketches.hl.insert(light, 9);
+    sketches.exits[0].hl.insert(heavy, 50);
+    sketches.exits[0].hl.insert(light, 6);
+    let losses = Analysis::new(sketches).losses();
+    let found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect();
+    assert_eq!((losses.complete, found), (true, vec![(heavy, 20), (light, 3)]));
+}
+
 #[test]
 fn sketches_of_other_hash_functions_do_not_mix() {
     let mut one = sketch(1, SHAPE, 16);
