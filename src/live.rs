@@ -19,6 +19,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::controller::{AloneSettings, Board};
 use crate::control::duties::{Duties, duties};
 use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::tls::TlsError;
@@ -97,6 +98,9 @@ struct Shared {
     publisher: Publisher,
     /// The ports' names as the tables know them.
     names: PortNames,
+    /// What the switch's own controller answers, and how it behaves with the next programs.
+    board: Board,
+    alone: Arc<Mutex<AloneSettings>>,
     about: About,
 }
 
@@ -139,7 +143,7 @@ impl Live {
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
         let Assembly {
             mut switches,
-            collector,
+            mut collector,
             history,
             learning,
             routing,
@@ -147,6 +151,7 @@ impl Live {
             tables,
             publisher,
             names,
+            schedules,
             ..
         } = assemble(&config, Some(epoch), cores.len())?;
         let privileges = Privileges::of(&config)?;
@@ -175,6 +180,9 @@ impl Live {
         let (workers, remotes) = setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience)?;
         let collected = Arc::new(AtomicBool::new(false));
         let (renewals, renewed) = bounded(1);
+        let board = Board::default();
+        let alone = Arc::new(Mutex::new(setup::alone(&config)));
+        collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
         let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
@@ -197,6 +205,8 @@ impl Live {
             tables,
             publisher,
             names,
+            board,
+            alone,
             about,
         });
         let (control, duties) = duties();

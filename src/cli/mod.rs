@@ -8,6 +8,7 @@ mod doctor;
 mod log;
 pub mod manual;
 mod measured;
+mod network;
 #[cfg(feature = "dpdk")]
 mod notify;
 mod output;

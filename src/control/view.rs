@@ -3,6 +3,7 @@
 mod counts;
 mod drops;
 mod heavy;
+mod network;
 pub mod packet;
 mod ports;
 mod status;
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
+pub use network::{
+    Attention, ChangedFlow, Covered, EpochAttention, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers,
+    Parameters, SwitchNumbers,
+};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker};
 pub use tables::{Station, Stations, Table, TableChanged, TableRows, Tables};

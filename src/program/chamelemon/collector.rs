@@ -1,6 +1,7 @@
 //! Reading ChameleMon out: registers as sketches, and what they answer.
 
 mod answers;
+mod candidates;
 pub mod estimate;
 pub mod fermat;
 pub mod tasks;
@@ -11,13 +12,16 @@ mod twins;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 pub use answers::Answers;
+pub use candidates::Candidates;
 pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
-pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized};
+pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};
 
 use super::bank::{ChameleMonBank, RowRegisters};
-use super::dataplane::Part;
+use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId};
 use super::runtime::{Runtime, Shape};
@@ -116,12 +120,30 @@ impl Sketches {
         Ok(())
     }
 
+    /// Takes out what left with this epoch bit; the record then says that nothing did.
+    pub fn take_exits(&mut self, bit: bool) -> Exits {
+        let none = || Fermat::new(self.hashes.clone(), Part::new());
+        let none = Exits { hl: none(), ll: none() };
+        std::mem::replace(&mut self.exits[usize::from(bit)], none)
+    }
+
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
     pub fn query(&self, id: FlowId) -> u32 {
-        let sizes = self.tower.iter().enumerate().filter_map(|(number, level)| {
+        self.size_at(&self.counters(id))
+    }
+
+    /// Where the classifiers of switches like this one count a flow.
+    pub fn counters(&self, id: FlowId) -> ArrayVec<usize, MAX_LEVELS> {
+        let counter = |(number, level): (usize, &Level)| {
             let range = Range::new(std::num::NonZeroU32::new(level.sizes.len() as u32)?);
-            level.sizes.get(range.index(self.hashes.tower(number, id)) as usize).copied()
-        });
+            Some(range.index(self.hashes.tower(number, id)) as usize)
+        };
+        self.tower.iter().enumerate().filter_map(counter).collect()
+    }
+
+    /// The size of a flow that is [counted there](Self::counters).
+    pub fn size_at(&self, counters: &[usize]) -> u32 {
+        let sizes = self.tower.iter().zip(counters).filter_map(|(level, &counter)| level.sizes.get(counter).copied());
         sizes.min().unwrap_or(INFINITE)
     }
 

@@ -43,6 +43,7 @@
 //!   give 128 bits (fingerprints are functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of IDs fit, and
 //!   nothing short of trying them finds these.
 
+pub mod attention;
 mod bank;
 pub mod collector;
 mod config;
@@ -50,6 +51,7 @@ pub mod dataplane;
 pub mod field;
 mod hashes;
 mod id;
+pub mod network;
 pub mod oracle;
 mod runtime;
 mod schedule;
@@ -57,7 +59,7 @@ mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Answers, Sketches};
-pub use config::{Config, Level, TowerShape, Width};
+pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
