@@ -7,6 +7,7 @@ mod hashpipe;
 mod paper;
 mod plot;
 mod score;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -24,15 +25,21 @@ pub struct Arguments {
     /// A tenth of the packets and one seed: to see that everything works, not for the numbers
     #[arg(long)]
     quick: bool,
+    /// Run only these algorithms (chamelemon-tasks)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<tasks::Algorithm>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Paper {
     Hashpipe,
+    /// Figure 11 of ChameleMon: six tasks
+    ChamelemonTasks,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments.paper {
         Paper::Hashpipe => hashpipe::run(&arguments.out, arguments.quick),
+        Paper::ChamelemonTasks => tasks::run(&arguments.out, arguments.quick, &arguments.only),
     }
 }
