@@ -36,7 +36,9 @@ bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same port
 
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
-	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
+	@$(CARGO) build $(LOCKED) --release --quiet --package bench $(PORTLESS)
+	target/release/bench figures hashpipe --out out/figures
+	target/release/bench figures chamelemon-tasks --out out/figures
 
 fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 	@for target in fuzz/targets/*.rs; do \

