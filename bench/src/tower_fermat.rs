@@ -71,6 +71,7 @@ impl Summary for TowerFermat {
     fn close(&mut self) {
         let mut bank = self.program.spare();
         self.program.exchange(bank.as_mut());
+        self.program.exchange_egress(bank.as_mut());
         if let Record::ChameleMon(sketches) = bank.record() {
             self.analysis = Some(Analysis::new(*sketches));
         }
