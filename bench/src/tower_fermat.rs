@@ -2,7 +2,8 @@
 //!
 //! As the paper's appendix C has it: a Tower of an 8-bit and a 16-bit array of equal memory, T_h = 250, and a Fermat sketch of 2500 buckets
 //! for the heavy-hitter candidates. weir's buckets have 160 bits, for IDs of 104 bits with a fingerprint, where the
-//! paper's have 64, so the Fermat sketch takes 50 KB instead of 20. All of it is charged.
+//! paper's have 64, so the Fermat sketch takes 50 KB instead of 20. All of it is charged, but where weir's is compared with the paper's own:
+//! there a bucket is charged as the paper's.
 
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
@@ -18,7 +19,9 @@ use crate::summary::Summary;
 /// Buckets of the paper's Fermat sketch, in three arrays.
 const BUCKETS: u32 = 2500;
 const ARRAYS: u32 = 3;
-const BUCKET_BYTES: u32 = 20;
+pub const BUCKET_BYTES: u32 = 20;
+/// Of the paper, for IDs of 32 bits.
+pub const PAPERS_BUCKET_BYTES: u32 = 8;
 const THRESHOLD: u32 = 250;
 
 pub struct TowerFermat {
@@ -27,10 +30,10 @@ pub struct TowerFermat {
     analysis: Option<Analysis>,
 }
 
-/// The program's parameters for this memory.
-pub fn config(bytes: usize) -> Config {
+/// The program's parameters for this memory, when a bucket is charged so much.
+fn config(bytes: usize, bucket_bytes: u32) -> Config {
     let buckets = BUCKETS / ARRAYS;
-    let tower = u32::try_from(bytes).expect("a sketch of less than 4 GB") - ARRAYS * buckets * BUCKET_BYTES;
+    let tower = u32::try_from(bytes).expect("a sketch of less than 4 GB") - ARRAYS * buckets * bucket_bytes;
     let level = |width, counters| Level { width, counters };
     Config {
         tower: TowerShape(vec![level(Width::Bits8, tower / 2), level(Width::Bits16, tower / 4)]),
@@ -45,9 +48,9 @@ pub fn config(bytes: usize) -> Config {
 
 impl TowerFermat {
     /// The same `seed` gives the same hash functions.
-    pub fn new(bytes: usize, seed: u64) -> Self {
-        let mut program =
-            ChameleMon::new(&config(bytes), &Polynomials::reproducible(seed)).expect("a configuration of ours");
+    pub fn new(bytes: usize, bucket_bytes: u32, seed: u64) -> Self {
+        let mut program = ChameleMon::new(&config(bytes, bucket_bytes), &Polynomials::reproducible(seed))
+            .expect("a configuration of ours");
         program.equip();
         Self { program, phvs: Vec::new(), analysis: None }
     }
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn all_memory_is_the_hardwares() {
         for bytes in [200 << 10, 600 << 10] {
-            let config = config(bytes);
+            let config = config(bytes, BUCKET_BYTES);
             let tower: u32 = config.tower.0.iter().map(|level| level.counters * level.width.bits()).sum();
             let bits = tower + 160 * 3 * config.upstream;
             assert!((bits / 8) as usize <= bytes && (bits / 8) as usize > bytes - 8);
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn flows_come_back_as_they_went_in() {
-        let mut sketch = TowerFermat::new(200 << 10, 1);
+        let mut sketch = TowerFermat::new(200 << 10, BUCKET_BYTES, 1);
         let flow = Tuple4(0x0a00_0001_c612_0002_c001_01bb_06);
         (0..9).for_each(|_| sketch.burst(&[flow; 100]));
         sketch.burst(&[Tuple4(7); 3]);

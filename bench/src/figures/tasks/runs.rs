@@ -8,11 +8,13 @@ use super::epochs::{CHANGE, Epoch, Epochs, HEAVY, f1, relative_error, workload};
 use crate::baseline::{COUNT_ROWS, Cm, Coco, CountHeap, Cu, Elastic, Fcm, HEAP, Mrac, PipeTable, UnivMon};
 use crate::figures::experiment::Trials;
 use crate::summary::Summary;
-use crate::tower_fermat::TowerFermat;
+use crate::tower_fermat::{BUCKET_BYTES, PAPERS_BUCKET_BYTES, TowerFermat};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Algorithm {
     TowerFermat,
+    /// The same, charged for flow IDs of 32 bits as the others are.
+    TowerFermat32,
     Cm,
     Cu,
     CountHeap,
@@ -36,7 +38,7 @@ pub enum Task {
 
 /// KB of 1024 bytes.
 pub const MEMORY: [usize; 5] = [200, 300, 400, 500, 600];
-pub const SEEDS: u64 = 12;
+const SEEDS: u64 = 10;
 const QUICK_SEEDS: u64 = 2;
 
 impl Task {
@@ -45,20 +47,23 @@ impl Task {
 
     /// The algorithms that do it, weir's first.
     pub fn algorithms(self) -> &'static [Algorithm] {
-        use Algorithm::{Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, UnivMon};
+        use Algorithm::{Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, TowerFermat32, UnivMon};
         match self {
-            Self::HeavyHitters | Self::HeavyChanges => &[TowerFermat, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon],
-            Self::FlowSize => &[TowerFermat, Cm, Cu, Elastic, Fcm],
-            Self::Distribution => &[TowerFermat, Mrac, Elastic, Fcm],
-            Self::Entropy => &[TowerFermat, Mrac, Elastic, Fcm, UnivMon],
-            Self::Cardinality => &[TowerFermat, Elastic, Fcm, UnivMon],
+            Self::HeavyHitters | Self::HeavyChanges => {
+                &[TowerFermat, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon, TowerFermat32]
+            }
+            Self::FlowSize => &[TowerFermat, Cm, Cu, Elastic, Fcm, TowerFermat32],
+            Self::Distribution => &[TowerFermat, Mrac, Elastic, Fcm, TowerFermat32],
+            Self::Entropy => &[TowerFermat, Mrac, Elastic, Fcm, UnivMon, TowerFermat32],
+            Self::Cardinality => &[TowerFermat, Elastic, Fcm, UnivMon, TowerFermat32],
         }
     }
 }
 
 impl Algorithm {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::TowerFermat,
+        Self::TowerFermat32,
         Self::Cm,
         Self::Cu,
         Self::CountHeap,
@@ -73,6 +78,7 @@ impl Algorithm {
     pub fn name(self) -> &'static str {
         match self {
             Self::TowerFermat => "Tower+Fermat (weir)",
+            Self::TowerFermat32 => "… charged as 32 bits",
             Self::Cm => "CM",
             Self::Cu => "CU",
             Self::CountHeap => "CountHeap",
@@ -87,7 +93,8 @@ impl Algorithm {
 
     fn run(self, epochs: &Epochs, bytes: usize, seed: u64) -> Vec<(Task, f64)> {
         match self {
-            Self::TowerFermat => judge(self, epochs, || TowerFermat::new(bytes, seed)),
+            Self::TowerFermat => judge(self, epochs, || TowerFermat::new(bytes, BUCKET_BYTES, seed)),
+            Self::TowerFermat32 => judge(self, epochs, || TowerFermat::new(bytes, PAPERS_BUCKET_BYTES, seed)),
             Self::Cm => judge(self, epochs, || Cm::<false>::new(bytes, seed)),
             Self::Cu => judge(self, epochs, || Cu::new(bytes, seed)),
             Self::CountHeap => judge(self, epochs, || CountHeap::<COUNT_ROWS>::new(bytes, HEAP, seed)),

@@ -68,6 +68,9 @@ impl Analysis {
 
     /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the largest change first. A size that
     /// neither epoch can tell counts as T_h − 1, since the flow was no candidate.
+    ///
+    /// A flow falls on the same counters in both epochs, and much of what collides with it is there in both: the two errors
+    /// largely cancel. Correcting only the size that was not decoded would make the difference worse.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
         let size =
             |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1));
