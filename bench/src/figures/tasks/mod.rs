@@ -70,14 +70,14 @@ struct Look {
 }
 
 fn look(task: Task) -> Look {
-    let share = |label, column, from| Axis { label, column, from, to: 100.5, log: false };
+    let share = |label, column| Axis { label, column, from: 0.0, to: 101.0, log: false };
     let error = |label, column, from, to| Axis { label, column, from, to, log: true };
     let (name, title, y) = match task {
-        Task::HeavyHitters => ("chamelemon_fig11a", "heavy hitters", share("F1 score (%)", "f1_percent", 80.0)),
+        Task::HeavyHitters => ("chamelemon_fig11a", "heavy hitters", share("F1 score (%)", "f1_percent")),
         Task::FlowSize => {
             ("chamelemon_fig11b", "flow sizes", error("average relative error", "average_relative_error", 0.01, 100.0))
         }
-        Task::HeavyChanges => ("chamelemon_fig11c", "heavy changes", share("F1 score (%)", "f1_percent", 60.0)),
+        Task::HeavyChanges => ("chamelemon_fig11c", "heavy changes", share("F1 score (%)", "f1_percent")),
         Task::Distribution => (
             "chamelemon_fig11d",
             "distribution of flow sizes",
