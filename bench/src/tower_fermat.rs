@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn flows_come_back_as_they_went_in() {
         let mut sketch = TowerFermat::new(200 << 10, BUCKET_BYTES, 1);
-        let flow = Tuple4(0x0a00_0001_c612_0002_c001_01bb_06);
+        let flow = Tuple4(0x0a_0000_01c6_1200_02c0_0101_bb06);
         (0..9).for_each(|_| sketch.burst(&[flow; 100]));
         sketch.burst(&[Tuple4(7); 3]);
         sketch.close();
