@@ -15,7 +15,7 @@ const PACKETS_PER_FLOW: u64 = 25;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
     #[error(
-        "unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue"
+        "unknown flow sizes `{0}`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue"
     )]
     Law(String),
     #[error("unknown order `{0}`: uniform or burst")]
@@ -38,6 +38,7 @@ impl fmt::Display for SizeLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Isp => f.write_str("isp"),
+            Self::IspScaled => f.write_str("isp-scaled"),
             Self::Zipf(s) => write!(f, "zipf{s}"),
             Self::Cdf(cdf) => f.write_str(cdf.name()),
         }
@@ -48,8 +49,8 @@ impl FromStr for SizeLaw {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        if text == "isp" {
-            return Ok(Self::Isp);
+        if let Some(law) = [Self::Isp, Self::IspScaled].into_iter().find(|law| law.to_string() == text) {
+            return Ok(law);
         }
         // The names that ChameleMon calls them by.
         let text = match text {
@@ -201,6 +202,7 @@ mod tests {
         for text in [
             "isp",
             "isp/uniform",
+            "isp-scaled,flows=63k,packets=2300k",
             "zipf1.25/burst,flows=10,packets=1k,seed=9",
             "hadoop,flows=2k",
             "cache",
@@ -235,9 +237,9 @@ mod tests {
         ];
         let errors = wrong.map(|text| format!("{text}: {}", Workload::parse(text).unwrap_err()));
         insta::assert_snapshot!(errors.join("\n"), @r"
-        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
-        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
-        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
+        : unknown flow sizes ``: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
+        caida: unknown flow sizes `caida`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
+        zipf-1: unknown flow sizes `zipf-1`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
         isp/random: unknown order `random`: uniform or burst
         isp,flows: `flows` is not key=value
         isp,flow=3: unknown key `flow`: one of flows, packets, longest, seed, ipv6, len, rate

@@ -13,6 +13,7 @@ mod heavy;
 mod hostile;
 mod live;
 mod living;
+mod losses;
 mod mishaps;
 mod policy;
 mod privileges;

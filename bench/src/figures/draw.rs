@@ -11,8 +11,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::plot::{Curve, Figure, Legend, Panel, Source};
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart.
-const COLORS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(148, 82, 160)];
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(148, 82, 160),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+    RGBColor(0, 0, 0),
+];
 const INK: RGBColor = RGBColor(40, 40, 40);
 const PALE: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
@@ -87,6 +95,7 @@ where
     let position = match figure.legend {
         Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
         Legend::UpperRight => SeriesLabelPosition::UpperRight,
+        Legend::LowerRight => SeriesLabelPosition::LowerRight,
     };
     chart
         .configure_series_labels()
@@ -109,7 +118,7 @@ where
     let color = COLORS[curve.color % COLORS.len()];
     let line = color.stroke_width(2);
     // Curves may coincide: a ring of the one below stays in sight.
-    let radius = 6 - (curve.color % COLORS.len()) as i32;
+    let radius = 6 - (curve.color % 4) as i32;
     let points = || curve.points.iter().map(|p| (p.x, p.y));
     match curve.source {
         Source::Weir => {
@@ -126,7 +135,8 @@ where
             );
             chart.draw_series(points().map(|p| Circle::new(p, radius, color.filled()))).map_err(failed)?;
         }
-        Source::Paper => {
+        Source::Paper | Source::Authors => {
+            let whose = if curve.source == Source::Paper { "paper" } else { "authors' program" };
             let thin = color.mix(0.75).stroke_width(1);
             let hollow = move |at| {
                 EmptyElement::at(at)
@@ -136,7 +146,7 @@ where
             chart
                 .draw_series(DashedLineSeries::new(points(), 5, 4, thin))
                 .map_err(failed)?
-                .label(format!("{}, paper", curve.name))
+                .label(format!("{}, {whose}", curve.name))
                 .legend(move |(x, y)| {
                     EmptyElement::at((x, y))
                         + PathElement::new([(2, 0), (9, 0)], thin)

@@ -34,6 +34,7 @@ pub struct Axis {
 pub enum Legend {
     UpperLeft,
     UpperRight,
+    LowerRight,
 }
 
 pub struct Panel {
@@ -47,6 +48,8 @@ pub struct Panel {
 pub enum Source {
     Weir,
     Paper,
+    /// The authors' programs, run by us.
+    Authors,
 }
 
 pub struct Curve {
@@ -103,11 +106,12 @@ impl Figure {
                     Source::Weir => (panel.order, "weir"),
                     Source::Paper if panel.order != self.panels[0].order => continue,
                     Source::Paper => ("caida", "paper"),
+                    Source::Authors => (panel.order, "authors"),
                 };
                 for p in &curve.points {
                     let Point { x, y, min, max, .. } = p;
                     let trials = if p.trials == 0 { String::new() } else { p.trials.to_string() };
-                    writeln!(text, "{order},{source},{name},{x},{y:.4},{min:.4},{max:.4},{trials}")
+                    writeln!(text, "{order},{source},{name},{x},{y:.6},{min:.6},{max:.6},{trials}")
                         .expect("a string takes all");
                 }
             }

@@ -55,13 +55,16 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// What is drawn of a report.
+type Value = fn(&ChameleMonReport) -> Option<f64>;
+
 /// A quantity: what it is called in file names and on the axis, whether the axis is logarithmic, and its curves.
 struct Quantity {
     names: [&'static str; 3],
     label: &'static str,
     column: &'static str,
     log: bool,
-    curves: &'static [(&'static str, fn(&ChameleMonReport) -> Option<f64>)],
+    curves: &'static [(&'static str, Value)],
 }
 
 const QUANTITIES: [Quantity; 4] = [
@@ -147,7 +150,7 @@ fn axis(sweep: Sweep) -> (u32, Axis) {
 }
 
 fn panel(run: &Run, quantity: &Quantity) -> Panel {
-    let curve = |(color, (name, value)): (usize, &(&str, fn(&ChameleMonReport) -> Option<f64>))| {
+    let curve = |(color, (name, value)): (usize, &(&str, Value))| {
         let point = |point: &Point| {
             let y = value(point.report()?)?;
             Some(plot::Point { x: point.x, y, min: y, max: y, trials: 1 })

@@ -69,13 +69,13 @@ impl Attention {
                 why.push("losses are unknown: their memory stays".into());
                 Plan::keep(latest)
             }
-            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.from_healthy(seen, losses, latest, why),
-            Some(losses) => self.from_ill(seen, losses, latest, why),
+            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.while_healthy(seen, losses, latest, why),
+            Some(losses) => self.while_ill(seen, losses, latest, why),
         }
     }
 
     /// §4.3.1, step 2.
-    fn from_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         if let (true, true, Some(victims)) = (losses.sure, losses.heavy.complete, losses.heavy.flows) {
             return self.well(victims, false, seen, latest, why);
         }
@@ -138,7 +138,7 @@ impl Attention {
     }
 
     /// §4.3.2, steps 1 to 3.
-    fn from_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
@@ -176,9 +176,9 @@ impl Attention {
         let measured = seen.runtime.sample.max(1);
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
-        // Another T_l makes light losses of heavy ones, or the other way round.
+        // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
         let heavy = self.heavy(seen, losses);
-        let moved = heavy.map_or(0.0, |heavy| heavy - self.heavy_at(seen, losses, heavy, hl_threshold));
+        let moved = heavy.map_or(0.0, |heavy| (heavy - self.heavy_at(seen, losses, heavy, hl_threshold)).max(0.0));
         let light = (flows / rate(&seen.runtime) + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;

@@ -74,6 +74,9 @@ impl Analysis {
 
     /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the largest change first. A size that
     /// neither epoch can tell counts as T_h − 1, since the flow was no candidate.
+    ///
+    /// A flow falls on the same counters in both epochs, and much of what collides with it is there in both: the two errors
+    /// largely cancel. Correcting only the size that was not decoded would make the difference worse.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
         let size =
             |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1));
@@ -85,11 +88,9 @@ impl Analysis {
         changes
     }
 
-    /// Number of flows, by linear counting on the classifier's longest array; `None` when none of its counters is empty.
+    /// Number of flows, by linear counting on all the classifier's arrays; `None` when no counter is empty.
     pub fn cardinality(&self) -> Option<f64> {
-        let longest = self.sketches.tower.iter().max_by_key(|level| level.sizes.len())?;
-        let empty = longest.sizes.iter().filter(|&&size| size == 0).count();
-        estimate::linear_counting(longest.sizes.len(), empty)
+        estimate::flows(&self.sketches.tower)
     }
 
     /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.
@@ -136,6 +137,8 @@ impl Analysis {
 pub struct Delta {
     hl: Fermat,
     ll: Fermat,
+    /// Heavy-hitter candidates, whose IDs help to decode.
+    known: Vec<FlowId>,
     /// Packets that were lost of each class.
     packets: [i64; 2],
     sure: bool,
@@ -148,7 +151,8 @@ impl Delta {
     /// If the switch's sketches could not be merged.
     pub fn entered(analysis: &Analysis) -> Result<Self, Mismatch> {
         let sketches = &analysis.sketches;
-        let mut delta = Self { hl: sketches.hl.clone(), ll: sketches.ll.clone(), packets: [0; 2], sure: true };
+        let (hl, ll) = (sketches.hl.clone(), sketches.ll.clone());
+        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true };
         delta.candidates(analysis)?;
         Ok(delta)
     }
@@ -172,6 +176,7 @@ impl Delta {
         self.packets[0] += hh.packets() + hl.packets();
         self.packets[1] += ll.packets();
         self.sure &= analysis.hh.complete;
+        self.known.extend(analysis.hh.flows.keys());
         analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
         Ok(())
     }
@@ -198,9 +203,9 @@ impl Delta {
 
     /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
     pub fn decode(self) -> Losses {
-        let Self { hl, ll, packets, sure } = self;
+        let Self { hl, ll, known, packets, sure } = self;
         let estimated = [hl.estimated_flows().filter(|_| sure), ll.estimated_flows()];
-        let hl = if sure { hl.decode(Verify::Fingerprint) } else { Decoded::default() };
+        let hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
         let ll = ll.decode(Verify::Fingerprint);
         let mut lost = hl.flows.clone();
         ll.flows.iter().for_each(|(&id, packets)| *lost.entry(id).or_default() += packets);
