@@ -13,7 +13,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::serve::{self, Counters, TlsListener};
+use super::serve::{self, Counters, Served, TlsListener};
 use super::tables::{Change, Tables};
 use super::{metrics, taps, view};
 use crate::config::default_mtu;
@@ -227,11 +227,11 @@ pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>>
 /// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
 pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
-    let router = serve::limited(router(service, counters.clone()));
+    let served = Served::Http(serve::limited(router(service, counters.clone())));
     if let Some(tls) = tls {
-        serve::tls(tls, router.clone(), counters.clone())?;
+        serve::tls(tls, served.clone(), counters.clone())?;
     }
-    serve::unix(listener, router, counters)
+    serve::unix(listener, served, counters)
 }
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.

@@ -10,6 +10,7 @@ mod history;
 mod learning;
 pub mod metrics;
 mod routing;
+pub mod rpc;
 pub mod score;
 pub mod serve;
 pub mod socket;

@@ -13,8 +13,8 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, http::StatusCode};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::taps::TRACE;
-use super::{tls, view};
+use super::{rpc, tls, view};
 
 /// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS they are closed.
 pub const CONNECTIONS: usize = 64;
@@ -67,19 +67,37 @@ impl Counters {
     }
 }
 
-/// Serves the control socket until the process ends.
-pub fn unix(listener: UnixListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+/// What answers on a connection.
+#[derive(Clone)]
+pub enum Served {
+    /// The API.
+    Http(Router),
+    /// Switches that report to a controller: gRPC, on streams that last.
+    Grpc(Router),
+}
+
+impl Served {
+    fn threads(&self) -> [&'static str; 2] {
+        match self {
+            Self::Http(_) => ["weir-api", "weir-tls"],
+            Self::Grpc(_) => ["weir-switches", "weir-switches-t"],
+        }
+    }
+}
+
+/// Serves a Unix socket until the process ends.
+pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    on_a_thread("weir-api", async move {
+    on_a_thread(served.threads()[0], async move {
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(place) = room.clone().acquire_owned().await else { return Ok(()) };
             let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
             counters.socket_connections.fetch_add(1, Relaxed);
-            let router = router.clone();
+            let served = served.clone();
             tokio::spawn(async move {
-                converse(stream, router).await;
+                served.converse(stream).await;
                 drop(place);
             });
         }
@@ -87,10 +105,10 @@ pub fn unix(listener: UnixListener, router: Router, counters: Arc<Counters>) -> 
 }
 
 /// Serves TCP until the process ends.
-pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
-    on_a_thread("weir-tls", async move {
+    on_a_thread(served.threads()[1], async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (handshakes, room) = (Arc::new(Semaphore::new(HANDSHAKES)), Arc::new(Semaphore::new(CONNECTIONS)));
         let acceptor = TlsAcceptor::from(config);
@@ -98,7 +116,7 @@ pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io
         loop {
             let Ok(handshake) = handshakes.clone().acquire_owned().await else { return Ok(()) };
             let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
-            let (acceptor, router, room) = (acceptor.clone(), router.clone(), room.clone());
+            let (acceptor, served, room) = (acceptor.clone(), served.clone(), room.clone());
             let (counters, log) = (counters.clone(), log.clone());
             tokio::spawn(async move {
                 let shaken = timeout(HANDSHAKE, acceptor.accept(stream)).await;
@@ -115,7 +133,7 @@ pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io
                     return;
                 };
                 counters.tls_connections.fetch_add(1, Relaxed);
-                converse(stream, router).await;
+                served.converse(stream).await;
             });
         }
     })
@@ -161,7 +179,28 @@ async fn accepted<T>(accepted: io::Result<T>) -> Option<T> {
     }
 }
 
-/// Answers one connection until it ends.
+impl Served {
+    /// Answers one connection until it ends.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        match self {
+            Self::Http(router) => converse(stream, router).await,
+            Self::Grpc(router) => converse_grpc(stream, router).await,
+        }
+    }
+}
+
+/// Answers one connection of a switch: one stream, and a second while the first ends.
+async fn converse_grpc(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new()).keep_alive_interval(rpc::ALIVE_EVERY).keep_alive_timeout(rpc::ALIVE_WITHIN);
+    http.max_concurrent_streams(2).max_header_list_size(HEADER_BYTES as u32).max_pending_accept_reset_streams(2);
+    http.initial_stream_window_size(rpc::WINDOW).initial_connection_window_size(rpc::WINDOW);
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await {
+        tracing::debug!("a switch's connection ended: {}", tls::whole(&error));
+    }
+}
+
+/// Answers one connection of the API until it ends.
 pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);

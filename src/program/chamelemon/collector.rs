@@ -1,6 +1,7 @@
 //! Reading ChameleMon out: registers as sketches, and what they answer.
 
 mod answers;
+pub mod encoding;
 pub mod estimate;
 pub mod fermat;
 pub mod tasks;
@@ -21,7 +22,7 @@ use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId};
 use super::runtime::{Runtime, Shape};
 use crate::pisa::Registers;
-use crate::pisa::hash::Range;
+use crate::pisa::hash::{Polynomials, Range};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.
@@ -115,6 +116,11 @@ impl Sketches {
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
         Ok(())
+    }
+
+    /// Whether they were made with the hash functions of this deployment.
+    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
+        self.hashes.are_of(polynomials)
     }
 
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
