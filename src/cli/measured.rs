@@ -94,9 +94,9 @@ impl Measured {
     fn sketches(analysis: Analysis, most: usize, exact: Option<&Exact>) -> Self {
         let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts.keys())).unwrap_or_default();
         let answers = Answers::new(&analysis, most);
-        let mut flows = Flows::new(&answers, &names);
+        let mut flows = Flows::new(&answers, &analysis.losses(), &names, most);
         if let Some(exact) = exact {
-            flows = flows.with_truth(&exact.counts, analysis.distribution().as_ref());
+            flows = flows.with_truth(&exact.counts, analysis.distribution());
         }
         let heavy = answers.heavy.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect();
         Self { unit: Unit::Packets, heavy, score: None, flows: Some(flows) }

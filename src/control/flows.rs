@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::view::HeavyFlow;
-use crate::program::chamelemon::collector::Distribution;
+use crate::program::chamelemon::collector::{Distribution, Loss, Losses};
 use crate::program::chamelemon::{Answers, FlowId, Sketches};
 use crate::wire::Flow;
 
@@ -28,6 +28,7 @@ pub struct Flows {
     pub heavy_complete: bool,
     /// Flows that entered with more packets than left, and whether they are all.
     pub losses: Vec<LostFlow>,
+    /// Packets that entered and did not leave, as far as they were measured.
     pub lost_packets: i64,
     pub losses_complete: bool,
 }
@@ -66,6 +67,12 @@ impl Names {
         }
     }
 
+    /// The document of a victim flow.
+    pub fn lost(&self, loss: &Loss) -> LostFlow {
+        let (flow, ipv6_digest) = self.name(loss.id);
+        LostFlow { flow, ipv6_digest, packets: loss.packets }
+    }
+
     /// The document of a heavy flow.
     pub fn heavy(&self, id: FlowId, packets: u64) -> HeavyFlow {
         let (flow, ipv6_digest) = self.name(id);
@@ -74,11 +81,8 @@ impl Names {
 }
 
 impl Flows {
-    pub fn new(answers: &Answers, names: &Names) -> Self {
-        let lost = |loss: &crate::program::chamelemon::collector::Loss| {
-            let (flow, ipv6_digest) = names.name(loss.id);
-            LostFlow { flow, ipv6_digest, packets: loss.packets }
-        };
+    /// Names at most `most` victims.
+    pub fn new(answers: &Answers, losses: &Losses, names: &Names, most: usize) -> Self {
         let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
         Self {
             flows: answers.flows,
@@ -86,9 +90,9 @@ impl Flows {
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.hh_flows as u64,
             heavy_complete: answers.hh_complete,
-            losses: answers.losses.flows.iter().map(lost).collect(),
-            lost_packets: answers.lost_packets,
-            losses_complete: answers.losses.complete,
+            losses: losses.flows.iter().take(most).map(|loss| names.lost(loss)).collect(),
+            lost_packets: losses.packets(),
+            losses_complete: losses.complete,
             ..Self::default()
         }
     }

@@ -4,6 +4,7 @@ pub mod api;
 pub mod baseline;
 pub mod client;
 mod collector;
+pub mod controller;
 pub mod duties;
 pub mod flows;
 mod history;

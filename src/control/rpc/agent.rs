@@ -4,19 +4,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::dial::Dial;
 use super::link::Link;
-use super::messages::{Hello, Order, Welcome};
+use super::messages::{Hello, read_order, read_welcome};
 use super::proto::controller_client::ControllerClient;
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
 use super::proto::{FromSwitch, ToSwitch};
 use crate::control::tls;
+use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::program::chamelemon::Shape;
 
@@ -49,7 +50,7 @@ pub fn start(dial: Dial, link: Arc<Link>, switch: Arc<impl Controlled>) -> io::R
                 }
                 link.left(&why);
                 // Another program may be what the controller wants.
-                let _ = timeout(wait, link.renewed()).await;
+                let _ = timeout(wait, link.generation().changed()).await;
                 wait = (2 * wait).min(LONGEST_WAIT);
             }
         });
@@ -67,10 +68,11 @@ async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (boo
         Ok(from) => from,
         Err(why) => return (false, why),
     };
-    if let Err(why) = welcome(&mut from, link, switch, &hello, to).await {
-        return (false, why);
-    }
-    (true, attend(from, link, switch.as_ref(), &hello).await)
+    let generation = match welcome(&mut from, link, switch, &hello, to).await {
+        Ok(generation) => generation,
+        Err(why) => return (false, why),
+    };
+    (true, attend(from, link, generation, &hello.terms.shape).await)
 }
 
 /// Connects and asks to be taken in.
@@ -82,41 +84,48 @@ async fn open(dial: &Dial, messages: mpsc::Receiver<FromSwitch>) -> Result<Strea
     Ok(stream.into_inner())
 }
 
-/// The switch becomes one of the controller's network.
+/// The switch becomes one of the controller's network. Gives what tells that its programs are replaced.
 async fn welcome(
     from: &mut Streaming<ToSwitch>,
     link: &Link,
     switch: &Arc<impl Controlled>,
     hello: &Hello,
     to: mpsc::Sender<FromSwitch>,
-) -> Result<(), String> {
+) -> Result<watch::Receiver<Nanos>, String> {
     let message = timeout(ANSWER, from.message()).await.map_err(|_| "the controller does not answer".to_owned())?;
     let message = message.map_err(|status| said(&status))?.ok_or("the controller hung up")?;
     let Some(To::Welcome(welcome)) = message.what else { return Err("the controller sent no welcome".into()) };
-    let welcome = Welcome::read(welcome, &hello.form.shape).map_err(|error| format!("the controller: {error}"))?;
-    let polynomials = welcome.polynomials;
+    let polynomials = read_welcome(welcome).map_err(|error| format!("the controller: {error}"))?;
     if link.hashes_otherwise(&polynomials) {
         let switch = switch.clone();
         let hashing = tokio::task::spawn_blocking(move || switch.hash_with(&polynomials)).await;
         hashing.map_err(|error| error.to_string())??;
     }
-    link.welcomed(polynomials, welcome.orders, to)
+    let generation = link.generation();
+    if switch.hello().as_ref() != Some(hello) {
+        return Err("the switch runs another program".into());
+    }
+    link.welcomed(polynomials, hello.terms.length, to)?;
+    Ok(generation)
 }
 
-/// Takes orders until the connection ends, or the switch becomes another. Records take their own way.
-async fn attend(mut from: Streaming<ToSwitch>, link: &Link, switch: &impl Controlled, hello: &Hello) -> String {
+/// Takes orders until the connection ends, or the switch's programs are replaced. Records take their own way.
+async fn attend(
+    mut from: Streaming<ToSwitch>,
+    link: &Link,
+    mut generation: watch::Receiver<Nanos>,
+    shape: &Shape,
+) -> String {
     loop {
         tokio::select! {
             message = from.message() => match message {
-                Ok(Some(message)) => if let Err(why) = obey(message, link, &hello.form.shape) {
+                Ok(Some(message)) => if let Err(why) = obey(message, link, shape) {
                     return format!("the controller: {why}");
                 },
                 Ok(None) => return "the controller hung up".into(),
                 Err(status) => return said(&status),
             },
-            () = link.renewed() => if switch.hello().as_ref() != Some(hello) {
-                return "the switch runs another program".into();
-            },
+            _ = generation.changed() => return "the switch's programs were replaced".into(),
         }
     }
 }
@@ -124,7 +133,7 @@ async fn attend(mut from: Streaming<ToSwitch>, link: &Link, switch: &impl Contro
 fn obey(message: ToSwitch, link: &Link, shape: &Shape) -> Result<(), String> {
     match message.what {
         Some(To::Order(order)) => {
-            let order = Order::read(order, shape).map_err(|error| error.to_string())?;
+            let order = read_order(order, shape).map_err(|error| error.to_string())?;
             link.ordered(order)
         }
         Some(To::Welcome(_)) => Err("a second welcome".into()),

@@ -3,18 +3,22 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 
-use super::messages::{Order, Record};
-use super::proto::FromSwitch;
+use super::messages::Record;
 use super::proto::from_switch::What;
+use super::proto::{FromSwitch, Ready};
+use crate::control::controller::Order;
 use crate::control::{Closed, Sink, view};
+use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::program;
 use crate::program::chamelemon::Schedule;
 
 /// Orders that are kept for programs that come later.
 const KEPT_ORDERS: usize = 8;
+/// By so much the clocks of workers may differ from this one.
+const SLACK: Nanos = 5_000_000;
 
 #[derive(Debug)]
 pub struct Link {
@@ -25,7 +29,8 @@ pub struct Link {
     unsent: AtomicU64,
     partial: AtomicU64,
     orders: AtomicU64,
-    renewed: Notify,
+    /// When the programs in use were put in place.
+    renewed: watch::Sender<Nanos>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +43,8 @@ struct Standing {
     orders: Vec<Order>,
     /// Where records go while the switch is taken in.
     to: Option<mpsc::Sender<FromSwitch>>,
+    /// The first epoch that is sent.
+    first_epoch: u64,
     /// The number of `unsent` that the controller has been told of.
     told_unsent: u64,
 }
@@ -54,22 +61,22 @@ impl Link {
             unsent: AtomicU64::default(),
             partial: AtomicU64::default(),
             orders: AtomicU64::default(),
-            renewed: Notify::new(),
+            renewed: watch::Sender::new(now()),
         })
     }
 
     /// What the collector is to give its records to.
     pub fn reporter(self: &Arc<Self>) -> Box<dyn Sink> {
-        Box::new(Reporter { link: self.clone(), whole_from: None })
+        Box::new(Reporter(self.clone()))
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes back when the switch's programs have been replaced.
-    pub(super) async fn renewed(&self) {
-        self.renewed.notified().await;
+    /// What tells when the switch's programs are replaced from now on.
+    pub(super) fn generation(&self) -> watch::Receiver<Nanos> {
+        self.renewed.subscribe()
     }
 
     /// The hash functions of the network, once they are known.
@@ -81,16 +88,18 @@ impl Link {
         self.standing().polynomials.as_ref() != Some(polynomials)
     }
 
-    /// The switch is taken in and hashes with `polynomials`.
+    /// The switch is taken in and hashes with `polynomials`; its records, of epochs of this length, go to `to`.
     pub(super) fn welcomed(
         &self,
         polynomials: Polynomials,
-        orders: Vec<Order>,
+        length: Nanos,
         to: mpsc::Sender<FromSwitch>,
     ) -> Result<(), String> {
         let mut standing = self.standing();
-        standing.polynomials = Some(polynomials);
-        orders.into_iter().try_for_each(|order| standing.take(order))?;
+        // Programs are put in place within an epoch. The one that is running is whole when they are older.
+        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
+        to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) }).map_err(|error| error.to_string())?;
+        (standing.first_epoch, standing.polynomials) = (first_epoch, Some(polynomials));
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
@@ -130,7 +139,7 @@ impl Link {
 
 impl Standing {
     fn take(&mut self, order: Order) -> Result<(), String> {
-        self.orders.retain(|earlier| earlier.from < order.from);
+        self.orders.retain(|earlier| earlier.epoch < order.epoch);
         self.orders.push(order);
         if self.orders.len() > KEPT_ORDERS {
             self.orders.remove(0);
@@ -140,65 +149,55 @@ impl Standing {
 
     fn tell(&self, order: Order) -> Result<(), String> {
         let Some(schedule) = &self.schedule else { return Ok(()) };
-        schedule.order(order.from, order.runtime).map_err(|error| error.to_string())
+        schedule.order(order.epoch, order.runtime).map_err(|error| error.to_string())
     }
 }
 
 /// Sends records, on the collector's thread.
-struct Reporter {
-    link: Arc<Link>,
-    /// The first epoch that the programs in use have measured from its beginning, once it is known.
-    whole_from: Option<u64>,
-}
-
-impl Reporter {
-    /// Programs that are replaced begin within an epoch, and where several workers change one after the other perhaps in two.
-    fn is_partial(&mut self, first: u64, last: u64) -> bool {
-        let from = *self.whole_from.get_or_insert(last + 2);
-        first < from
-    }
-
-    fn send(&mut self, epoch: Closed<'_>) -> Option<()> {
-        let record = epoch.records.iter().find_map(|record| match record {
-            program::Record::ChameleMon(sketches) => Some(sketches),
-            program::Record::HashPipe(_) => None,
-        })?;
-        let partial = self.is_partial(epoch.first, epoch.last);
-        let mut standing = self.link.standing();
-        let unsent = self.link.unsent.load(Relaxed);
-        let Standing { to, polynomials, told_unsent, .. } = &mut *standing;
-        let taken = polynomials.as_ref().is_some_and(|polynomials| record.is_hashed_with(polynomials));
-        let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
-            self.link.unsent.fetch_add(1, Relaxed);
-            return None;
-        };
-        if partial || !taken {
-            self.link.partial.fetch_add(1, Relaxed);
-            return None;
-        }
-        let (first, last, sketches) = (epoch.first, epoch.last, record.encode().into());
-        let record = Record { first, last, sketches, unsent: unsent - *told_unsent };
-        *told_unsent = unsent;
-        place.send(FromSwitch { what: Some(What::Record(record.into())) });
-        self.link.sent.fetch_add(1, Relaxed);
-        Some(())
-    }
-}
+struct Reporter(Arc<Link>);
 
 impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
-        self.send(epoch);
+        let sketches = |record| match record {
+            &program::Record::ChameleMon(ref sketches) => Some(sketches),
+            program::Record::HashPipe(_) => None,
+        };
+        let Some(sketches) = epoch.records.iter().find_map(sketches) else { return };
+        let link = &*self.0;
+        let mut standing = link.standing();
+        let Standing { to, polynomials, first_epoch, told_unsent, .. } = &mut *standing;
+        let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
+            link.unsent.fetch_add(1, Relaxed);
+            return;
+        };
+        let hashed = polynomials.as_ref().is_some_and(|polynomials| sketches.is_hashed_with(polynomials));
+        if !hashed || epoch.first < *first_epoch {
+            link.partial.fetch_add(1, Relaxed);
+            return;
+        }
+        let unsent = link.unsent.load(Relaxed);
+        let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
+        let (first, last, sketches) = (epoch.first, epoch.last, sketches.encode().into());
+        let record = Record { first, last, sketches, unsent: unsent_since };
+        place.send(FromSwitch { what: Some(What::Record(record.into())) });
+        link.sent.fetch_add(1, Relaxed);
     }
 
     fn renewed(&mut self, schedules: &[Option<Schedule>]) {
-        self.whole_from = None;
-        let mut standing = self.link.standing();
+        let mut standing = self.0.standing();
         standing.schedule = schedules.iter().flatten().next().cloned();
         for order in &standing.orders {
             // One that does not fit the new programs comes again with the next welcome, or not at all.
             let _ = standing.tell(*order);
         }
-        drop(standing);
-        self.link.renewed.notify_one();
+        // Until it is known from which epoch on they have measured.
+        standing.to = None;
+        self.0.renewed.send_replace(now());
     }
+}
+
+/// The wall clock.
+fn now() -> Nanos {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as Nanos)
 }

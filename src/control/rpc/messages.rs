@@ -1,15 +1,12 @@
 //! Messages as they come from the other side, and as they are when they have been checked.
 
-use std::fmt;
-
 use tonic::{Code, Status};
 
 use super::{VERSION, proto};
 use crate::config::is_name;
-use crate::epoch::Nanos;
+use crate::control::controller::{JoinError, Order, Terms};
 use crate::pisa::hash::{Polynomial, Polynomials};
 use crate::program::ProgramError;
-use crate::program::chamelemon::collector::encoding::Form;
 use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
 
 /// A message that breaks a rule of `controller.proto`.
@@ -37,8 +34,10 @@ pub enum Refusal {
     Unexpected { name: String, expected: String },
     #[error("a switch {0} is connected already")]
     Twice(String),
-    #[error("there are {0} switches, and the controller takes no more")]
-    Full(usize),
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error("the controller is stopping")]
+    Stopping,
 }
 
 impl From<Refusal> for Status {
@@ -46,9 +45,10 @@ impl From<Refusal> for Status {
         let code = match &refusal {
             Refusal::Bad(_) => Code::InvalidArgument,
             Refusal::Version(_) => Code::Unimplemented,
-            Refusal::Differs { .. } | Refusal::Unexpected { .. } => Code::FailedPrecondition,
+            Refusal::Join(JoinError::Full { .. }) => Code::ResourceExhausted,
+            Refusal::Differs { .. } | Refusal::Unexpected { .. } | Refusal::Join(_) => Code::FailedPrecondition,
             Refusal::Twice(_) => Code::AlreadyExists,
-            Refusal::Full(_) => Code::ResourceExhausted,
+            Refusal::Stopping => Code::Unavailable,
         };
         Self::new(code, refusal.to_string())
     }
@@ -58,9 +58,9 @@ impl From<Refusal> for Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub name: String,
-    /// Length of an epoch.
-    pub epoch: Nanos,
-    pub form: Form,
+    pub terms: Terms,
+    /// Until an order takes effect.
+    pub runtime: Runtime,
     /// What it runs, for people to read.
     pub software: String,
 }
@@ -70,11 +70,19 @@ const SOFTWARE: usize = 64;
 
 impl From<&Hello> for proto::Hello {
     fn from(hello: &Hello) -> Self {
-        let Hello { name, epoch, form: Form { tower, shape }, software } = hello;
+        let Hello { name, terms: Terms { shape, tower, length, transit }, runtime, software } = hello;
         let level = |level: &Level| proto::Level { bits: level.width.bits(), counters: level.counters };
         let Shape { arrays, small, upstream, downstream } = *shape;
         let shape = proto::Shape { tower: tower.0.iter().map(level).collect(), arrays, small, upstream, downstream };
-        Self { version: VERSION, name: name.clone(), epoch_ns: *epoch, shape: Some(shape), software: software.clone() }
+        Self {
+            version: VERSION,
+            name: name.clone(),
+            epoch_ns: *length,
+            transit_ns: *transit,
+            shape: Some(shape),
+            runtime: Some(runtime.into()),
+            software: software.clone(),
+        }
     }
 }
 
@@ -82,25 +90,27 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns, shape, software } = hello;
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, shape, runtime, software } = hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
         }
         if !is_name(&name) {
             bad("hello.name", "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'")?;
         }
-        if epoch_ns == 0 {
+        if length == 0 {
             bad("hello.epoch_ns", "an epoch has a length")?;
         }
         if software.len() > SOFTWARE || software.chars().any(char::is_control) {
             bad("hello.software", format!("up to {SOFTWARE} bytes of printable text"))?;
         }
         let Some(shape) = shape else { return Ok(bad("hello.shape", "missing")?) };
-        Ok(Self { name, epoch: epoch_ns, form: form(shape)?, software })
+        let (shape, tower) = read_shape(shape)?;
+        let runtime = read_runtime("hello.runtime", runtime, &shape)?;
+        Ok(Self { name, terms: Terms { shape, tower, length, transit }, runtime, software })
     }
 }
 
-fn form(shape: proto::Shape) -> Result<Form, BadMessage> {
+fn read_shape(shape: proto::Shape) -> Result<(Shape, TowerShape), BadMessage> {
     let proto::Shape { tower, arrays, small, upstream, downstream } = shape;
     let level = |level: proto::Level| {
         let width = match level.bits {
@@ -117,82 +127,54 @@ fn form(shape: proto::Shape) -> Result<Form, BadMessage> {
     let config = Config { tower, arrays, small, upstream, downstream, ..Config::default() };
     let checked = checked.and_then(|_| config.validate().map_err(|error| error.to_string()));
     match checked {
-        Ok(()) => Ok(Form::of(&config)),
+        Ok(()) => Ok((config.shape(), config.tower)),
         Err(why) => bad("hello.shape", why),
     }
 }
 
-/// From an epoch on, these parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    pub from: u64,
-    pub runtime: Runtime,
+impl From<&Runtime> for proto::Runtime {
+    fn from(runtime: &Runtime) -> Self {
+        let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *runtime;
+        Self { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed: sample_seed.into() }
+    }
+}
+
+fn read_runtime(
+    field: &'static str,
+    runtime: Option<proto::Runtime>,
+    shape: &Shape,
+) -> Result<Runtime, BadMessage> {
+    let Some(runtime) = runtime else { return bad(field, "missing") };
+    let proto::Runtime { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed } = runtime;
+    let Ok(sample_seed) = u16::try_from(sample_seed) else { return bad(field, "sample_seed has 16 bits at the most") };
+    let runtime = Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed };
+    runtime.validate(shape).map_err(|error: ProgramError| BadMessage { field, why: error.to_string() })?;
+    Ok(runtime)
 }
 
 impl From<&Order> for proto::Order {
     fn from(order: &Order) -> Self {
-        let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } =
-            order.runtime;
-        let sample_seed = sample_seed.into();
-        let runtime = proto::Runtime { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed };
-        Self { from_epoch: order.from, runtime: Some(runtime) }
+        Self { from_epoch: order.epoch, runtime: Some((&order.runtime).into()) }
     }
 }
 
-impl Order {
-    /// # Errors
-    /// If the encoders of this shape have no room for it.
-    pub fn read(order: proto::Order, shape: &Shape) -> Result<Self, BadMessage> {
-        let Some(runtime) = order.runtime else { return bad("order.runtime", "missing") };
-        let proto::Runtime { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed } = runtime;
-        let Ok(sample_seed) = u16::try_from(sample_seed) else {
-            return bad("order.runtime.sample_seed", "16 bits at the most");
-        };
-        let runtime = Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed };
-        let wrong = |error: ProgramError| BadMessage { field: "order.runtime", why: error.to_string() };
-        runtime.validate(shape).map_err(wrong)?;
-        Ok(Self { from: order.from_epoch, runtime })
+/// # Errors
+/// If the encoders of this shape have no room for it.
+pub(super) fn read_order(order: proto::Order, shape: &Shape) -> Result<Order, BadMessage> {
+    Ok(Order { epoch: order.from_epoch, runtime: read_runtime("order.runtime", order.runtime, shape)? })
+}
+
+impl From<&Polynomials> for proto::Welcome {
+    fn from(polynomials: &Polynomials) -> Self {
+        Self { polynomials: polynomials.as_slice().iter().map(|polynomial| polynomial.reveal()).collect() }
     }
 }
 
-/// What a switch is told when it is taken in.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Welcome {
-    pub polynomials: Polynomials,
-    pub orders: Vec<Order>,
-}
-
-impl fmt::Debug for Welcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Welcome").field("orders", &self.orders).finish_non_exhaustive()
-    }
-}
-
-/// Most orders of a welcome.
-const ORDERS: usize = 16;
-
-impl From<&Welcome> for proto::Welcome {
-    fn from(welcome: &Welcome) -> Self {
-        let polynomials = welcome.polynomials.as_slice().iter().map(|polynomial| polynomial.reveal());
-        Self { polynomials: polynomials.collect(), orders: welcome.orders.iter().map(proto::Order::from).collect() }
-    }
-}
-
-impl Welcome {
-    pub fn read(welcome: proto::Welcome, shape: &Shape) -> Result<Self, BadMessage> {
-        let proto::Welcome { polynomials, orders } = welcome;
-        let polynomials: Vec<_> = polynomials.into_iter().filter_map(Polynomial::new).collect();
-        // What they are is a secret also when they are wrong.
-        let Some(polynomials) = Polynomials::from_slice(&polynomials) else {
-            let right = format!("{} different irreducible polynomials of degree 32", Polynomials::LEN);
-            return bad("welcome.polynomials", right);
-        };
-        if orders.len() > ORDERS {
-            return bad("welcome.orders", format!("{ORDERS} at the most"));
-        }
-        let orders = orders.into_iter().map(|order| Order::read(order, shape)).collect::<Result<_, _>>()?;
-        Ok(Self { polynomials, orders })
-    }
+pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<Polynomials, BadMessage> {
+    let polynomials: Vec<_> = welcome.polynomials.into_iter().filter_map(Polynomial::new).collect();
+    // What they are is a secret also when they are wrong.
+    let right = || format!("{} different irreducible polynomials of degree 32", Polynomials::LEN);
+    Polynomials::from_slice(&polynomials).map_or_else(|| bad("welcome.polynomials", right()), Ok)
 }
 
 /// What a switch has measured, its sketches not yet read.
@@ -229,22 +211,20 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello {
-            name: "edge1".into(),
-            epoch: 1 << 26,
-            form: Form::of(&Config::default()),
-            software: "weir 0.1.0".into(),
-        }
+        let config = Config::default();
+        let terms =
+            Terms { shape: config.shape(), tower: config.tower.clone(), length: 1 << 26, transit: 10_000_000 };
+        Hello { name: "edge1".into(), terms, runtime: config.runtime(), software: "weir 0.1.0".into() }
     }
 
     #[test]
     fn what_is_said_is_understood() {
         assert_eq!(Hello::try_from(proto::Hello::from(&hello())), Ok(hello()));
         let config = Config::default();
-        let order = Order { from: 77, runtime: Runtime { sample_seed: 9, ..config.runtime() } };
-        assert_eq!(Order::read((&order).into(), &config.shape()), Ok(order));
-        let welcome = Welcome { polynomials: Polynomials::reproducible(1), orders: vec![order] };
-        assert_eq!(Welcome::read((&welcome).into(), &config.shape()), Ok(welcome));
+        let order = Order { epoch: 77, runtime: Runtime { sample_seed: 9, ..config.runtime() } };
+        assert_eq!(read_order((&order).into(), &config.shape()), Ok(order));
+        let polynomials = Polynomials::reproducible(1);
+        assert_eq!(read_welcome((&polynomials).into()), Ok(polynomials));
     }
 
     #[test]
@@ -268,17 +248,17 @@ mod tests {
         assert!(refused(&|hello| shape(hello).upstream = u32::MAX).contains("upstream = 4294967295"));
         assert!(refused(&|hello| shape(hello).arrays = 0).contains("arrays = 0"));
 
-        let config = Config::default();
-        let order = Order { from: 7, runtime: Runtime { sample: 65_537, ..config.runtime() } };
-        let error = Order::read((&order).into(), &config.shape()).unwrap_err();
-        assert!(error.to_string().contains("sample = 65537"), "{error}");
-        assert!(Order::read(proto::Order { from_epoch: 1, runtime: None }, &config.shape()).is_err());
+        assert_eq!(refused(&|hello| hello.runtime = None), "hello.runtime: missing");
 
-        let welcome = proto::Welcome::from(&Welcome { polynomials: Polynomials::reproducible(1), orders: Vec::new() });
+        let config = Config::default();
+        let order = Order { epoch: 7, runtime: Runtime { sample: 65_537, ..config.runtime() } };
+        let error = read_order((&order).into(), &config.shape()).unwrap_err();
+        assert!(error.to_string().contains("sample = 65537"), "{error}");
+        assert!(read_order(proto::Order { from_epoch: 1, runtime: None }, &config.shape()).is_err());
+
+        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
         for polynomials in [vec![], vec![1; 32], welcome.polynomials[1..].to_vec()] {
-            let wrong = proto::Welcome { polynomials, orders: Vec::new() };
-            let error = Welcome::read(wrong, &config.shape()).unwrap_err();
-            assert_eq!(error.field, "welcome.polynomials");
+            assert_eq!(read_welcome(proto::Welcome { polynomials }).unwrap_err().field, "welcome.polynomials");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
         assert_eq!(Record::try_from(record).unwrap_err().field, "record.last_epoch");
@@ -286,7 +266,8 @@ mod tests {
 
     #[test]
     fn polynomials_are_not_shown() {
-        let welcome = Welcome { polynomials: Polynomials::reproducible(1), orders: Vec::new() };
-        assert_eq!(format!("{welcome:?}"), "Welcome { orders: [], .. }");
+        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
+        let message = proto::ToSwitch { what: Some(proto::to_switch::What::Welcome(welcome)) };
+        assert_eq!(format!("{message:?}"), "ToSwitch { what: Some(Welcome(Welcome(secret))) }");
     }
 }

@@ -7,12 +7,16 @@
 
 use std::time::Duration;
 
+mod agent;
 mod dial;
+mod link;
 mod messages;
 mod server;
 
+pub use agent::{Controlled, start};
+pub use link::Link;
 pub use dial::{Address, AddressError, Dial, socket_name};
-pub use messages::{BadMessage, Hello, Order, Record, Refusal, Welcome};
+pub use messages::{BadMessage, Hello, Record, Refusal};
 pub use server::{Network, serve};
 
 /// What `controller.proto` describes.
@@ -31,9 +35,9 @@ pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 /// How much may be under way before the other side has read it, in bytes.
 pub(super) const WINDOW: u32 = 1 << 20;
 
-/// As derived, but for the polynomials, which nobody is to see.
+/// The polynomials are nobody's to see.
 impl std::fmt::Debug for proto::Welcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Welcome").field("orders", &self.orders).finish_non_exhaustive()
+        f.write_str("Welcome(secret)")
     }
 }

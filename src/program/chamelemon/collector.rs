@@ -1,6 +1,7 @@
 //! Reading ChameleMon out: registers as sketches, and what they answer.
 
 mod answers;
+mod candidates;
 pub mod encoding;
 pub mod estimate;
 pub mod fermat;
@@ -11,13 +12,16 @@ mod tests;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 pub use answers::Answers;
+pub use candidates::Candidates;
 pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
-pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized};
+pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};
 
 use super::bank::{ChameleMonBank, RowRegisters};
-use super::dataplane::Part;
+use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId};
 use super::runtime::{Runtime, Shape};
@@ -73,6 +77,8 @@ pub struct Sketches {
     pub exits: [Exits; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
+    /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class that has no memory here.
+    pub strays: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
     hashes: Arc<Hashes>,
@@ -93,7 +99,7 @@ impl Sketches {
             Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
-        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, mixed: false, hashes: hashes.clone() }
+        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, strays: 0, mixed: false, hashes: hashes.clone() }
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
@@ -125,10 +131,21 @@ impl Sketches {
 
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
     pub fn query(&self, id: FlowId) -> u32 {
-        let sizes = self.tower.iter().enumerate().filter_map(|(number, level)| {
+        self.size_at(&self.counters(id))
+    }
+
+    /// Where the classifiers of switches like this one count a flow.
+    pub fn counters(&self, id: FlowId) -> ArrayVec<usize, MAX_LEVELS> {
+        let counter = |(number, level): (usize, &Level)| {
             let range = Range::new(std::num::NonZeroU32::new(level.sizes.len() as u32)?);
-            level.sizes.get(range.index(self.hashes.tower(number, id)) as usize).copied()
-        });
+            Some(range.index(self.hashes.tower(number, id)) as usize)
+        };
+        self.tower.iter().enumerate().filter_map(counter).collect()
+    }
+
+    /// The size of a flow that is [counted there](Self::counters).
+    pub fn size_at(&self, counters: &[usize]) -> u32 {
+        let sizes = self.tower.iter().zip(counters).filter_map(|(level, &counter)| level.sizes.get(counter).copied());
         sizes.min().unwrap_or(INFINITE)
     }
 

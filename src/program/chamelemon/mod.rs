@@ -36,6 +36,7 @@
 //! - Two flows in one set of buckets are not solved for. Their two IDs have 208 bits; the sums give 128, and bucket numbers
 //!   and fingerprints of the default sketch 3 × 12 + 20 for each ID, of which 20 are in the sums too: not enough.
 
+pub mod attention;
 mod bank;
 pub mod collector;
 mod config;
@@ -43,6 +44,7 @@ pub mod dataplane;
 pub mod field;
 mod hashes;
 mod id;
+pub mod network;
 pub mod oracle;
 mod runtime;
 mod tables;

@@ -1,13 +1,14 @@
 //! What may change from epoch to epoch: how the encoders are divided, the thresholds, the sample rate.
 
 use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
 
 use super::dataplane::{MAX_ROWS, Part, Place, hierarchy};
 use crate::pisa::hash::Range;
 use crate::program::ProgramError;
 
 /// What is fixed when the switch is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Bucket arrays of full length.
     pub arrays: u32,
@@ -66,7 +67,7 @@ impl Place {
 }
 
 /// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and downstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Division {
     /// Heavy hitters; upstream only.
     pub hh: u32,
@@ -77,7 +78,7 @@ pub struct Division {
 }
 
 /// All that a controller changes. It takes effect with the next epoch, for the packets that enter in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
     pub division: Division,
     /// T_h: a flow of this size or more is a heavy-hitter candidate.

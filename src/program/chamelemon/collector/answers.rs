@@ -1,9 +1,10 @@
-//! What is kept of an epoch: the answers, bounded in memory.
+//! What is kept of an epoch: the answers about flows, bounded in memory.
 
-use super::{Analysis, Distribution, Losses, Sized};
+use super::{Analysis, Distribution, Sized};
 use crate::program::chamelemon::Runtime;
+use crate::program::chamelemon::network::NetworkEpoch;
 
-/// One epoch's answers.
+/// One epoch's answers, of a switch or of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answers {
     pub runtime: Runtime,
@@ -17,33 +18,42 @@ pub struct Answers {
     pub hh_flows: usize,
     /// Whether the heavy-hitter candidates are all that there were.
     pub hh_complete: bool,
-    /// The flows that lost most, with the sums over all.
-    pub losses: Losses,
-    pub lost_packets: i64,
 }
 
 impl Answers {
-    /// Keeps at most `flows` heavy flows and as many victims.
+    /// Keeps at most `flows` heavy flows.
     pub fn new(analysis: &Analysis, flows: usize) -> Self {
-        let distribution = analysis.distribution();
-        let mut heavy = analysis.heavy_hitters(0);
+        let runtime = analysis.sketches().runtime;
+        let heavy = analysis.heavy_hitters(0);
+        Self::of(runtime, analysis.cardinality(), analysis.distribution(), heavy, flows, analysis.hh().complete)
+    }
+
+    /// Of all switches whose flows are known.
+    pub fn of_network(network: &NetworkEpoch, flows: usize) -> Self {
+        let (heavy, distribution) = (network.heavy_hitters(0), network.distribution());
+        let complete = network.hh_complete() && network.has_all_flows();
+        Self::of(network.runtime, network.cardinality(), distribution.as_ref(), heavy, flows, complete)
+    }
+
+    fn of(
+        runtime: Runtime,
+        number: Option<f64>,
+        distribution: Option<&Distribution>,
+        mut heavy: Vec<Sized>,
+        flows: usize,
+        hh_complete: bool,
+    ) -> Self {
         let hh_flows = heavy.len();
         heavy.truncate(flows);
         heavy.shrink_to_fit();
-        let mut losses = analysis.losses();
-        let lost_packets = losses.packets();
-        losses.flows.truncate(flows);
-        losses.flows.shrink_to_fit();
         Self {
-            runtime: analysis.sketches().runtime,
-            flows: analysis.cardinality(),
-            entropy_bits: distribution.as_ref().map(Distribution::entropy_bits),
-            distribution: distribution.as_ref().map(Distribution::rounded),
+            runtime,
+            flows: number,
+            entropy_bits: distribution.map(Distribution::entropy_bits),
+            distribution: distribution.map(Distribution::rounded),
             heavy,
             hh_flows,
-            hh_complete: analysis.hh().complete,
-            losses,
-            lost_packets,
+            hh_complete,
         }
     }
 }

@@ -13,7 +13,7 @@
 use super::{INFINITE, Level};
 
 /// Sizes below it are estimated with all ways to collide.
-const DENSE: usize = 255;
+pub(super) const DENSE: usize = 255;
 /// Most steps of expectation maximisation, and the change of the number of flows, as a share, below which it ends.
 const STEPS: usize = 60;
 const ENOUGH: f64 = 1e-4;
@@ -75,6 +75,25 @@ impl Distribution {
             }
         }
         Self(rounded)
+    }
+
+    /// All flows of these distributions together.
+    pub fn sum(distributions: &[&Self]) -> Self {
+        let mut all: Vec<_> = distributions.iter().flat_map(|distribution| distribution.0.iter().copied()).collect();
+        // Each is sorted, and a merge sort finds that.
+        all.sort_by_key(|&(size, _)| size);
+        all.dedup_by(|next, class| {
+            let same = next.0 == class.0;
+            class.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+        Self(all)
+    }
+
+    /// Number of flows of at least this size.
+    pub fn tail(&self, size: u32) -> f64 {
+        let first = self.0.partition_point(|&(at, _)| at < size);
+        self.0[first..].iter().map(|(_, flows)| flows).sum()
     }
 
     /// The exact distribution of these sizes.
@@ -145,7 +164,7 @@ fn dense(level: &Level, cap: usize) -> Option<Vec<f64>> {
 }
 
 /// The probabilities of a counter's values below `cap`: v g_v = Σ k λ_k g_{v−k}.
-fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
+pub(super) fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
     let weights: Vec<f64> = rates.iter().enumerate().map(|(size, rate)| size as f64 * rate).collect();
     let mut g = vec![0.0; cap];
     g[0] = (-rates.iter().sum::<f64>()).exp();

@@ -106,6 +106,11 @@ impl Fermat {
         self.nonempty() == 0
     }
 
+    /// Packets that it holds: every row counts each packet once.
+    pub fn packets(&self) -> i64 {
+        self.row(0).iter().map(|bucket| bucket.count).sum()
+    }
+
     fn nonempty(&self) -> usize {
         self.buckets.iter().filter(|bucket| !bucket.is_empty()).count()
     }

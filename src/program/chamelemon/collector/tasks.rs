@@ -1,9 +1,10 @@
 //! The seven measurement tasks (§4.2), over one epoch's sketches.
 
 use std::cmp::Reverse;
+use std::sync::OnceLock;
 
 use super::estimate::{self, Distribution};
-use super::{Decoded, Fermat, INFINITE, Mismatch, Sketches, Verify};
+use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
 use crate::program::chamelemon::FlowId;
 
 /// A flow and its packets.
@@ -26,13 +27,14 @@ pub struct Change {
 pub struct Analysis {
     sketches: Sketches,
     hh: Decoded,
+    distribution: OnceLock<Option<Distribution>>,
 }
 
 impl Analysis {
     pub fn new(sketches: Sketches) -> Self {
         let mut hh = sketches.hh.clone().decode(Verify::Fingerprint);
         hh.complete &= !sketches.mixed;
-        Self { sketches, hh }
+        Self { sketches, hh, distribution: OnceLock::new() }
     }
 
     pub fn sketches(&self) -> &Sketches {
@@ -44,8 +46,8 @@ impl Analysis {
         &self.hh
     }
 
-    /// T_h − 1 packets came before the first one that was encoded.
-    fn decoded_size(&self, id: FlowId) -> Option<u64> {
+    /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that was encoded.
+    pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
         Some(encoded + u64::from(self.sketches.runtime.hh_threshold.max(1) - 1))
     }
@@ -57,11 +59,15 @@ impl Analysis {
         self.decoded_size(id).or_else(queried)
     }
 
+    /// The heavy-hitter candidates with their sizes, in no order.
+    pub fn candidates_sized(&self) -> impl Iterator<Item = Sized> {
+        self.hh.flows.keys().filter_map(|&id| self.decoded_size(id).map(|packets| Sized { id, packets }))
+    }
+
     /// Flows of more than `threshold` packets, the largest first. All of them when the candidates' decoding is complete and
     /// T_h is not above the threshold.
     pub fn heavy_hitters(&self, threshold: u64) -> Vec<Sized> {
-        let size = |&id: &FlowId| self.decoded_size(id).map(|packets| Sized { id, packets });
-        let mut heavy: Vec<_> = self.hh.flows.keys().filter_map(size).filter(|f| f.packets > threshold).collect();
+        let mut heavy: Vec<_> = self.candidates_sized().filter(|flow| flow.packets > threshold).collect();
         heavy.sort_unstable_by_key(|flow| (Reverse(flow.packets), flow.id));
         heavy
     }
@@ -86,20 +92,34 @@ impl Analysis {
         estimate::linear_counting(longest.sizes.len(), empty)
     }
 
-    /// Flows by size. When the candidates' decoding is complete their decoded sizes stand for all sizes from T_h on.
-    pub fn distribution(&self) -> Option<Distribution> {
+    /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.
+    pub fn candidates(&self) -> Option<f64> {
+        if self.hh.complete { Some(self.hh.flows.len() as f64) } else { self.sketches.hh.estimated_flows() }
+    }
+
+    /// Flows by size; `None` when the classifier was too full to tell. When the candidates' decoding is complete their decoded
+    /// sizes stand for all sizes from T_h on. It is computed once.
+    pub fn distribution(&self) -> Option<&Distribution> {
+        self.distribution.get_or_init(|| self.estimated()).as_ref()
+    }
+
+    fn estimated(&self) -> Option<Distribution> {
         if !self.hh.complete {
             return estimate::distribution(&self.sketches.tower, None);
         }
-        let sizes: Vec<_> = self.heavy_hitters(0).iter().map(|flow| flow.packets).collect();
-        estimate::distribution(&self.sketches.tower, Some((self.sketches.runtime.hh_threshold.max(1), &sizes)))
+        let sizes = self.candidates_sized().map(|flow| flow.packets);
+        match self.sketches.runtime.hh_threshold {
+            // Every flow was a candidate.
+            0 | 1 => Some(Distribution::of_sizes(sizes)),
+            threshold => estimate::distribution(&self.sketches.tower, Some((threshold, &sizes.collect::<Vec<_>>()))),
+        }
     }
 
-    /// Packets that entered this switch and did not leave it, by flow: the network is this switch alone.
+    /// Packets that entered this switch and did not leave it, by flow: the network is this switch alone. Registers that ran on
+    /// over an epoch's end hold both bits.
     pub fn losses(&self) -> Losses {
         let delta = Delta::entered(self).and_then(|mut delta| {
             delta.left(&self.sketches, self.sketches.bit)?;
-            // Registers that ran on over an epoch's end hold both bits.
             let other = !self.sketches.bit;
             let exits = &self.sketches.exits[usize::from(other)];
             if !exits.hl.is_blank() || !exits.ll.is_blank() {
@@ -116,57 +136,78 @@ impl Analysis {
 pub struct Delta {
     hl: Fermat,
     ll: Fermat,
+    /// Packets that were lost of each class.
+    packets: [i64; 2],
     sure: bool,
 }
 
 impl Delta {
-    /// What entered at one switch. Heavy-hitter candidates left as heavy-loss candidates, so they are put among those.
+    /// What entered at one switch.
     ///
     /// # Errors
     /// If the switch's sketches could not be merged.
     pub fn entered(analysis: &Analysis) -> Result<Self, Mismatch> {
         let sketches = &analysis.sketches;
-        if sketches.mixed {
-            return Err(Mismatch);
-        }
-        let mut hl = sketches.hl.clone();
-        analysis.hh.flows.iter().for_each(|(&id, &packets)| hl.insert(id, packets));
-        Ok(Self { hl, ll: sketches.ll.clone(), sure: analysis.hh.complete })
+        let mut delta = Self { hl: sketches.hl.clone(), ll: sketches.ll.clone(), packets: [0; 2], sure: true };
+        delta.candidates(analysis)?;
+        Ok(delta)
     }
 
     /// Adds what entered at another switch.
-    pub fn add(&mut self, other: &Self) -> Result<(), Mismatch> {
-        self.sure &= other.sure;
-        self.hl.add(&other.hl)?;
-        self.ll.add(&other.ll)
+    ///
+    /// # Errors
+    /// If its sketches could not be merged, or do not fit. The sum is then worth nothing.
+    pub fn enter(&mut self, analysis: &Analysis) -> Result<(), Mismatch> {
+        self.hl.add(&analysis.sketches.hl)?;
+        self.ll.add(&analysis.sketches.ll)?;
+        self.candidates(analysis)
     }
 
-    /// Takes off what left a switch and carried this epoch bit. The last packets of an epoch leave in the next one, so its
-    /// sketches are taken off too, with the same bit.
+    /// Heavy-hitter candidates left as heavy-loss candidates, so they are put among those.
+    fn candidates(&mut self, analysis: &Analysis) -> Result<(), Mismatch> {
+        let Sketches { hh, hl, ll, mixed, .. } = &analysis.sketches;
+        if *mixed {
+            return Err(Mismatch);
+        }
+        self.packets[0] += hh.packets() + hl.packets();
+        self.packets[1] += ll.packets();
+        self.sure &= analysis.hh.complete;
+        analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
+        Ok(())
+    }
+
+    /// Takes off what left a switch and carried this epoch bit. The first packets of an epoch may have left before the registers
+    /// of the egress stages changed hands: those are in the record of the epoch before, with the same bit.
+    ///
+    /// # Errors
+    /// If the sketches do not fit. The sum is then worth nothing.
     pub fn left(&mut self, sketches: &Sketches, bit: bool) -> Result<(), Mismatch> {
-        let exits = &sketches.exits[usize::from(bit)];
-        self.hl.subtract(&exits.hl)?;
-        self.ll.subtract(&exits.ll)
+        let Exits { hl, ll } = &sketches.exits[usize::from(bit)];
+        self.packets[0] -= hl.packets();
+        self.packets[1] -= ll.packets();
+        self.hl.subtract(hl)?;
+        self.ll.subtract(ll)
     }
 
+    /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
     pub fn decode(self) -> Losses {
-        let estimated = [self.hl.estimated_flows(), self.ll.estimated_flows()];
-        let (hl, ll) = (self.hl.decode(Verify::Fingerprint), self.ll.decode(Verify::Fingerprint));
-        let mut packets = hl.flows.clone();
-        ll.flows.iter().for_each(|(&id, lost)| *packets.entry(id).or_default() += lost);
+        let Self { hl, ll, packets, sure } = self;
+        let estimated = [hl.estimated_flows().filter(|_| sure), ll.estimated_flows()];
+        let hl = if sure { hl.decode(Verify::Fingerprint) } else { Decoded::default() };
+        let ll = ll.decode(Verify::Fingerprint);
+        let mut lost = hl.flows.clone();
+        ll.flows.iter().for_each(|(&id, packets)| *lost.entry(id).or_default() += packets);
         let loss = |(id, packets): (FlowId, i64)| Loss { id, packets, heavy: hl.flows.contains_key(&id) };
-        let mut flows: Vec<_> = packets.into_iter().filter(|(_, packets)| *packets != 0).map(loss).collect();
+        let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets != 0).map(loss).collect();
         flows.sort_unstable_by_key(|loss| (Reverse(loss.packets), loss.id));
         let [hl_flows, ll_flows] = estimated;
-        let known = |decoded: &Decoded, estimated: Option<f64>| {
-            if decoded.complete { Some(decoded.flows.len() as f64) } else { estimated }
+        let victims = |decoded: Decoded, estimated: Option<f64>, packets: i64| Victims {
+            flows: if decoded.complete { Some(decoded.flows.len() as f64) } else { estimated },
+            complete: decoded.complete,
+            packets,
         };
-        Losses {
-            flows,
-            hl_flows: known(&hl, hl_flows),
-            ll_flows: known(&ll, ll_flows),
-            complete: self.sure && hl.complete && ll.complete,
-        }
+        let (heavy, light) = (victims(hl, hl_flows, packets[0]), victims(ll, ll_flows, packets[1]));
+        Losses { flows, heavy, light, complete: heavy.complete && light.complete }
     }
 }
 
@@ -180,20 +221,33 @@ pub struct Loss {
     pub heavy: bool,
 }
 
+/// Victim flows of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Victims {
+    /// Counted when decoding was complete, else estimated; `None` when too many to tell.
+    pub flows: Option<f64>,
+    /// Whether all of them were decoded.
+    pub complete: bool,
+    /// Packets that entered and did not leave: exact, also when the flows could not be decoded.
+    pub packets: i64,
+}
+
 /// Which flows lost how many packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Losses {
     /// The most lost first.
     pub flows: Vec<Loss>,
-    /// Number of victim flows: counted when decoding was complete, else estimated; `None` when too many to tell.
-    pub hl_flows: Option<f64>,
-    pub ll_flows: Option<f64>,
+    /// Those that lost packets as heavy-loss or heavy-hitter candidates.
+    pub heavy: Victims,
+    /// Those that lost packets as sampled light-loss candidates.
+    pub light: Victims,
     /// These are all the losses that the encoders saw, and no others.
     pub complete: bool,
 }
 
 impl Losses {
+    /// Packets that the encoders saw enter and not leave: exact, also when the flows could not be decoded.
     pub fn packets(&self) -> i64 {
-        self.flows.iter().map(|loss| loss.packets).sum()
+        self.heavy.packets + self.light.packets
     }
 }

@@ -1,0 +1,161 @@
+//! Shifting measurement attention (§4.3): from what an epoch showed to the parameters of a later one.
+//!
+//! In the healthy state every flow that loses packets is found: there are no light losses, and heavy losses have as much memory as
+//! they need. When even all of the downstream encoder is too little for them the network is ill: the division is fixed, T_l picks the
+//! heavy losses, and light ones are sampled. T_h fills what is left for heavy hitters in either state. Targets are load
+//! factors ([`sizing`]).
+//!
+//! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. Orders take
+//! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
+//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: a victim loses as many packets as
+//! then, and of these the sum is exact, decoded or not; victims have the sizes that they had then. Nothing foreseen is ever
+//! presented as an answer. Beyond that:
+//! - The number of candidates at another threshold counts the flows that collisions lift over it
+//!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
+//! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.
+//! - Where §4.3.2 turns T_l "up" because the load is too low, it is turned down.
+//! - When T_l would pass T_h, T_h goes with it.
+
+mod plan;
+pub mod seen;
+pub mod sizing;
+#[cfg(test)]
+mod tests;
+
+use self::plan::Known;
+use self::seen::Seen;
+use self::sizing::{AIM, LOW, MARGIN, Sizing};
+use super::network::NetworkEpoch;
+use super::{Runtime, Shape};
+use crate::trace::SplitMix64;
+
+/// Which flows the losses are measured of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// There is memory to find every flow that loses packets.
+    Healthy,
+    /// Only heavy losses are all found, and light ones by sample.
+    Ill,
+}
+
+impl State {
+    /// The state that parameters are for: light losses have memory in the ill state only.
+    pub fn of(runtime: &Runtime) -> Self {
+        if runtime.division.ll > 0 { Self::Ill } else { Self::Healthy }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Ill => "ill",
+        }
+    }
+}
+
+/// What is to be measured with, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub runtime: Runtime,
+    pub state: State,
+    /// In words, for people.
+    pub why: String,
+}
+
+/// Decides, epoch by epoch.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    sizing: Sizing,
+    salt: u64,
+    known: Option<Known>,
+}
+
+impl Attention {
+    /// `salt` makes the sampling of a deployment its own.
+    pub fn new(shape: Shape, salt: u64) -> Self {
+        Self { sizing: Sizing::new(shape), salt, known: None }
+    }
+
+    /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are those ordered last.
+    pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
+        self.decide(&Seen::new(network), latest, for_epoch)
+    }
+
+    /// The same from numbers.
+    pub fn decide(&mut self, seen: &Seen<'_>, latest: &Runtime, for_epoch: u64) -> Decision {
+        let mut why = Vec::new();
+        let plan = self.plan(seen, latest, &mut why);
+        let hh_threshold = self.hh_threshold(seen, plan.division.hh, latest, &mut why);
+        let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
+        let runtime = Runtime {
+            division: plan.division,
+            hh_threshold: hh_threshold.max(hl_threshold),
+            hl_threshold,
+            sample: plan.sample,
+            sample_seed: self.sample_seed(for_epoch),
+        };
+        if let Some(known) = Known::of(seen) {
+            self.known = Some(known);
+        }
+        Decision { runtime, state: State::of(&runtime), why: why.join("; ") }
+    }
+
+    /// Parameters that stay as they are, but for the sampling, which is new in every epoch.
+    pub fn keep(&self, latest: &Runtime, for_epoch: u64, why: &str) -> Decision {
+        let runtime = Runtime { sample_seed: self.sample_seed(for_epoch), ..*latest };
+        Decision { runtime, state: State::of(&runtime), why: why.into() }
+    }
+
+    fn sample_seed(&self, epoch: u64) -> u16 {
+        SplitMix64::new(self.salt ^ epoch).next_u64() as u16
+    }
+
+    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1 and 3).
+    fn hh_threshold(&self, seen: &Seen<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
+        let (now, measured) = (latest.hh_threshold.max(1), seen.runtime.hh_threshold.max(1));
+        let failed = !seen.decoded();
+        let least = if failed { measured.saturating_add(1) } else { 1 };
+        let Some(expected) = seen.most(now) else {
+            // No switch can tell its flows apart: without sizes, twice as much is tried.
+            return if failed { now.max(measured.saturating_mul(2)) } else { now };
+        };
+        let load = self.sizing.load(expected, hh);
+        let in_band = (LOW..=AIM).contains(&load) || (load < LOW && now == 1);
+        if now >= least && in_band {
+            return now;
+        }
+        let lower = load < LOW && now >= least;
+        let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
+        let found = smallest(least, |threshold| seen.most(threshold).is_none_or(|flows| flows <= room));
+        let next = if lower { found.min(now) } else { found };
+        if next != now {
+            let candidates = if failed { "not all candidates were decoded" } else { "candidates" };
+            let load = load * 100.0;
+            why.push(format!(
+                "T_h from {now} to {next}: {candidates}, {expected:.0} would fill {load:.0} % of {hh} buckets"
+            ));
+        }
+        next
+    }
+}
+
+/// The smallest number from `least` on for which it holds, as it does for all above.
+fn smallest(least: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    const MOST: u32 = 1 << 31;
+    if holds(least) {
+        return least;
+    }
+    let (mut below, mut step) = (least, 1);
+    let mut above = loop {
+        let next = least.saturating_add(step).min(MOST);
+        if next == MOST || holds(next) {
+            break next;
+        }
+        (below, step) = (next, step * 2);
+    };
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if holds(middle) { above = middle } else { below = middle }
+    }
+    above
+}

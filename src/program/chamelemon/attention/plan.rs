@@ -1,0 +1,229 @@
+//! The division of memory, T_l and the sample rate: from victims to memory for them.
+
+use super::super::collector::Distribution;
+use super::super::{Division, Runtime};
+use super::seen::{Losses, Seen, rate};
+use super::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
+use super::{Attention, State, smallest};
+
+/// Fewer victims than these tell nothing of others.
+const ENOUGH: f64 = 16.0;
+
+/// The parameters but T_h.
+pub(super) struct Plan {
+    pub division: Division,
+    /// T_l; `None` is as T_h.
+    pub hl_threshold: Option<u32>,
+    pub sample: u32,
+}
+
+/// What was true of victims when all of them were known.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    packets_a_victim: f64,
+    sizes: Distribution,
+}
+
+impl Known {
+    pub fn of(seen: &Seen<'_>) -> Option<Self> {
+        let losses =
+            seen.losses.as_ref().filter(|losses| losses.sure && losses.heavy.complete && losses.light.complete)?;
+        let victims = losses.heavy.flows? + losses.light_only / rate(&seen.runtime);
+        let packets = losses.heavy.packets as f64 + losses.light.packets as f64 / rate(&seen.runtime);
+        let sizes = Distribution::sum(&[&losses.heavy_sizes, &losses.light_sizes]);
+        (victims >= ENOUGH && packets > 0.0).then(|| Self { packets_a_victim: packets / victims, sizes })
+    }
+
+    /// The share of victims of at least this size.
+    fn share(&self, size: u32) -> f64 {
+        self.sizes.tail(size) / self.sizes.flows().max(1.0)
+    }
+}
+
+impl Plan {
+    fn keep(latest: &Runtime) -> Self {
+        Self { division: latest.division, hl_threshold: Some(latest.hl_threshold), sample: latest.sample }
+    }
+
+    fn healthy(division: Division) -> Self {
+        Self { division, hl_threshold: Some(1), sample: Runtime::ALL }
+    }
+}
+
+/// A sample rate as a threshold.
+fn sample(rate: f64) -> u32 {
+    (rate * f64::from(Runtime::ALL)).round().clamp(1.0, f64::from(Runtime::ALL)) as u32
+}
+
+impl Attention {
+    pub(super) fn plan(&self, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+        match &seen.losses {
+            None => {
+                why.push("losses are unknown: their memory stays".into());
+                Plan::keep(latest)
+            }
+            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.from_healthy(seen, losses, latest, why),
+            Some(losses) => self.from_ill(seen, losses, latest, why),
+        }
+    }
+
+    /// §4.3.1, step 2.
+    fn from_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+        if let (true, true, Some(victims)) = (losses.sure, losses.heavy.complete, losses.heavy.flows) {
+            return self.well(victims, false, seen, latest, why);
+        }
+        let Some(victims) = self.guess(seen, losses) else {
+            why.push("heavy hitters were not decoded, so losses are unknown: their memory stays".into());
+            return Plan::keep(latest);
+        };
+        if victims <= self.sizing.flows(AIM, self.sizing.most_hl()) {
+            return self.well(victims, losses.sure, seen, latest, why);
+        }
+        why.push(format!("about {victims:.0} flows lost packets, more than there is memory for: ill"));
+        if State::of(latest) == State::Ill {
+            return Plan::keep(latest);
+        }
+        let division = self.sizing.ill();
+        let room = self.sizing.flows(LOW, division.hl);
+        let foreseen = self.known.as_ref().map(|known| smallest(2, |size| victims * known.share(size) <= room));
+        let rate = self.sizing.flows(AIM, division.ll) / victims;
+        Plan { division, hl_threshold: foreseen, sample: sample(rate) }
+    }
+
+    /// The number of victims when decoding failed: by linear counting on the delta encoder where that was possible, else as many
+    /// as would lose these packets.
+    fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
+        // Each lost a packet at the least.
+        let most = losses.heavy.packets.max(0) as f64;
+        let foreseen = self.known.as_ref().map(|known| most / known.packets_a_victim);
+        match losses.heavy.flows.filter(|_| losses.sure) {
+            Some(counted) => Some(counted),
+            None if losses.sure => {
+                Some(foreseen.unwrap_or(most).max(Sizing::uncountable(seen.runtime.division.hl)).min(most))
+            }
+            None => foreseen.map(|victims| victims.min(most)),
+        }
+    }
+
+    /// The healthy state, with as much memory for heavy losses as so many victims need.
+    fn well(&self, victims: f64, failed: bool, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+        let measured = seen.runtime.division.hl;
+        let now = if State::of(latest) == State::Healthy { latest.division.hl } else { measured };
+        let load = self.sizing.load(victims, now);
+        let most = if failed && now == measured { AIM } else { FULL };
+        let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(victims) };
+        if failed {
+            // Flows that share all their buckets are apart in an encoder of another length.
+            hl = hl.max(measured.saturating_add(measured / 8));
+        }
+        let division = self.sizing.healthy(hl);
+        if division != latest.division {
+            let (about, hl) = (if failed { "about " } else { "" }, division.hl);
+            why.push(format!("{about}{victims:.0} flows lost packets: {hl} buckets for them"));
+        }
+        Plan::healthy(division)
+    }
+
+    /// §4.3.2, steps 1 to 3.
+    fn from_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+        let decoded = losses.sure && losses.heavy.complete;
+        let light = losses.light_only / rate(&seen.runtime);
+        let victims = losses.heavy.flows.map(|heavy| heavy + light);
+        if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
+            && victims <= self.sizing.flows(AIM, self.sizing.most_hl())
+            && seen.runtime.sample > 0
+        {
+            return self.well(victims, false, seen, latest, why);
+        }
+        // An order that was made from an epoch of the healthy state, and comes too early.
+        let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
+        let division = self.sizing.ill();
+        let hl_threshold = self.hl_threshold(seen, losses, base, division.hl, why);
+        let mut share = self.sample(seen, losses, base, division.ll, decoded);
+        if hl_threshold > base.hl_threshold
+            && let Some(victims) = victims
+        {
+            // All of them may lose packets while they are light.
+            share = share.min(sample(self.sizing.flows(AIM, division.ll) / victims.max(1.0)));
+        }
+        if share != base.sample {
+            let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
+            let (from, to) = (percent(base.sample), percent(share));
+            why.push(format!("{from:.2} % of light losses sampled, now {to:.2} %"));
+        }
+        Plan { division, hl_threshold: Some(hl_threshold), sample: share }
+    }
+
+    /// The sample rate that fills the memory of light losses to [`AIM`]. It is turned up only when all was decoded.
+    fn sample(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, ll: u32, heavy_decoded: bool) -> u32 {
+        let measured = seen.runtime.sample.max(1);
+        let failed = !losses.light.complete;
+        let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
+        let load = self.sizing.load(flows, ll) * f64::from(base.sample.max(1)) / f64::from(measured);
+        let unchanged = failed && base.sample >= measured;
+        if !unchanged && ((LOW..=FULL).contains(&load) || (load < LOW && !heavy_decoded)) {
+            return base.sample;
+        }
+        let mut wanted = f64::from(measured) * self.sizing.flows(AIM, ll) / flows.max(1.0);
+        if failed {
+            // One that failed below its load has flows that share all their buckets, and others are sampled next time.
+            wanted = wanted.min(f64::from(measured));
+        }
+        wanted.round().clamp(1.0, f64::from(Runtime::ALL)) as u32
+    }
+
+    /// T_l, so that heavy losses fill their memory to [`AIM`].
+    fn hl_threshold(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, hl: u32, why: &mut Vec<String>) -> u32 {
+        let (now, measured) = (base.hl_threshold.max(2), seen.runtime.hl_threshold.max(2));
+        let Some(heavy) = self.heavy(seen, losses) else { return now };
+        let failed = losses.sure && !losses.heavy.complete;
+        let expected = |threshold: u32| self.heavy_at(seen, losses, heavy, threshold);
+        let load = self.sizing.load(expected(now), hl);
+        if now > measured && failed && load <= FULL {
+            return now;
+        }
+        if !failed && (load <= FULL && (load >= LOW || !losses.sure || !losses.light.complete)) {
+            return now;
+        }
+        let lower = !failed && load < LOW;
+        let least = if failed { measured.saturating_add(1) } else { 2 };
+        let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hl);
+        let found = smallest(least, |threshold| expected(threshold) <= room);
+        let next = if lower { found.min(now) } else { found };
+        if next != now {
+            let load = load * 100.0;
+            why.push(format!("T_l from {now} to {next}: heavy losses would fill {load:.0} % of {hl} buckets"));
+        }
+        next
+    }
+
+    /// The number of heavy losses: counted, or estimated, or foreseen.
+    fn heavy(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
+        if losses.sure {
+            return Some(losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl)));
+        }
+        let known = self.known.as_ref()?;
+        let packets = losses.heavy.packets.max(0) as f64 + losses.light.packets.max(0) as f64 / rate(&seen.runtime);
+        Some(packets / known.packets_a_victim * known.share(seen.runtime.hl_threshold))
+    }
+
+    /// The number of heavy losses at another T_l, if every victim of that size is one (§4.3.2, step 2).
+    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, heavy: f64, threshold: u32) -> f64 {
+        let measured = seen.runtime.hl_threshold.max(1);
+        let ratio = |at: f64, of: f64| heavy * at / of;
+        if losses.sure && losses.heavy.complete {
+            let (at, of) = (losses.tail(threshold), losses.tail(measured));
+            return if threshold < measured { heavy + (at - of).max(0.0) } else { ratio(at, of.max(1.0)) };
+        }
+        // Light losses of that size, if they are enough to tell; else as victims were, else as all flows are.
+        let of = losses.light_sizes.tail(measured);
+        if of * rate(&seen.runtime) >= ENOUGH {
+            return ratio(losses.light_sizes.tail(threshold), of);
+        }
+        if let Some(known) = self.known.as_ref().filter(|known| known.share(measured) > 0.0) {
+            return ratio(known.share(threshold), known.share(measured));
+        }
+        let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).sum::<f64>();
+        ratio(flows(threshold), flows(measured).max(1.0))
+    }
+}

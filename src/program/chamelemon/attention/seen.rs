@@ -1,0 +1,121 @@
+//! The state of the network as an epoch showed it (§4.3, "monitoring real-time network state").
+
+use super::super::collector::{Analysis, Candidates, Distribution, Victims};
+use super::super::network::NetworkEpoch;
+use super::super::{FlowId, Runtime};
+
+/// The most heavy victims whose sizes are looked up: a sample of so many tells their distribution within 3 %.
+const SIZED: usize = 1024;
+
+/// What an epoch showed.
+pub struct Seen<'a> {
+    pub runtime: Runtime,
+    pub edges: Vec<Edge<'a>>,
+    /// `None` when a gap hides them.
+    pub losses: Option<Losses>,
+}
+
+/// An edge switch.
+pub struct Edge<'a> {
+    /// Heavy-hitter candidates: counted or estimated; `None` when too many to tell.
+    pub candidates: Option<f64>,
+    /// Whether they were all decoded.
+    pub complete: bool,
+    pub expects: Expects<'a>,
+}
+
+/// Says how many candidates another threshold would have made; `None` when too little is known.
+pub type Expects<'a> = Box<dyn Fn(u32) -> Option<f64> + 'a>;
+
+impl Edge<'_> {
+    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T).
+    pub fn at(&self, threshold: u32, measured: u32) -> Option<f64> {
+        if threshold == measured && self.candidates.is_some() {
+            return self.candidates;
+        }
+        let expected = (self.expects)(threshold)?;
+        match (self.candidates, (self.expects)(measured)) {
+            (Some(seen), Some(model)) if seen > 0.0 && model > 0.0 => Some(expected * seen / model),
+            _ => Some(expected),
+        }
+    }
+}
+
+/// What was lost.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// Whether all heavy-hitter candidates were decoded, without which heavy losses are unknown.
+    pub sure: bool,
+    pub heavy: Victims,
+    pub light: Victims,
+    /// Flows that only lost packets as light-loss candidates, of those that were sampled.
+    pub light_only: f64,
+    /// Sizes of the flows with heavy losses, and of those with light losses only, as far as they were decoded; each stands for as
+    /// many as its weight says.
+    pub heavy_sizes: Distribution,
+    pub light_sizes: Distribution,
+}
+
+impl Losses {
+    /// Victims of at least this size.
+    pub fn tail(&self, size: u32) -> f64 {
+        self.heavy_sizes.tail(size) + self.light_sizes.tail(size)
+    }
+}
+
+/// The share of light-loss candidates that are sampled; at least one in 2¹⁶, so that it can stand below a line.
+pub fn rate(runtime: &Runtime) -> f64 {
+    f64::from(runtime.sample.max(1)) / f64::from(Runtime::ALL)
+}
+
+impl<'a> Seen<'a> {
+    pub fn new(network: &'a NetworkEpoch) -> Self {
+        let edges = network.edges.iter().map(|edge| Edge {
+            candidates: edge.analysis.candidates(),
+            complete: edge.analysis.hh().complete,
+            expects: expects(&edge.analysis),
+        });
+        Self { runtime: network.runtime, edges: edges.collect(), losses: losses(network) }
+    }
+
+    /// Whether the heavy-hitter candidates of all switches were decoded.
+    pub fn decoded(&self) -> bool {
+        self.edges.iter().all(|edge| edge.complete)
+    }
+
+    /// Candidates at the switch that has most of them.
+    pub fn most(&self, threshold: u32) -> Option<f64> {
+        self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold)).reduce(f64::max)
+    }
+}
+
+/// The classifier is looked into when it is asked for the first time.
+fn expects(analysis: &Analysis) -> Expects<'_> {
+    let candidates = std::cell::OnceCell::new();
+    Box::new(move |threshold| {
+        let candidates = candidates.get_or_init(|| Candidates::new(analysis));
+        candidates.as_ref().map(|candidates| candidates.at(threshold))
+    })
+}
+
+fn losses(network: &NetworkEpoch) -> Option<Losses> {
+    let losses = network.losses.as_ref()?;
+    let heavy = losses.flows.iter().filter(|loss| loss.heavy).count();
+    // The most lost come first, so a sample takes one in so many.
+    let step = heavy.div_ceil(SIZED).max(1);
+    let size = |id: FlowId| network.flow_size(id).map_or(u32::MAX, |size| u32::try_from(size).unwrap_or(u32::MAX));
+    let sizes = |heavy: bool, step: usize, weight: f64| {
+        let flows = losses.flows.iter().filter(|loss| loss.heavy == heavy).step_by(step);
+        let mut sizes = Distribution::of_sizes(flows.map(|loss| size(loss.id).into()));
+        sizes.0.iter_mut().for_each(|(_, flows)| *flows *= weight);
+        sizes
+    };
+    Some(Losses {
+        sure: network.hh_complete(),
+        heavy: losses.heavy,
+        light: losses.light,
+        light_only: (losses.flows.len() - heavy) as f64,
+        heavy_sizes: sizes(true, step, step as f64),
+        light_sizes: sizes(false, 1, 1.0 / rate(&network.runtime)),
+    })
+}

@@ -1,0 +1,122 @@
+//! How much memory so many flows need, and how the encoders are divided in each state.
+
+use super::super::{Division, Shape};
+
+/// The expected load factor that is aimed at, flows for each bucket of three arrays (§4.3.1, step 1).
+pub const AIM: f64 = 0.70;
+/// Below this load memory is given back, or a threshold turned down (§4.3.1, steps 2 and 3; §4.3.2, step 3).
+pub const LOW: f64 = 0.60;
+/// Above this load more memory is given although decoding succeeded. The paper waits until it fails, which three arrays do at 81 %:
+/// here an order takes effect two epochs after the one that it was made from.
+pub const FULL: f64 = 0.76;
+/// So far below [`AIM`] the load must be expected when a threshold is turned down: thresholds are whole numbers, and a load that
+/// varies around the aim would turn one up and down for ever. Not in the paper.
+pub const MARGIN: f64 = 0.03;
+/// Buckets a flow with two, three and four arrays (Theorem 3.1; two arrays are peeled up to one flow in two buckets).
+const BUCKETS_A_FLOW: [f64; 3] = [2.0, 1.23, 1.30];
+/// The least memory reserved for heavy losses in the healthy state, as a share of the downstream encoder: 512 of 3072 (§5.2).
+const LEAST_HL: u32 = 6;
+/// The memory of light losses in the ill state, as a share of the downstream encoder: 512 of 3072 (§5.2).
+const ILL_LL: u32 = 6;
+/// Heavy hitters keep what the upstream encoder is longer than the downstream one (§4.3.2): 1024 of 4096. Where it is not longer, they
+/// keep this share of it; the paper has no such switch.
+const LEAST_HH: u32 = 8;
+
+/// What the encoders of a shape can hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizing {
+    shape: Shape,
+    /// Buckets that a flow needs, against three arrays.
+    need: f64,
+}
+
+impl Sizing {
+    pub fn new(shape: Shape) -> Self {
+        let need = BUCKETS_A_FLOW[(shape.arrays.clamp(2, 4) - 2) as usize] / BUCKETS_A_FLOW[1];
+        Self { shape, need }
+    }
+
+    /// Buckets of a part of an encoder, over all rows.
+    pub fn buckets(&self, length: u32) -> f64 {
+        (0..self.shape.rows()).map(|row| f64::from(self.shape.width(row, length))).sum()
+    }
+
+    /// The load factor of a part that holds so many flows.
+    pub fn load(&self, flows: f64, length: u32) -> f64 {
+        if flows <= 0.0 { 0.0 } else { flows * self.need / self.buckets(length) }
+    }
+
+    /// Flows that load a part so far.
+    pub fn flows(&self, load: f64, length: u32) -> f64 {
+        load * self.buckets(length) / self.need
+    }
+
+    /// Buckets an array that hold so many flows at [`AIM`].
+    pub fn required(&self, flows: f64) -> u32 {
+        (flows * self.need / (AIM * f64::from(self.shape.arrays))).ceil().min(f64::from(u32::MAX)) as u32
+    }
+
+    /// The most for heavy losses, and with light losses.
+    pub fn most_hl(&self) -> u32 {
+        let Shape { upstream, downstream, .. } = self.shape;
+        downstream.min(upstream - self.least_hh())
+    }
+
+    pub fn least_hl(&self) -> u32 {
+        self.most_hl().div_ceil(LEAST_HL)
+    }
+
+    fn least_hh(&self) -> u32 {
+        let Shape { upstream, downstream, .. } = self.shape;
+        upstream.saturating_sub(downstream).max(upstream / LEAST_HH)
+    }
+
+    /// All that heavy losses do not need goes to heavy hitters.
+    pub fn healthy(&self, hl: u32) -> Division {
+        let hl = hl.clamp(self.least_hl(), self.most_hl());
+        Division { hh: self.shape.upstream - hl, hl, ll: 0 }
+    }
+
+    /// The fixed division of the ill state.
+    pub fn ill(&self) -> Division {
+        let (hh, room) = (self.shape.upstream - self.most_hl(), self.most_hl());
+        // Without room for both, light losses are what tells when the network is well again.
+        let ll = (room / ILL_LL).max(1);
+        Division { hh, hl: room - ll, ll }
+    }
+
+    /// The fewest flows that leave no bucket of a row empty, by expectation: what linear counting cannot count any more.
+    pub fn uncountable(length: u32) -> f64 {
+        let length = f64::from(length.max(1));
+        length * (2.0 * length).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_papers_switch() {
+        let sizing = Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 });
+        assert_eq!(sizing.ill(), Division { hh: 1024, hl: 2560, ll: 512 });
+        assert_eq!(sizing.healthy(0), Division { hh: 3584, hl: 512, ll: 0 });
+        assert_eq!(sizing.healthy(9999), Division { hh: 1024, hl: 3072, ll: 0 });
+        assert_eq!((sizing.required(1050.0), sizing.required(1051.0)), (500, 501));
+        assert!((sizing.load(6451.2, 3072) - AIM).abs() < 1e-9);
+        assert!((sizing.flows(AIM, 3072) - 6451.2).abs() < 1e-9);
+    }
+
+    proptest! {
+        #[test]
+        fn divisions_fit(arrays in 2..5u32, small in 0..9u32, up in 1..10_000u32, down in 1..10_000u32, hl: u16) {
+            let shape = Shape { arrays, small, upstream: up, downstream: down };
+            let sizing = Sizing::new(shape);
+            for division in [sizing.ill(), sizing.healthy(hl.into())] {
+                prop_assert_eq!(division.hh + division.hl + division.ll, up);
+                prop_assert!(division.hl + division.ll <= down, "{:?}", division);
+            }
+        }
+    }
+}

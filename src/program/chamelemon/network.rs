@@ -1,0 +1,254 @@
+//! One epoch of a network: the sketches of its edge switches, put together (§4.2).
+//!
+//! A switch's record of epoch e holds the ingress registers of exactly that epoch, and egress registers that changed hands a transit
+//! time after its end. So the packets of e that left by a switch are in two records: those that left after the transit time of
+//! e's beginning in the record of e, the earlier ones in that of e − 1, both under e's bit.
+//!
+//! Losses are what entered at all switches less what left at all. So one switch of which something is missing makes them
+//! unknown; the other tasks are answered for every switch that is there.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::collector::{Change, Delta, Distribution, INFINITE, Losses, Mismatch, Sized};
+use super::{Analysis, FlowId, Runtime, Sketches};
+
+/// Why an epoch's answers lack a switch, or its losses cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// No record came in time.
+    Missing,
+    /// It joined, or started again, during the epoch.
+    Started,
+    /// Its record runs from this epoch on over several, because its collector was behind.
+    Spans { first_epoch: u64 },
+    /// Its cores measured with different parameters.
+    Mixed,
+    /// It measured with other parameters than were ordered.
+    Parameters,
+    /// Its sketches are of another length or of other hash functions.
+    Foreign,
+    /// What left before the transit time was over is unknown, because the record of the epoch before is. Only losses lack it.
+    Before,
+    /// So many packets left later than the transit time, or were of a class that had no memory: they seem lost, and are not.
+    Strays { packets: u64 },
+}
+
+impl Gap {
+    /// Whether the switch's own flows are missing from the epoch, and not its losses alone.
+    pub fn hides_flows(&self) -> bool {
+        !matches!(self, Self::Before | Self::Strays { .. })
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no record came in time"),
+            Self::Started => f.write_str("it started during the epoch"),
+            Self::Spans { first_epoch } => write!(f, "its record runs from epoch {first_epoch} on"),
+            Self::Mixed => f.write_str("its cores measured with different parameters"),
+            Self::Parameters => f.write_str("it measured with other parameters than were ordered"),
+            Self::Foreign => f.write_str("its sketches have another length or other hash functions"),
+            Self::Before => f.write_str("nothing is known of the epoch before"),
+            Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
+        }
+    }
+}
+
+/// A gap and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchGap {
+    pub switch: Arc<str>,
+    pub gap: Gap,
+}
+
+impl fmt::Display for SwitchGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.switch, self.gap)
+    }
+}
+
+/// What is known of one switch when an epoch closes.
+pub struct Reported<'a> {
+    pub switch: Arc<str>,
+    /// Its record of the epoch, or why there is none.
+    pub record: Result<Box<Sketches>, Gap>,
+    /// Its record of the epoch before, of which the exits are wanted; `None` when there is none.
+    pub before: Before<'a>,
+}
+
+/// What left in an epoch before the transit time of its beginning was over.
+#[derive(Clone, Copy)]
+pub enum Before<'a> {
+    /// The switch's first packets are of this epoch: nothing could leave before.
+    Nothing,
+    Record(&'a Sketches),
+    Unknown,
+}
+
+/// One switch's sketches with its heavy hitters decoded.
+pub struct Edge {
+    pub switch: Arc<str>,
+    pub analysis: Analysis,
+}
+
+/// The network's sketches of one epoch, and what they say.
+pub struct NetworkEpoch {
+    pub epoch: u64,
+    /// What was ordered for it.
+    pub runtime: Runtime,
+    /// The switches whose flows are known.
+    pub edges: Vec<Edge>,
+    pub gaps: Vec<SwitchGap>,
+    /// `None` when they are unknown because of a gap.
+    pub losses: Option<Losses>,
+}
+
+impl NetworkEpoch {
+    /// Puts the switches' records together.
+    pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Reported<'_>>) -> Self {
+        let mut network =
+            Self { epoch, runtime, edges: Vec::with_capacity(parts.len()), gaps: Vec::new(), losses: None };
+        let mut delta = None;
+        let mut known = true;
+        for part in parts {
+            let Reported { switch, record, before } = part;
+            let analysis = record.and_then(|sketches| network.accepts(sketches)).map(Analysis::new);
+            let analysis = match analysis {
+                Ok(analysis) => analysis,
+                Err(gap) => {
+                    network.gaps.push(SwitchGap { switch, gap });
+                    known = false;
+                    continue;
+                }
+            };
+            if known {
+                match add(&mut delta, &analysis, before) {
+                    Ok(None) => {}
+                    Ok(Some(gap)) => network.gaps.push(SwitchGap { switch: switch.clone(), gap }),
+                    Err(gap) => {
+                        network.gaps.push(SwitchGap { switch: switch.clone(), gap });
+                        known = false;
+                    }
+                }
+            } else if let Before::Unknown = before {
+                network.gaps.push(SwitchGap { switch: switch.clone(), gap: Gap::Before });
+            }
+            network.edges.push(Edge { switch, analysis });
+        }
+        network.losses = delta.filter(|_| known).map(Delta::decode);
+        network
+    }
+
+    /// Whether a record was measured as ordered.
+    fn accepts(&self, sketches: Box<Sketches>) -> Result<Sketches, Gap> {
+        match &*sketches {
+            sketches if sketches.mixed => Err(Gap::Mixed),
+            sketches if sketches.runtime != self.runtime => Err(Gap::Parameters),
+            _ => Ok(*sketches),
+        }
+    }
+
+    /// Whether every switch's flows are in it.
+    pub fn has_all_flows(&self) -> bool {
+        !self.gaps.iter().any(|gap| gap.gap.hides_flows())
+    }
+
+    /// Whether all candidates of all switches that are there were decoded.
+    pub fn hh_complete(&self) -> bool {
+        self.edges.iter().all(|edge| edge.analysis.hh().complete)
+    }
+
+    /// Packets of a flow: decoded at the switches where it was a heavy-hitter candidate; else the largest that a classifier says,
+    /// as a flow enters by one switch. `None` when it was too large for the classifier.
+    pub fn flow_size(&self, id: FlowId) -> Option<u64> {
+        let decoded = self.edges.iter().filter_map(|edge| edge.analysis.decoded_size(id));
+        decoded.reduce(|a, b| a + b).or_else(|| self.classified(id))
+    }
+
+    fn classified(&self, id: FlowId) -> Option<u64> {
+        let counters = self.edges.first()?.analysis.sketches().counters(id);
+        let sizes = self.edges.iter().map(|edge| edge.analysis.sketches().size_at(&counters));
+        sizes.max().filter(|&size| size != INFINITE).map(u64::from)
+    }
+
+    /// Flows of more than `threshold` packets, the largest first.
+    pub fn heavy_hitters(&self, threshold: u64) -> Vec<Sized> {
+        if let [edge] = &self.edges[..] {
+            return edge.analysis.heavy_hitters(threshold);
+        }
+        let flows = self.edges.iter().map(|edge| edge.analysis.hh().flows.len()).sum();
+        let mut sizes = FxHashMap::with_capacity_and_hasher(flows, Default::default());
+        for Sized { id, packets } in self.edges.iter().flat_map(|edge| edge.analysis.candidates_sized()) {
+            *sizes.entry(id).or_insert(0) += packets;
+        }
+        let heavy = sizes.into_iter().filter(|(_, packets)| *packets > threshold);
+        let mut heavy: Vec<_> = heavy.map(|(id, packets)| Sized { id, packets }).collect();
+        heavy.sort_unstable_by_key(|flow| (Reverse(flow.packets), flow.id));
+        heavy
+    }
+
+    /// Flows whose sizes differ by more than `threshold` from the epoch before, the largest change first, over the switches that
+    /// are in both epochs.
+    pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
+        let mut changes = Vec::<Change>::new();
+        for edge in &after.edges {
+            if let Some(earlier) = before.edges.iter().find(|earlier| earlier.switch == edge.switch) {
+                changes.extend(Analysis::heavy_changes(&earlier.analysis, &edge.analysis, threshold));
+            }
+        }
+        changes.sort_unstable_by_key(|change| change.id);
+        changes.dedup_by(|next, change| {
+            let same = next.id == change.id;
+            if same {
+                (change.before, change.after) = (change.before + next.before, change.after + next.after);
+            }
+            same
+        });
+        changes.sort_unstable_by_key(|change| (Reverse(change.before.abs_diff(change.after)), change.id));
+        changes
+    }
+
+    /// Number of flows; `None` when a classifier was too full to tell, or no switch is there.
+    pub fn cardinality(&self) -> Option<f64> {
+        let flows: Option<f64> = self.edges.iter().map(|edge| edge.analysis.cardinality()).sum();
+        flows.filter(|_| !self.edges.is_empty())
+    }
+
+    /// Flows by size; `None` when a classifier was too full to tell, or no switch is there.
+    pub fn distribution(&self) -> Option<Distribution> {
+        let distributions = self.edges.iter().map(|edge| edge.analysis.distribution()).collect::<Option<Vec<_>>>()?;
+        (!distributions.is_empty()).then(|| Distribution::sum(&distributions))
+    }
+
+    pub fn entropy_bits(&self) -> Option<f64> {
+        self.distribution().map(|distribution| distribution.entropy_bits())
+    }
+}
+
+/// Adds a switch to what entered and did not leave. A gap that may only make losses seem more is returned, another is an error.
+fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<Option<Gap>, Gap> {
+    let sketches = analysis.sketches();
+    let delta = match delta {
+        None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
+        Some(delta) => {
+            delta.enter(analysis).map_err(|Mismatch| Gap::Foreign)?;
+            delta
+        }
+    };
+    delta.left(sketches, sketches.bit).map_err(|Mismatch| Gap::Foreign)?;
+    let mut strays = sketches.strays;
+    match before {
+        Before::Nothing => {}
+        Before::Unknown => return Err(Gap::Before),
+        Before::Record(before) => {
+            delta.left(before, sketches.bit).map_err(|Mismatch| Gap::Before)?;
+            strays += before.strays;
+        }
+    }
+    Ok((strays > 0).then_some(Gap::Strays { packets: strays }))
+}
