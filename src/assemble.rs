@@ -15,7 +15,8 @@ use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement, PortId, TableNeed, Target};
-use crate::program::ProgramError;
+use crate::program::chamelemon::Schedule;
+use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::{Measure, PortInfo, Switch};
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
@@ -59,6 +60,8 @@ pub struct Assembly {
     pub publisher: Publisher,
     /// The ports' names as those tables know them.
     pub names: PortNames,
+    /// Where the parameters of programs that can change from epoch to epoch are set, by the program's place.
+    pub schedules: Vec<Option<Schedule>>,
 }
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
@@ -71,7 +74,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
-    let (measures, collecting) = measures(config, epoch, &polynomials, replicas)?;
+    let Measures { measures, collecting, schedules } = measures(config, epoch, &polynomials, replicas)?;
     let names = config.port_names();
     let (publisher, wanted) = (Publisher::default(), wanted(config, &polynomials)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
@@ -81,7 +84,19 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
     let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly { switches, collector, history, learning, routing, ports, placement, tables, publisher, names })
+    Ok(Assembly {
+        switches,
+        collector,
+        history,
+        learning,
+        routing,
+        ports,
+        placement,
+        tables,
+        publisher,
+        names,
+        schedules,
+    })
 }
 
 /// How many epochs the history keeps.
@@ -98,18 +113,31 @@ pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
     }
 }
 
-/// The replicas' programs, and the collector's ends of their hand-over.
+/// The replicas' programs, the collector's ends of their hand-over, and where parameters are set, if they can be.
+pub struct Measures {
+    pub measures: Vec<Measure>,
+    pub collecting: Vec<Collecting>,
+    pub schedules: Vec<Option<Schedule>>,
+}
+
+/// Builds the programs of all replicas.
 pub fn measures(
     config: &Config,
     epoch: Option<Nanos>,
     polynomials: &Polynomials,
     replicas: usize,
-) -> Result<(Vec<Measure>, Vec<Collecting>), AssembleError> {
+) -> Result<Measures, AssembleError> {
     let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+    let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
+    let transit = config.switch.transit.0.as_nanos() as Nanos;
     for replica in 0..replicas {
-        let programs = config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
+        let mut programs: Vec<_> =
+            config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
+        let followed =
+            programs.iter_mut().zip(&schedules).filter_map(|(program, schedule)| Some((program, schedule.as_ref()?)));
+        followed.for_each(|(program, schedule)| program.follow(schedule));
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let measure = Measure::new(programs, hand_over);
+        let measure = Measure::new(programs, hand_over.with_transit(transit));
         for _ in 0..SPARES {
             // The channel has room for all spares.
             let _ = collector.spares.try_send(measure.spare());
@@ -117,7 +145,7 @@ pub fn measures(
         measures.push(measure);
         collecting.push(collector);
     }
-    Ok((measures, collecting))
+    Ok(Measures { measures, collecting, schedules })
 }
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the

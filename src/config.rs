@@ -76,6 +76,9 @@ pub struct SwitchConfig {
     pub cores: Vec<usize>,
     /// Length of an epoch.
     pub epoch: Length,
+    /// How long packets are under way between the first switch and the last: so long after an epoch's end they are still counted to
+    /// it where they leave. At most half an epoch.
+    pub transit: Length,
     /// How long the results of past epochs are kept.
     pub history: Length,
     /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
@@ -124,6 +127,7 @@ impl Default for SwitchConfig {
             pairs: Vec::new(),
             cores: Vec::new(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
+            transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             history: Length(Duration::from_secs(60)),
             target: AUTO.into(),
             order: OrderConfig::Packet,
@@ -379,6 +383,7 @@ impl Config {
             return wrong("switch.target", &switch.target, "one of auto, tofino, tofino2, rmt, software");
         }
         check_length("switch.epoch", switch.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
+        check_length("switch.transit", switch.transit, Duration::ZERO, Duration::from_secs(1800))?;
         check_length("switch.history", switch.history, Duration::ZERO, Duration::from_secs(3600))?;
         check_length("switch.mac_age", switch.mac_age, Duration::from_secs(1), Duration::from_secs(1_000_000))?;
         check_range("switch.mac_table", switch.mac_table, 1, 1 << 20)?;

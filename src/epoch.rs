@@ -1,9 +1,10 @@
 //! Epochs: numbered slices of time, and the hand-over of the registers at their end.
 //!
 //! An epoch's number is `floor(now / length)` of the wall clock, so that hosts with synchronised clocks agree without a
-//! message. At its end the switch swaps its registers with a zeroed spare and sends them off: no copying, no clearing,
-//! no waiting. When the collector has not given a spare back, the registers go on into the next epoch; the record then
-//! says that it covers both, and the occurrence is counted.
+//! message. At its end the switch swaps its registers with a zeroed spare: no copying, no clearing, no waiting. Those of the
+//! ingress stages change at the end itself. Those of the egress stages change when the transit time is over, in which the
+//! epoch's last packets leave; then both are sent off together. When the collector has not given a spare back, the registers go on
+//! into the next epoch; the record then says that it covers both, and the occurrence is counted.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -14,6 +15,9 @@ pub type Nanos = u64;
 
 /// The default length, a power of two so that a switch reads subepochs straight from a timestamp's bits: 67 ms.
 pub const DEFAULT_LENGTH: Nanos = 1 << 26;
+
+/// The default transit time: 10 ms.
+pub const DEFAULT_TRANSIT: Nanos = 10_000_000;
 
 /// One replica's registers over one epoch, or over several when the collector was late.
 pub struct Banks {
@@ -28,11 +32,33 @@ pub struct Banks {
 pub struct HandOver {
     replica: usize,
     length: Option<Nanos>,
+    transit: Nanos,
     /// The epoch in which the registers in use were put in place, and the one that is running.
     first: u64,
     running: Option<u64>,
+    /// When there is something to do next.
+    due: Nanos,
+    /// The last epoch's, of which packets may still be on their way.
+    leaving: Option<Banks>,
+    /// The next epoch has been prepared.
+    prepared: bool,
     full: Sender<Banks>,
     spares: Receiver<Vec<Box<dyn Bank>>>,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing.
+    Stay,
+    /// The first epoch begins.
+    Start(u64),
+    /// The transit time is over: registers of the egress stages are handed over.
+    Transit,
+    /// This epoch begins in less than the transit time.
+    Prepare(u64),
+    /// The running epoch has ended, and this one begins. Registers that still wait for the transit time are handed over before.
+    End(u64),
 }
 
 /// The collector's end.
@@ -47,21 +73,65 @@ pub struct Collecting {
 pub fn hand_over(replica: usize, length: Option<Nanos>, depth: usize) -> (HandOver, Collecting) {
     let (full, full_receiver) = bounded(depth + 1);
     let (spares_sender, spares) = bounded(depth + 1);
-    let switch = HandOver { replica, length, first: 0, running: None, full, spares };
+    let switch = HandOver {
+        replica,
+        length: length.map(|length| length.max(1)),
+        transit: 0,
+        first: 0,
+        running: None,
+        due: 0,
+        leaving: None,
+        prepared: false,
+        full,
+        spares,
+    };
     (switch, Collecting { full: full_receiver, spares: spares_sender })
 }
 
 impl HandOver {
-    /// Whether `now` lies in another epoch than the last call.
+    /// Lets packets leave for so long after the end of their epoch; at most half an epoch.
+    pub fn with_transit(self, transit: Nanos) -> Self {
+        let most = self.length.map_or(0, |length| length / 2);
+        Self { transit: transit.min(most), ..self }
+    }
+
+    pub fn transit(&self) -> Nanos {
+        self.transit
+    }
+
+    /// Whether there is something to do at `now`.
     #[inline(always)]
-    pub fn ended(&mut self, now: Nanos) -> Option<u64> {
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.due
+    }
+
+    /// What there is to do at `now`; to be asked again until nothing is left.
+    pub fn turn(&mut self, now: Nanos) -> Turn {
         let epoch = self.length.map_or(0, |length| now / length);
+        let start = self.length.map_or(0, |length| epoch * length);
+        let end = self.length.map_or(Nanos::MAX, |length| start.saturating_add(length));
+        let (left, soon) = (start.saturating_add(self.transit), end - self.transit);
         match self.running {
-            Some(running) if running == epoch => None,
-            Some(_) => Some(epoch),
             None => {
                 (self.first, self.running) = (epoch, Some(epoch));
-                None
+                Turn::Start(epoch)
+            }
+            Some(running) if running != epoch => Turn::End(epoch),
+            Some(_) if self.leaving.is_some() && now >= left => Turn::Transit,
+            Some(_) if !self.prepared && now >= soon && self.transit > 0 => {
+                self.prepared = true;
+                Turn::Prepare(epoch + 1)
+            }
+            Some(_) => {
+                let prepares = self.transit > 0 && !self.prepared;
+                self.due = if self.leaving.is_some() {
+                    left
+                } else if prepares {
+                    soon
+                } else {
+                    end
+                };
+                Turn::Stay
             }
         }
     }
@@ -80,16 +150,89 @@ impl HandOver {
         self.spares.try_recv().ok()
     }
 
-    /// Sends the registers that `banks` now holds and enters `epoch`. False when the collector is gone or behind.
-    pub fn send(&mut self, banks: Vec<Box<dyn Bank>>, epoch: u64) -> bool {
-        let last_epoch = self.running();
-        let banks = Banks { replica: self.replica, first_epoch: self.first, last_epoch, banks };
-        (self.first, self.running) = (epoch, Some(epoch));
-        self.full.try_send(banks).is_ok()
+    /// Enters `epoch` with other registers: those that `banks` now holds are of the epochs until now.
+    pub fn end(&mut self, banks: Vec<Box<dyn Bank>>, epoch: u64) -> Banks {
+        let banks = Banks { replica: self.replica, first_epoch: self.first, last_epoch: self.running(), banks };
+        (self.first, self.running, self.prepared) = (epoch, Some(epoch), false);
+        banks
     }
 
     /// Enters `epoch` with the registers as they are.
     pub fn carry_on(&mut self, epoch: u64) {
-        self.running = Some(epoch);
+        (self.running, self.prepared) = (Some(epoch), false);
+    }
+
+    /// Keeps registers until the transit time is over.
+    pub fn hold(&mut self, banks: Banks) {
+        self.leaving = Some(banks);
+    }
+
+    /// Those that were [kept](Self::hold).
+    pub fn held(&mut self) -> Option<Banks> {
+        self.leaving.take()
+    }
+
+    /// Sends registers off. False when the collector is gone or behind.
+    pub fn send(&self, banks: Banks) -> bool {
+        self.full.try_send(banks).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is to be done at each of these times.
+    fn turns(hand_over: &mut HandOver, times: &[Nanos]) -> Vec<(Nanos, Turn)> {
+        let mut done = Vec::new();
+        for &now in times {
+            while hand_over.is_due(now) {
+                let turn = hand_over.turn(now);
+                match turn {
+                    Turn::Stay => break,
+                    Turn::End(epoch) => {
+                        hand_over.held();
+                        let banks = hand_over.end(Vec::new(), epoch);
+                        hand_over.hold(banks);
+                    }
+                    Turn::Transit => assert!(hand_over.held().is_some()),
+                    Turn::Start(_) | Turn::Prepare(_) => {}
+                }
+                done.push((now, turn));
+            }
+        }
+        done
+    }
+
+    #[test]
+    fn an_epoch_has_three_turns() {
+        use Turn::{End, Prepare, Start, Transit};
+        let (hand_over, _collecting) = hand_over(0, Some(100), 2);
+        let mut hand_over = hand_over.with_transit(20);
+        let all: Vec<_> = (305..525).collect();
+        let expected = [
+            (305, Start(3)),
+            (380, Prepare(4)),
+            (400, End(4)),
+            (420, Transit),
+            (480, Prepare(5)),
+            (500, End(5)),
+            (520, Transit),
+        ];
+        assert_eq!(turns(&mut hand_over, &all), expected);
+        assert_eq!(
+            turns(&mut hand_over, &[790, 791, 830]),
+            [(790, End(7)), (790, Transit), (790, Prepare(8)), (830, End(8)), (830, Transit)]
+        );
+    }
+
+    #[test]
+    fn without_transit_time_or_length() {
+        let (mut plain, _collecting) = hand_over(0, Some(100), 2);
+        assert_eq!(turns(&mut plain, &[0, 99, 100]), [(0, Turn::Start(0)), (100, Turn::End(1)), (100, Turn::Transit)]);
+        let (mut single, _collecting) = hand_over(0, None, 2);
+        assert_eq!(turns(&mut single, &[7, 8, Nanos::MAX - 1]), [(7, Turn::Start(0))]);
+        let (long, _collecting) = hand_over(0, Some(100), 2);
+        assert_eq!(long.with_transit(90).transit(), 50, "at most half an epoch");
     }
 }

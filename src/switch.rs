@@ -273,29 +273,17 @@ impl Switch {
         }
     }
 
-    /// Ends the epoch when `now` lies in another one. A driver calls it also when no packets come.
+    /// Ends the epoch when `now` lies in another one, and what else the time brings. A driver calls it also when no packets come.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {
-        if let Some(epoch) = self.measure.hand_over.ended(now) {
-            self.end_epoch(epoch);
+        if self.measure.hand_over.is_due(now) {
+            self.measure.turn(now, &self.stats);
         }
     }
 
     /// Hands over what has been measured so far; nothing may be processed afterwards.
     pub fn finish(&mut self) {
         self.measure.finish(&self.stats);
-    }
-
-    #[cold]
-    fn end_epoch(&mut self, epoch: u64) {
-        match self.measure.hand_over.spare() {
-            Some(banks) => self.measure.hand_over_to(banks, epoch, &self.stats),
-            None => {
-                self.stats.late_epochs.add(1);
-                self.measure.hand_over.carry_on(epoch);
-                self.measure.programs.iter_mut().for_each(|program| program.enter(epoch, false));
-            }
-        }
     }
 
     #[inline(always)]

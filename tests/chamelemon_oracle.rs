@@ -13,7 +13,7 @@ use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
     Analysis, ChameleMon, ChameleMonBank, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming, Runtime,
-    Sketches,
+    Schedule, Sketches,
 };
 use weir::program::{Dataplane, Record};
 use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
@@ -150,6 +150,7 @@ fn run(
     }
     let mut bank = program.spare();
     program.exchange(bank.as_mut());
+    program.exchange_egress(bank.as_mut());
     let bank: Box<dyn std::any::Any> = bank;
     bank.downcast().unwrap()
 }
@@ -240,32 +241,40 @@ proptest! {
     }
 }
 
-/// A reconfiguration waits for the next epoch with fresh registers.
+/// A reconfiguration waits for its epoch, and for fresh registers.
 #[test]
 fn parameters_change_between_epochs() {
-    let mut program = ChameleMon::new(&Config::default(), &Polynomials::reproducible(1)).unwrap();
+    let config = Config::default();
+    let mut program = ChameleMon::new(&config, &Polynomials::reproducible(1)).unwrap();
+    let schedule = Schedule::new(config.shape(), config.runtime());
+    program.follow(&schedule);
     let before = *program.runtime();
     let after = Runtime { division: Division { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
-    let too_much = Runtime { division: Division { hh: 1025, hl: 2560, ll: 512 }, ..before };
-    assert!(program.reconfigure(too_much).is_err());
-    program.reconfigure(after).unwrap();
+    program.enter(7, true);
+    schedule.order(9, after).unwrap();
+    program.enter(8, true);
     assert_eq!(*program.runtime(), before);
-    program.enter(8, false);
+    program.enter(9, false);
     assert_eq!(*program.runtime(), before, "the registers ran on");
-    program.enter(9, true);
-    assert_eq!(*program.runtime(), after);
     program.enter(10, true);
     assert_eq!(*program.runtime(), after);
+    program.prepare(11);
+    schedule.order(11, before).unwrap();
+    program.enter(11, true);
+    assert_eq!(*program.runtime(), after, "the order came when its epoch was about to begin");
+    program.enter(12, true);
+    assert_eq!(*program.runtime(), before);
 }
 
 const EPOCH: u64 = 1_000_000;
+const TRANSIT: u64 = 200_000;
 
 /// A switch whose ports 0 and 1 are joined.
 fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over);
+    let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
     (switch, collecting)
@@ -308,7 +317,8 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
     all
 }
 
-/// Packets enter at one switch in epoch 4, some are lost on the link, the last ones leave the other switch in epoch 5.
+/// Packets enter at one switch in epoch 4, some are lost on the link, the last ones leave the other switch in epoch 5. Those that
+/// leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
     for (seed, small) in [(1, 0), (2, 3)] {
@@ -329,9 +339,17 @@ fn losses_between_two_switches() {
                 arriving.push(frame);
             }
         }
+        let too_late = arriving.split_off(arriving.len() - 3);
         let late = arriving.split_off(arriving.len() - 700);
-        let mut left = through(&mut last, arriving, 4 * EPOCH + 10);
-        left.extend(through(&mut last, late, 5 * EPOCH));
+        // The last switch's clock is behind.
+        let early = arriving.drain(..100).collect();
+        let mut left = through(&mut last, early, 4 * EPOCH - TRANSIT / 2);
+        left.extend(through(&mut last, arriving, 4 * EPOCH + 10));
+        left.extend(through(&mut last, late, 5 * EPOCH + TRANSIT - 1));
+        left.extend(through(&mut last, too_late, 5 * EPOCH + TRANSIT));
+        for (_, (flow, _)) in frames.iter().enumerate().filter(|(number, _)| number % 19 != 3).rev().take(3) {
+            *lost.entry(*flow).or_insert(0i64) += 1;
+        }
         let kept = frames.iter().enumerate().filter(|(number, _)| number % 19 != 3).map(|(_, (_, bytes))| bytes);
         assert!(left.iter().map(|frame| frame.bytes()).eq(kept), "no host sees a shim");
         let entering = records(&mut first, &from_first);
@@ -339,8 +357,9 @@ fn losses_between_two_switches() {
         let analysis = Analysis::new(entering[&4].clone());
         assert!(analysis.hh().complete);
         let mut delta = Delta::entered(&analysis).unwrap();
+        delta.left(&leaving[&3], false).unwrap();
         delta.left(&leaving[&4], false).unwrap();
-        delta.left(&leaving[&5], false).unwrap();
+        assert_eq!(leaving.values().map(|sketches| sketches.strays).collect::<Vec<_>>(), [0, 0, 3]);
         let losses = delta.decode();
         assert!(losses.complete);
         let id = |flow| entering[&4].id(flow).unwrap();

@@ -9,6 +9,7 @@ use crossbeam_channel::{RecvTimeoutError, Select};
 use super::history::{History, Summary};
 use crate::epoch::{Banks, Collecting};
 use crate::program::Record;
+use crate::program::chamelemon::Schedule;
 
 /// An epoch for which some replicas have not reported yet.
 struct Pending {
@@ -25,11 +26,33 @@ pub struct Collector {
     replicas: Vec<Collecting>,
     pending: BTreeMap<u64, Pending>,
     history: Arc<Mutex<History>>,
+    sinks: Vec<Box<dyn Sink>>,
+}
+
+/// All replicas' records over an epoch, one for each program in the order of the configuration; over several epochs when the
+/// collector was late.
+#[derive(Clone, Copy, Debug)]
+pub struct Closed<'a> {
+    pub first: u64,
+    pub last: u64,
+    pub records: &'a [Record],
+}
+
+/// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait.
+pub trait Sink: Send {
+    fn closed(&mut self, epoch: Closed<'_>);
+    /// The switch goes on with other programs, whose parameters are set here, one for each program that has any.
+    fn renewed(&mut self, _schedules: &[Option<Schedule>]) {}
 }
 
 impl Collector {
     pub fn new(replicas: Vec<Collecting>, history: Arc<Mutex<History>>) -> Self {
-        Self { replicas, pending: BTreeMap::new(), history }
+        Self { replicas, pending: BTreeMap::new(), history, sinks: Vec::new() }
+    }
+
+    /// Lets `sink` have all records from now on.
+    pub fn subscribe(&mut self, sink: Box<dyn Sink>) {
+        self.sinks.push(sink);
     }
 
     /// Takes what the replicas have sent. Waits up to `timeout` for the first; false when there was none.
@@ -58,10 +81,11 @@ impl Collector {
     /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
     /// [finished](crate::switch::Measure::finish): what they sent last is taken, and then forgotten with the rest of the
     /// history, which counts it.
-    pub fn renew(&mut self, replicas: Vec<Collecting>) {
+    pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[Option<Schedule>]) {
         self.finish();
         self.replicas = replicas;
         self.history.lock().unwrap_or_else(PoisonError::into_inner).restart();
+        self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
     }
 
     fn receive(&self, timeout: Duration) -> Result<Banks, RecvTimeoutError> {
@@ -101,6 +125,7 @@ impl Collector {
 
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, .. }) = self.pending.remove(&last) {
+            self.sinks.iter_mut().for_each(|sink| sink.closed(Closed { first, last, records: &records }));
             let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
             if history().is_whole() {
                 return history().push(first, last, records);
@@ -115,7 +140,7 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epoch::{HandOver, hand_over};
+    use crate::epoch::{HandOver, Turn, hand_over};
     use crate::program::Bank;
     use crate::program::hashpipe::Counts;
     use crate::wire::Flow;
@@ -146,7 +171,7 @@ mod tests {
         fn new(replicas: usize) -> Self {
             let (mut switches, collecting): (Vec<_>, Vec<_>) =
                 (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
-            switches.iter_mut().for_each(|switch| assert_eq!(switch.ended(1), None));
+            switches.iter_mut().for_each(|switch| assert_eq!(switch.turn(1), Turn::Start(1)));
             let history = Arc::new(Mutex::new(History::new(10)));
             Self { replicas: switches, collector: Collector::new(collecting, history.clone()), history }
         }
@@ -154,7 +179,8 @@ mod tests {
         /// A replica ends its running epoch with this count.
         fn report(&mut self, replica: usize, count: u64) {
             let next = self.replicas[replica].running() + 1;
-            assert!(self.replicas[replica].send(vec![Box::new(Fake(count))], next));
+            let banks = self.replicas[replica].end(vec![Box::new(Fake(count))], next);
+            assert!(self.replicas[replica].send(banks));
             self.collector.collect_ready();
         }
 
@@ -213,7 +239,7 @@ mod tests {
     #[test]
     fn a_record_over_several_epochs() {
         let mut bench = Bench::new(2);
-        assert_eq!(bench.replicas[0].ended(2), Some(2));
+        assert_eq!(bench.replicas[0].turn(2), Turn::End(2));
         bench.replicas[0].carry_on(2);
         bench.report(0, 30);
         bench.report(1, 1);
@@ -239,11 +265,12 @@ mod tests {
         let mut bench = Bench::new(2);
         bench.report(0, 3);
         let (mut switch, collecting) = hand_over(0, Some(1), 2);
-        assert_eq!(switch.ended(1), None);
-        bench.collector.renew(vec![collecting]);
+        assert_eq!(switch.turn(1), Turn::Start(1));
+        bench.collector.renew(vec![collecting], &[]);
         assert_eq!(bench.history.lock().unwrap().forgotten(), 1, "the epoch that was open");
         assert_eq!(bench.window(9), (0, None));
-        assert!(switch.send(vec![Box::new(Fake(8))], 2));
+        let banks = switch.end(vec![Box::new(Fake(8))], 2);
+        assert!(switch.send(banks));
         bench.collector.collect_ready();
         assert_eq!(bench.window(9), (8, Some((1, 1))));
         assert!(switch.spare().is_some(), "the bank goes back to the new replica");
@@ -253,7 +280,8 @@ mod tests {
     fn collecting_waits_and_ends() {
         let mut bench = Bench::new(1);
         assert!(!bench.collector.collect(Duration::from_millis(1)));
-        assert!(bench.replicas[0].send(vec![Box::new(Fake(9))], 2));
+        let banks = bench.replicas[0].end(vec![Box::new(Fake(9))], 2);
+        assert!(bench.replicas[0].send(banks));
         assert!(bench.collector.collect(Duration::from_secs(10)));
         assert_eq!(bench.window(1), (9, Some((1, 1))));
         drop(bench.replicas);

@@ -22,7 +22,7 @@ pub mod view;
 pub mod watch;
 
 pub use baseline::About;
-pub use collector::Collector;
+pub use collector::{Closed, Collector, Sink};
 pub use history::{Epoch, History, Window};
 pub use learning::Learning;
 pub use routing::Routing;

@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
-use crate::assemble::{self, AssembleError, Forwarding, kept_epochs, routed};
+use crate::assemble::{self, AssembleError, Forwarding, Measures, kept_epochs, routed};
 use crate::config::{Config, ConfigError, ForwardMode};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
@@ -16,7 +16,8 @@ use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::port::PortError;
-use crate::switch::{Measure, Outbox, PortInfo, Role};
+use crate::program::chamelemon::Schedule;
+use crate::switch::{Outbox, PortInfo, Role};
 use crate::worker::{Change, Died, Queues, Remote};
 
 /// How long the collector may take to go on with other programs.
@@ -82,7 +83,11 @@ pub(super) struct State {
 }
 
 /// The collector's ends of other programs' hand-over, and what is told when it has taken them.
-pub(super) type Renewal = (Vec<Collecting>, crossbeam_channel::Sender<()>);
+pub(super) struct Renewal {
+    pub replicas: Vec<Collecting>,
+    pub schedules: Vec<Option<Schedule>>,
+    pub taken: crossbeam_channel::Sender<()>,
+}
 
 /// What has been made for a change, and not been given to the workers yet.
 struct Made {
@@ -93,7 +98,7 @@ struct Made {
     learning: Option<Option<Learning>>,
     routing: Option<Option<Routing>>,
     forwards: Option<Vec<Forward>>,
-    measures: Option<(Vec<Measure>, Vec<Collecting>)>,
+    measures: Option<Measures>,
 }
 
 impl Shared {
@@ -111,7 +116,8 @@ impl Shared {
         }
         let made = self.make(state, &next, &diff)?;
         let Made { opened, removed, infos, learning, routing, forwards, measures } = made;
-        let (measures, collecting) = measures.map_or((None, None), |(m, c)| (Some(m), Some(c)));
+        let (measures, collected) =
+            measures.map_or((None, None), |m| (Some(m.measures), Some((m.collecting, m.schedules))));
         let (mut forwards, mut measures) = (forwards.map(Vec::into_iter), measures.map(Vec::into_iter));
         let workers = state.remotes.len();
         let changes = (0..workers).map(|worker| {
@@ -130,8 +136,8 @@ impl Shared {
             self.set_tables(state, &opened, wanted);
         }
         self.tell(state, changes)?;
-        if let Some(collecting) = collecting {
-            self.renew(collecting);
+        if let Some((collecting, schedules)) = collected {
+            self.renew(collecting, schedules);
         }
         self.settle(state, &removed, opened, (learning, routing));
         self.adopt(state, next, &diff);
@@ -216,10 +222,10 @@ impl Shared {
     }
 
     /// The collector takes what the old programs sent last, and goes on with the new ones.
-    fn renew(&self, collecting: Vec<Collecting>) {
+    fn renew(&self, replicas: Vec<Collecting>, schedules: Vec<Option<Schedule>>) {
         let (taken, wait) = bounded(1);
         // A collector that has ended says so when the switch stops.
-        if self.collector.send((collecting, taken)).is_ok() {
+        if self.collector.send(Renewal { replicas, schedules, taken }).is_ok() {
             let _ = wait.recv_timeout(PATIENCE);
         }
     }

@@ -35,6 +35,7 @@ impl Diff {
             diff.words.push(if names.is_empty() { "no programs".into() } else { format!("programs {names}") });
         }
         diff.measure |= diff.value("switch.epoch", running.epoch, switch.epoch);
+        diff.measure |= diff.value("switch.transit", running.transit, switch.transit);
         diff.forward |= diff.value("switch.forward", forward(running.forward), forward(switch.forward));
         let learns = switch.forward == ForwardMode::Learn;
         diff.forward |= diff.value("switch.mac_table", running.mac_table, switch.mac_table) && learns;
@@ -133,6 +134,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         forward: _,
         pairs: _,
         epoch: _,
+        transit: _,
         history: _,
         target: _,
         order: _,

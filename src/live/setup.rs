@@ -142,8 +142,8 @@ pub(super) fn start_collector(
     std::thread::Builder::new().name("weir-collector".into()).spawn(move || {
         while !ended.load(Relaxed) {
             collector.collect(COLLECT);
-            if let Ok((replicas, taken)) = renewals.try_recv() {
-                collector.renew(replicas);
+            if let Ok(Renewal { replicas, schedules, taken }) = renewals.try_recv() {
+                collector.renew(replicas, &schedules);
                 let _ = taken.send(());
             }
         }

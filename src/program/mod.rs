@@ -22,18 +22,25 @@ pub trait Dataplane: Send {
     }
     /// Takes a burst through the egress stages, when forwarding has decided and the packets are on their way.
     fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
+    /// Epoch number `epoch` begins in less than the transit time: packets of it may come from switches whose clocks are ahead.
+    fn prepare(&mut self, _epoch: u64) {}
     /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the collector was late.
     fn enter(&mut self, _epoch: u64, _fresh: bool) {}
     /// Gives the program its first registers. It is built without, so that asking what it [uses](Self::usage) costs none.
     fn equip(&mut self) {
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
+        self.exchange_egress(bank.as_mut());
     }
     /// A zeroed bank that fits [`Self::exchange`].
     fn spare(&self) -> Box<dyn Bank>;
-    /// Swaps the registers with those of `spare`, which came from a replica of the same configuration; a bank of another
-    /// kind is left alone.
+    /// Swaps the registers of the ingress stages with those of `spare`, which came from a replica of the same configuration; a
+    /// bank of another kind is left alone.
     fn exchange(&mut self, spare: &mut dyn Bank);
+    /// Swaps the registers of the egress stages. Packets of the epoch before the running one leave unmeasured from now on.
+    fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
+    /// Takes its parameters from there, if they can change from epoch to epoch.
+    fn follow(&mut self, _schedule: &chamelemon::Schedule) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;
 }
@@ -105,6 +112,14 @@ impl ProgramConfig {
         match self {
             Self::HashPipe(config) => config.validate(),
             Self::ChameleMon(config) => config.validate(),
+        }
+    }
+
+    /// Where the parameters that may change from epoch to epoch are set, if it has any.
+    pub fn schedule(&self) -> Option<chamelemon::Schedule> {
+        match self {
+            Self::HashPipe(_) => None,
+            Self::ChameleMon(config) => Some(chamelemon::Schedule::new(config.shape(), config.runtime())),
         }
     }
 

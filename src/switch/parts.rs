@@ -1,7 +1,7 @@
 //! The parts of a switch that can be changed while it runs.
 
 use super::PortInfo;
-use crate::epoch::HandOver;
+use crate::epoch::{Banks, HandOver, Nanos, Turn};
 use crate::forward::Forward;
 use crate::pisa::Order;
 use crate::program::{Bank, Dataplane};
@@ -20,6 +20,8 @@ impl Measure {
     pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
         programs.iter_mut().for_each(|program| program.equip());
         let egress = programs.iter().any(|program| program.has_egress());
+        // Without egress stages there is nothing to wait for.
+        let hand_over = if egress { hand_over } else { hand_over.with_transit(0) };
         Self { programs, hand_over, egress }
     }
 
@@ -32,17 +34,76 @@ impl Measure {
     /// registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self, stats: &SwitchStats) {
         if let Some(epoch) = self.hand_over.started() {
-            let banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
-            self.hand_over_to(banks, epoch, stats);
+            self.end_transit(stats);
+            let mut banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
+            self.exchange(&mut banks, Dataplane::exchange);
+            self.exchange(&mut banks, Dataplane::exchange_egress);
+            let banks = self.hand_over.end(banks, epoch);
+            self.send(banks, stats);
         }
     }
 
-    pub(super) fn hand_over_to(&mut self, mut banks: Vec<Box<dyn Bank>>, epoch: u64, stats: &SwitchStats) {
-        for (program, bank) in self.programs.iter_mut().zip(&mut banks) {
-            program.exchange(bank.as_mut());
-            program.enter(epoch, true);
+    /// Does all that is due at `now`.
+    #[cold]
+    pub(super) fn turn(&mut self, now: Nanos, stats: &SwitchStats) {
+        loop {
+            match self.hand_over.turn(now) {
+                Turn::Stay => return,
+                Turn::Start(epoch) => self.enter(epoch, true),
+                Turn::Transit => self.end_transit(stats),
+                Turn::Prepare(epoch) => self.programs.iter_mut().for_each(|program| program.prepare(epoch)),
+                Turn::End(epoch) => {
+                    self.end_transit(stats);
+                    self.end_epoch(epoch, stats);
+                }
+            }
         }
-        if !self.hand_over.send(banks, epoch) {
+    }
+
+    fn end_epoch(&mut self, epoch: u64, stats: &SwitchStats) {
+        let Some(mut banks) = self.hand_over.spare() else {
+            stats.late_epochs.add(1);
+            self.hand_over.carry_on(epoch);
+            return self.enter(epoch, false);
+        };
+        self.exchange(&mut banks, Dataplane::exchange);
+        // A packet's epoch bit tells only the next epoch from the one before it.
+        let follows = epoch == self.hand_over.running() + 1;
+        if !follows {
+            self.exchange(&mut banks, Dataplane::exchange_egress);
+        }
+        let banks = self.hand_over.end(banks, epoch);
+        self.enter(epoch, true);
+        if follows {
+            self.hand_over.hold(banks);
+            if self.hand_over.transit() == 0 {
+                self.end_transit(stats);
+            }
+        } else {
+            self.send(banks, stats);
+        }
+    }
+
+    /// Hands over the registers that wait for the transit time.
+    fn end_transit(&mut self, stats: &SwitchStats) {
+        if let Some(mut held) = self.hand_over.held() {
+            self.exchange(&mut held.banks, Dataplane::exchange_egress);
+            self.send(held, stats);
+        }
+    }
+
+    fn exchange(&mut self, banks: &mut [Box<dyn Bank>], exchange: fn(&mut (dyn Dataplane + 'static), &mut dyn Bank)) {
+        for (program, bank) in self.programs.iter_mut().zip(banks) {
+            exchange(program.as_mut(), bank.as_mut());
+        }
+    }
+
+    fn enter(&mut self, epoch: u64, fresh: bool) {
+        self.programs.iter_mut().for_each(|program| program.enter(epoch, fresh));
+    }
+
+    fn send(&self, banks: Banks, stats: &SwitchStats) {
+        if !self.hand_over.send(banks) {
             stats.lost_epochs.add(1);
         }
     }

@@ -69,6 +69,8 @@ pub struct ChameleMonBank {
     hashes: Arc<Hashes>,
     pub(super) runtimes: [Runtime; 2],
     pub(super) bit: bool,
+    /// Packets that left in a class or epoch that had no part.
+    pub(super) strays: u64,
 }
 
 impl ChameleMonBank {
@@ -85,12 +87,13 @@ impl ChameleMonBank {
             hashes,
             runtimes: [config.runtime(); 2],
             bit: false,
+            strays: 0,
         }
     }
 
     /// The registers as sketches.
     pub fn read(&self) -> Sketches {
-        Sketches::read(self, &self.shape, &self.hashes, self.runtimes, self.bit)
+        Sketches::read(self, &self.shape, &self.hashes)
     }
 }
 
@@ -99,6 +102,7 @@ impl Bank for ChameleMonBank {
         self.tower.iter_mut().for_each(Counters::clear);
         let rows = self.upstream.iter_mut().chain(&mut self.downstream);
         rows.flat_map(|row| &mut row.0).for_each(Registers::clear);
+        self.strays = 0;
     }
 
     fn record(&self) -> Record {

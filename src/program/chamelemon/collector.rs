@@ -85,13 +85,8 @@ pub struct Sketches {
 }
 
 impl Sketches {
-    pub(super) fn read(
-        bank: &ChameleMonBank,
-        shape: &Shape,
-        hashes: &Arc<Hashes>,
-        runtimes: [Runtime; 2],
-        bit: bool,
-    ) -> Self {
+    pub(super) fn read(bank: &ChameleMonBank, shape: &Shape, hashes: &Arc<Hashes>) -> Self {
+        let (runtimes, bit, strays) = (bank.runtimes, bank.bit, bank.strays);
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let exits = [false, true].map(|bit| {
@@ -99,7 +94,7 @@ impl Sketches {
             Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
-        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, strays: 0, mixed: false, hashes: hashes.clone() }
+        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, strays, mixed: false, hashes: hashes.clone() }
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
@@ -121,6 +116,7 @@ impl Sketches {
             mine.ll.add(&theirs.ll)?;
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.strays += other.strays;
         Ok(())
     }
 

@@ -28,8 +28,10 @@
 //! - IPv6 flows are measured by a digest ([`FlowId`]).
 //! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that reaches T_h is encoded.
 //! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
-//! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it.
-//!   The last packets of an epoch are found in the next epoch's bank, in the half of their own bit ([`collector::Delta::left`]).
+//! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it, and are
+//!   swapped a transit time later. So a record's downstream encoder holds what left of its epoch from the transit time on, and
+//!   in the other half the first packets of the next ([`collector::Delta::left`]). What leaves later still, or while the
+//!   clocks disagree by more than the transit time, is counted as strays and not encoded.
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, and MRAC is computed in closed form
 //!   ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
@@ -47,6 +49,7 @@ mod id;
 pub mod network;
 pub mod oracle;
 mod runtime;
+mod schedule;
 mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
@@ -55,4 +58,5 @@ pub use config::{Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
+pub use schedule::Schedule;
 pub use tables::ChameleMon;

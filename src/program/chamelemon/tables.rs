@@ -10,8 +10,10 @@ use super::bank::{ChameleMonBank, Counters, RowRegisters};
 use super::dataplane::{Count, Counter, Fragment, Gate, Meta, Part, Tower, locate};
 use super::hashes::{Hashes, Lanes};
 use super::runtime::{Runtime, Shape};
+use super::schedule::{Schedule, Steps};
 use super::{Config, Width};
 use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
+use crate::pisa::table::Reader;
 use crate::pisa::{Array, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse};
 use crate::program::{Bank, Dataplane, ProgramError};
 
@@ -171,7 +173,12 @@ pub struct ChameleMon {
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
     runtimes: [Runtime; 2],
     bit: bool,
-    next: Option<Runtime>,
+    /// The running epoch, and the one that its parameters have been looked up for.
+    epoch: Option<u64>,
+    prepared: Option<u64>,
+    schedule: Reader<Steps>,
+    /// Packets that left in a class or epoch that has no part.
+    strays: u64,
 }
 
 impl ChameleMon {
@@ -202,7 +209,10 @@ impl ChameleMon {
             exits: [false, true].map(|bit| runtime.downstream(&shape, bit)),
             runtimes: [runtime; 2],
             bit: false,
-            next: None,
+            epoch: None,
+            prepared: None,
+            schedule: Schedule::new(shape, runtime).reader(),
+            strays: 0,
         })
     }
 
@@ -211,14 +221,13 @@ impl ChameleMon {
         &self.runtimes[usize::from(self.bit)]
     }
 
-    /// Changes the parameters from the next epoch on.
-    ///
-    /// # Errors
-    /// If they do not fit the encoders.
-    pub fn reconfigure(&mut self, runtime: Runtime) -> Result<(), ProgramError> {
-        runtime.validate(&self.shape)?;
-        self.next = Some(runtime);
-        Ok(())
+    fn set_exits(&mut self, bit: bool, runtime: Runtime) {
+        self.runtimes[usize::from(bit)] = runtime;
+        self.exits[usize::from(bit)] = runtime.downstream(&self.shape, bit);
+    }
+
+    fn close_exits(&mut self, bit: bool) {
+        self.exits[usize::from(bit)] = Default::default();
     }
 
     #[inline(always)]
@@ -273,18 +282,33 @@ impl Dataplane for ChameleMon {
                 let Some(phv) = phvs.get(usize::from(member)) else { continue };
                 let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
                 locate(meta, part, self.hashing.lanes.row);
+                self.strays += u64::from(!meta.encoded);
             }
             self.downstream.run(&mut batch.metas, order);
         }
     }
 
+    fn prepare(&mut self, epoch: u64) {
+        let runtime = self.schedule.load().at(epoch);
+        self.set_exits(epoch & 1 == 1, runtime);
+        self.prepared = Some(epoch);
+    }
+
     fn enter(&mut self, epoch: u64, fresh: bool) {
         let before = *self.runtime();
+        if self.prepared != Some(epoch) {
+            self.prepare(epoch);
+        }
         self.bit = epoch & 1 == 1;
-        // Registers that run on keep the parameters that they were filled with.
-        let runtime = if fresh { self.next.take().unwrap_or(before) } else { before };
-        self.runtimes[usize::from(self.bit)] = runtime;
-        self.exits[usize::from(self.bit)] = runtime.downstream(&self.shape, self.bit);
+        if self.epoch.is_none_or(|last| last + 1 != epoch) {
+            self.close_exits(!self.bit);
+        }
+        self.epoch = Some(epoch);
+        if !fresh {
+            // Registers that run on keep the parameters that they were filled with.
+            self.set_exits(self.bit, before);
+        }
+        let runtime = *self.runtime();
         self.gate = Gate {
             hh_threshold: runtime.hh_threshold,
             hl_threshold: runtime.hl_threshold,
@@ -304,10 +328,25 @@ impl Dataplane for ChameleMon {
         if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
             self.tower.0.iter_mut().zip(&mut spare.tower).for_each(|(stage, spare)| stage.exchange(spare));
             exchange(&mut self.upstream, &mut spare.upstream);
-            exchange(&mut self.downstream, &mut spare.downstream);
             spare.runtimes = self.runtimes;
             spare.bit = self.bit;
         }
+    }
+
+    fn exchange_egress(&mut self, spare: &mut dyn Bank) {
+        let spare: &mut dyn Any = spare;
+        if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
+            exchange(&mut self.downstream, &mut spare.downstream);
+            spare.runtimes = self.runtimes;
+            spare.strays = std::mem::take(&mut self.strays);
+            if self.epoch.is_some() {
+                self.close_exits(!self.bit);
+            }
+        }
+    }
+
+    fn follow(&mut self, schedule: &Schedule) {
+        self.schedule = schedule.reader();
     }
 
     fn usage(&self) -> ProgramUse {

@@ -72,6 +72,7 @@ impl Sketches {
         let mut to = Writer(Vec::new());
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
         to.runtime(&self.runtime);
+        to.number(self.strays);
         for exits in &self.exits {
             [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
         }
@@ -161,6 +162,7 @@ impl Reader {
         }
         let runtime = from.runtime()?;
         runtime.validate(shape)?;
+        let strays = from.number("the strays")?;
         let mut lengths = [[0; 2]; 2];
         for [hl, ll] in &mut lengths {
             (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
@@ -185,7 +187,7 @@ impl Reader {
         }
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());
-        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, mixed, hashes })
+        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, mixed, hashes })
     }
 
     fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, EncodingError> {
