@@ -23,12 +23,14 @@ use crate::program::ProgramConfig;
 use crate::switch::Role;
 
 mod api;
+mod controller;
 mod idle;
 mod policy;
 mod routes;
 mod words;
 
 pub use api::{ApiConfig, SocketMode, TlsConfig};
+pub use controller::ControllerConfig;
 pub use idle::Idle;
 pub use routes::{NeighbourConfig, RouteConfig};
 
@@ -40,6 +42,8 @@ pub struct Config {
     pub switch: SwitchConfig,
     /// Who may ask it.
     pub api: ApiConfig,
+    /// Who it reports to.
+    pub controller: ControllerConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -403,6 +407,7 @@ impl Config {
             return wrong("switch.cores", pair[0], "each core at most once");
         }
         self.api.validate()?;
+        self.controller.validate(&self.programs)?;
         self.check_ports()?;
         self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {

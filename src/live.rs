@@ -1,6 +1,7 @@
 //! A live switch: DPDK, ports, workers, collector and control socket put together, changed, and taken apart again.
 
 mod change;
+mod controlled;
 mod diff;
 mod front;
 mod service;
@@ -20,6 +21,7 @@ use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
 use crate::control::duties::{Duties, duties};
+use crate::control::rpc::{self, Link};
 use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::tls::TlsError;
 use crate::control::watch::{Event, Watch};
@@ -29,6 +31,7 @@ use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
+use crate::pisa::hash::Polynomials;
 use crate::port::{MemoryHandle, PortError};
 use crate::privileges::{PrivilegeError, Privileges};
 use crate::stats::SwitchStats;
@@ -98,6 +101,9 @@ struct Shared {
     /// The ports' names as the tables know them.
     names: PortNames,
     about: About,
+    /// The polynomials of the network that the switch is of.
+    network: Mutex<Option<Polynomials>>,
+    link: Option<Arc<Link>>,
 }
 
 /// The control socket's file, removed when dropped.
@@ -137,6 +143,8 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let mut assembly = assemble(&config, Some(epoch), cores.len())?;
+        let controller = controlled::link(&config, &mut assembly)?;
         let Assembly {
             mut switches,
             collector,
@@ -148,7 +156,7 @@ impl Live {
             publisher,
             names,
             ..
-        } = assemble(&config, Some(epoch), cores.len())?;
+        } = assembly;
         let privileges = Privileges::of(&config)?;
         let tls = setup::tls_listener(&config)?;
         let (listener, socket) =
@@ -198,10 +206,15 @@ impl Live {
             publisher,
             names,
             about,
+            network: Mutex::default(),
+            link: controller.as_ref().map(|(_, link)| link.clone()),
         });
         let (control, duties) = duties();
         let front = Arc::new(Front { shared: shared.clone(), control });
         api::serve(listener, tls, front.clone())?;
+        if let Some((dial, link)) = controller {
+            rpc::start(dial, link, front.clone())?;
+        }
         if let Some(metrics) = metrics {
             api::serve_metrics(metrics, front)?;
         }

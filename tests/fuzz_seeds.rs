@@ -13,6 +13,8 @@ mod control;
 mod filter;
 #[path = "../fuzz/checks/program_words.rs"]
 mod program_words;
+#[path = "../fuzz/checks/record.rs"]
+mod record;
 #[path = "../fuzz/checks/wire_parse.rs"]
 mod wire_parse;
 
@@ -53,6 +55,11 @@ fn filters() {
 #[test]
 fn control_messages() {
     each("control", control::run);
+}
+
+#[test]
+fn records() {
+    each("record", record::run);
 }
 
 #[test]

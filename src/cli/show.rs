@@ -76,6 +76,8 @@ enum What {
     Macs,
     /// Connections to the switch's API, and those that were refused
     Api,
+    /// How the switch stands with its controller
+    Controller,
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -120,6 +122,10 @@ impl Show {
                 let api: view::Api = client.get("/v1/api")?;
                 if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
+            What::Controller => {
+                let link: view::ControllerLink = client.get("/v1/controller")?;
+                if json { output::json(&link) } else { output::print(&controller_text(&link)) }
+            }
             What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
             What::Heavy { top, threshold, last, .. } => {
                 let seconds = last.0.as_secs_f64();
@@ -129,6 +135,22 @@ impl Show {
             }
         }
     }
+}
+
+fn controller_text(link: &view::ControllerLink) -> String {
+    let standing = match &link.why {
+        Some(why) => format!("not connected: {why}"),
+        None => "connected".into(),
+    };
+    let rows = [
+        ("connections", link.connections),
+        ("records sent", link.sent_records),
+        ("records not sent", link.unsent_records),
+        ("records of parts of epochs", link.partial_records),
+        ("orders", link.orders),
+    ];
+    let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
+    format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows))
 }
 
 /// Follows the epochs from the newest on.

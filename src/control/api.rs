@@ -44,6 +44,10 @@ pub trait Service: Send + Sync + 'static {
     /// Becomes what the configuration file says now, or stays as it is.
     fn reload(&self) -> Result<view::Reloaded, String>;
     fn taps(&self) -> &Taps;
+    /// How it stands with its controller.
+    fn controller(&self) -> Result<view::ControllerLink, String> {
+        Err("the switch reports to no controller; start it with --controller ADDRESS".into())
+    }
     /// The ports by number, for traces and captures.
     fn tap_ports(&self) -> Vec<taps::TapPort>;
 }
@@ -195,6 +199,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(add_port::<S>))
         .route("/v1/ports/{name}", delete(remove_port::<S>))
+        .route("/v1/controller", get(async |State(s): State<Arc<S>>| answer(s.controller())))
         .route("/v1/reload", post(reload::<S>))
         .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
         .route("/v1/reset", put(reset::<S>))

@@ -1,11 +1,14 @@
 //! The documents that the API, `--json` and the totals share: stable keys, units in the names.
 
+mod link;
 pub mod packet;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use link::ControllerLink;
 
 use super::Window;
 use crate::config::PortConfig;

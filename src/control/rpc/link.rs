@@ -98,7 +98,8 @@ impl Link {
         let mut standing = self.standing();
         // Programs are put in place within an epoch. The one that is running is whole when they are older.
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
-        to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) }).map_err(|error| error.to_string())?;
+        to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
+            .map_err(|error| error.to_string())?;
         (standing.first_epoch, standing.polynomials) = (first_epoch, Some(polynomials));
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);

@@ -139,11 +139,7 @@ impl From<&Runtime> for proto::Runtime {
     }
 }
 
-fn read_runtime(
-    field: &'static str,
-    runtime: Option<proto::Runtime>,
-    shape: &Shape,
-) -> Result<Runtime, BadMessage> {
+fn read_runtime(field: &'static str, runtime: Option<proto::Runtime>, shape: &Shape) -> Result<Runtime, BadMessage> {
     let Some(runtime) = runtime else { return bad(field, "missing") };
     let proto::Runtime { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed } = runtime;
     let Ok(sample_seed) = u16::try_from(sample_seed) else { return bad(field, "sample_seed has 16 bits at the most") };
@@ -212,8 +208,7 @@ mod tests {
 
     fn hello() -> Hello {
         let config = Config::default();
-        let terms =
-            Terms { shape: config.shape(), tower: config.tower.clone(), length: 1 << 26, transit: 10_000_000 };
+        let terms = Terms { shape: config.shape(), tower: config.tower.clone(), length: 1 << 26, transit: 10_000_000 };
         Hello { name: "edge1".into(), terms, runtime: config.runtime(), software: "weir 0.1.0".into() }
     }
 

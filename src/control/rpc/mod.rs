@@ -14,8 +14,8 @@ mod messages;
 mod server;
 
 pub use agent::{Controlled, start};
-pub use link::Link;
 pub use dial::{Address, AddressError, Dial, socket_name};
+pub use link::Link;
 pub use messages::{BadMessage, Hello, Record, Refusal};
 pub use server::{Network, serve};
 
