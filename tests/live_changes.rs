@@ -223,8 +223,9 @@ impl Model<'_> {
     fn packets(&mut self, name: &str, to: u8, count: u16) {
         let Some((_, true, true)) = self.extra.iter().find(|(other, ..)| other == name) else { return };
         let handle = self.live.memory(name).unwrap();
-        let received =
-            |ports: &view::Ports| ports.ports.iter().find(|port| port.name == name).map_or(0, |port| port.rx_packets);
+        let received = |ports: &view::Ports| {
+            ports.ports.iter().find(|port| port.name == name).map_or(0, |port| port.counts.rx_packets)
+        };
         let before = received(&self.live.ports());
         let taken = (0..count).filter(|flow| handle.inject(&frame(10 + name.as_bytes()[1], to, *flow))).count() as u64;
         eventually("packets to come in", self.live, |ports| received(ports) == before + taken);
@@ -402,10 +403,10 @@ fn an_mtu_is_changed_under_traffic_and_by_a_reload() {
         let (from, mut frame) = (live.memory("a").unwrap(), frame(1, 2, 7));
         frame.resize(1014, 0);
         let dropped =
-            |ports: &view::Ports| ports.ports.iter().filter_map(|port| port.drops.get("too_long")).sum::<u64>();
-        let (before, received) = (dropped(&live.ports()), live.ports().ports[0].rx_packets);
+            |ports: &view::Ports| ports.ports.iter().filter_map(|port| port.counts.drops.get("too_long")).sum::<u64>();
+        let (before, received) = (dropped(&live.ports()), live.ports().ports[0].counts.rx_packets);
         while !from.inject(&frame) {}
-        eventually("the long frame", live, |ports| ports.ports[0].rx_packets > received);
+        eventually("the long frame", live, |ports| ports.ports[0].counts.rx_packets > received);
         std::thread::sleep(Duration::from_millis(50));
         dropped(&live.ports()) - before
     };
@@ -458,7 +459,7 @@ fn a_reload_sets_what_is_set_on_ports_all_or_nothing() {
     assert_eq!(service.reload().unwrap().changes, Vec::<String>::new());
 
     // The rule decides, and goes on counting when it stays as others come and go.
-    let denied = |ports: &view::Ports| ports.ports[0].drops.get("acl_deny").copied().unwrap_or_default();
+    let denied = |ports: &view::Ports| ports.ports[0].counts.drops.get("acl_deny").copied().unwrap_or_default();
     let before = denied(&live.ports());
     assert!(live.memory("a").unwrap().inject(&frame(1, 2, 9)));
     eventually("the rule to deny", &live, |ports| denied(ports) == before + 1);

@@ -101,8 +101,8 @@ impl Capture {
         }?;
         let Totals { packets, missed_packets } = totals;
         let behind = if missed_packets == 0 { "" } else { ": its reader was behind, the switch forwarded them" };
-        let (packets, missed) = (output::grouped(packets), output::grouped(missed_packets));
-        output::say(&format!("{packets} packets captured, {missed} missed{behind}"));
+        let (packets, missed) = (output::count(packets, "packet"), output::grouped(missed_packets));
+        output::say(&format!("{packets} captured, {missed} missed{behind}"));
         if json && self.write.is_some() && !to_stdout { output::json(&totals) } else { Ok(()) }
     }
 

@@ -34,8 +34,9 @@ impl ConfigCommand {
                 if json {
                     return output::json(&config);
                 }
-                let (ports, programs) = (config.ports.len(), config.programs.len());
-                output::print(&format!("{}: right ({ports} ports, {programs} programs)", file.display()))
+                let count = |n: usize, what| output::count(n as u64, what);
+                let (ports, programs) = (count(config.ports.len(), "port"), count(config.programs.len(), "program"));
+                output::print(&format!("{}: right ({ports}, {programs})", file.display()))
             }
         }
     }

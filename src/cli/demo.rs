@@ -78,7 +78,7 @@ impl Demo {
         Document {
             workload: self.workload.clone(),
             packets,
-            bytes: ports.ports.iter().map(|port| port.rx_bytes).sum(),
+            bytes: ports.ports.iter().map(|port| port.counts.rx_bytes).sum(),
             seconds,
             switching_seconds: switching,
             packets_per_second: packets as f64 / switching,

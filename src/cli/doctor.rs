@@ -46,6 +46,8 @@ fn page(check: &str) -> &'static str {
         "memlock" => "testbed.md#locked-memory",
         "tun" | "net-admin" | "net-raw" | "user-namespaces" => "laptop.md#rights",
         "tools" => "namespaces.md",
+        "af-xdp" => "ports.md#xdp-an-interface-that-is-there-faster",
+        "vhost-net" => "ports.md#vhost-and-virtio-user-virtual-machines-containers",
         _ => "README.md",
     }
 }
@@ -107,7 +109,10 @@ impl Report {
         let verdict = match (self.ok, of(Status::Missing), of(Status::Warn)) {
             (false, ..) => "weir cannot run here until what is missing is mended.".to_owned(),
             (true, 0, 0) => "weir can run here, and nothing is missing.".to_owned(),
-            (true, missing, warn) => format!("weir can run here ({missing} missing, {warn} warnings): weir demo"),
+            (true, missing, warn) => format!(
+                "weir can run here ({missing} missing, {}): weir demo",
+                super::output::count(warn as u64, "warning")
+            ),
         };
         lines.extend([String::new(), verdict]);
         lines.join("\n")
@@ -137,7 +142,7 @@ mod tests {
         assert_eq!(lines[1], "warn     huge-pages      none  [buffers]");
         assert_eq!(lines[2].trim(), "→ sysctl vm.nr_hugepages=128");
         assert_eq!(lines[3].trim(), "docs/testbed.md#huge-pages");
-        assert_eq!(lines[5], "weir can run here (0 missing, 1 warnings): weir demo");
+        assert_eq!(lines[5], "weir can run here (0 missing, 1 warning): weir demo");
     }
 
     #[test]
@@ -146,7 +151,8 @@ mod tests {
         for check in checks::all(&Machine::default()).iter().map(|check| check.name).chain(["iommu", "pci"]) {
             let (file, heading) = page(check).split_once('#').unwrap_or((page(check), ""));
             let text = std::fs::read_to_string(docs.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
-            let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+            let plain = |line: &str| line.trim_start_matches(['#', ' ']).replace([':', ','], "").to_lowercase();
+            let anchor = |line: &str| plain(line).replace(' ', "-");
             let there = text.lines().any(|line| line.starts_with("##") && anchor(line) == heading);
             assert!(heading.is_empty() || there, "{check}: no heading {heading} in {file}");
         }

@@ -70,6 +70,12 @@ pub fn grouped(n: impl Into<u128>) -> String {
     text
 }
 
+/// "1 packet", "2 packets".
+pub fn count(n: impl Into<u128>, what: &str) -> String {
+    let n = n.into();
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 /// 0.0123 as "1.23 %".
 pub fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)

@@ -178,7 +178,8 @@ fn text(document: &Document) -> String {
         text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
     }
     if document.drops.dropped_packets > 0 {
-        text += &format!("{} packets were dropped\n", output::grouped(document.drops.dropped_packets));
+        let were = if document.drops.dropped_packets == 1 { "was" } else { "were" };
+        text += &format!("{} {were} dropped\n", output::count(document.drops.dropped_packets, "packet"));
     }
     for (name, program) in &document.programs {
         text += &format!("\n{name}: the heaviest flows\n{}\n", program.text());

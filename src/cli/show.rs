@@ -188,16 +188,16 @@ pub fn since_reset_text(since: &view::SinceReset) -> String {
 
 pub fn ports_text(ports: &view::Ports) -> String {
     let row = |port: &view::Port| {
-        let lost: u64 = port.device.values().sum();
+        let lost: u64 = port.counts.device.values().sum();
         [
             port.name.clone(),
             port.dev.clone(),
             link_text(port).into(),
-            output::grouped(port.rx_packets),
-            output::grouped(port.rx_bytes),
-            output::grouped(port.tx_packets),
-            output::grouped(port.tx_bytes),
-            output::grouped(port.dropped_packets()),
+            output::grouped(port.counts.rx_packets),
+            output::grouped(port.counts.rx_bytes),
+            output::grouped(port.counts.tx_packets),
+            output::grouped(port.counts.tx_bytes),
+            output::grouped(port.counts.dropped_packets()),
             output::grouped(lost),
         ]
     };

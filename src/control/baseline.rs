@@ -91,55 +91,18 @@ fn packets(now: &Packets, before: &Packets) -> Packets {
 /// What was removed since, without what it had counted before.
 fn removed(now: &Ports, before: &Ports) -> Removed {
     let mut gone = before.removed.clone();
-    let counts = |port: &Port| [port.rx_packets, port.rx_bytes, port.tx_packets, port.tx_bytes];
-    let remains = |old: &Port| {
-        let same = now.ports.iter().find(|port| port.name == old.name);
-        same.is_some_and(|port| counts(port).iter().zip(counts(old)).all(|(now, old)| *now >= old))
-    };
+    let remains = |old: &Port| now.ports.iter().any(|port| port.name == old.name && port.counts.follow(&old.counts));
     before.ports.iter().filter(|port| !remains(port)).for_each(|port| gone.add(port));
-    let now = &now.removed;
     Removed {
-        removed_ports: now.removed_ports.saturating_sub(before.removed.removed_ports),
-        rx_packets: now.rx_packets.saturating_sub(gone.rx_packets),
-        rx_bytes: now.rx_bytes.saturating_sub(gone.rx_bytes),
-        tx_packets: now.tx_packets.saturating_sub(gone.tx_packets),
-        tx_bytes: now.tx_bytes.saturating_sub(gone.tx_bytes),
-        copied_packets: now.copied_packets.saturating_sub(gone.copied_packets),
-        without_shim_packets: now.without_shim_packets.saturating_sub(gone.without_shim_packets),
-        drops: less_each(&now.drops, &gone.drops),
-        device: less_each(&now.device, &gone.device),
+        removed_ports: now.removed.removed_ports.saturating_sub(before.removed.removed_ports),
+        counts: now.removed.counts.since(&gone.counts),
     }
 }
 
 /// A port whose counters are below the baseline's was taken away and added again: all of it is new.
 fn less(now: &Port, before: &Port) -> Port {
-    let pairs = [
-        (now.rx_packets, before.rx_packets),
-        (now.rx_bytes, before.rx_bytes),
-        (now.tx_packets, before.tx_packets),
-        (now.tx_bytes, before.tx_bytes),
-    ];
-    if pairs.iter().any(|(now, before)| now < before) {
-        return now.clone();
-    }
-    Port {
-        rx_packets: now.rx_packets - before.rx_packets,
-        rx_bytes: now.rx_bytes - before.rx_bytes,
-        tx_packets: now.tx_packets - before.tx_packets,
-        tx_bytes: now.tx_bytes - before.tx_bytes,
-        copied_packets: now.copied_packets.saturating_sub(before.copied_packets),
-        without_shim_packets: now.without_shim_packets.saturating_sub(before.without_shim_packets),
-        drops: less_each(&now.drops, &before.drops),
-        device: less_each(&now.device, &before.device),
-        ..now.clone()
-    }
-}
-
-fn less_each(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let less = |(why, &packets): (&String, &u64)| {
-        (why.clone(), packets.saturating_sub(before.get(why).copied().unwrap_or_default()))
-    };
-    now.iter().map(less).collect()
+    let counts = if now.counts.follow(&before.counts) { now.counts.since(&before.counts) } else { now.counts.clone() };
+    Port { counts, ..now.clone() }
 }
 
 fn measured(now: &Measurement, before: &Measurement) -> Measurement {
@@ -158,15 +121,19 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::view::Counts;
 
     fn ports(list: &[(&str, u64, u64)]) -> Ports {
         let port = |&(name, rx_packets, runts): &(&str, u64, u64)| Port {
             name: name.into(),
-            rx_packets,
-            tx_packets: rx_packets - runts,
-            rx_bytes: 100 * rx_packets,
-            drops: [("runt".to_owned(), runts)].into(),
-            device: [("rx_missed".to_owned(), 2 * runts)].into(),
+            counts: Counts {
+                rx_packets,
+                tx_packets: rx_packets - runts,
+                rx_bytes: 100 * rx_packets,
+                drops: [("runt".to_owned(), runts)].into(),
+                device: [("rx_missed".to_owned(), 2 * runts)].into(),
+                ..Counts::default()
+            },
             ..Port::default()
         };
         let ports: Vec<_> = list.iter().map(port).collect();
@@ -177,7 +144,7 @@ mod tests {
     fn a_reset_leaves_the_totals_alone() {
         let about = About::new("weir", &[3]);
         let before = about.since_reset(ports(&[("a", 10, 1)]));
-        assert_eq!((before.reset, before.ports.ports[0].rx_packets), (false, 10), "from the start");
+        assert_eq!((before.reset, before.ports.ports[0].counts.rx_packets), (false, 10), "from the start");
         about.reset(ports(&[("a", 10, 1), ("b", 5, 0)]));
         let after = about.since_reset(ports(&[("a", 17, 3), ("b", 5, 0)]));
         assert!(after.reset);
@@ -199,7 +166,10 @@ mod tests {
         now.packets = Packets::of(&now.ports, &now.removed);
         let since = since(&now, &before);
         assert_eq!(since.ports, ports(&[("new", 4, 1), ("anew", 3, 1), ("stays", 4, 0)]).ports);
-        assert_eq!((since.removed.removed_ports, since.removed.rx_packets, since.removed.drops["runt"]), (2, 5, 1));
+        assert_eq!(
+            (since.removed.removed_ports, since.removed.counts.rx_packets, since.removed.counts.drops["runt"]),
+            (2, 5, 1)
+        );
         assert_eq!(since.packets, Packets::of(&since.ports, &since.removed), "the sums are of the same packets");
     }
 

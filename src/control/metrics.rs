@@ -45,15 +45,17 @@ impl Collector for Exposed {
 type PortCounter = (&'static str, &'static str, fn(&Port) -> u64);
 
 const PORT_COUNTERS: [PortCounter; 6] = [
-    ("port_receive_packets", "Packets that came in", |port| port.rx_packets),
-    ("port_receive_bytes", "Bytes that came in, from the destination MAC on, without FCS", |port| port.rx_bytes),
-    ("port_transmit_packets", "Packets that went out", |port| port.tx_packets),
-    ("port_transmit_bytes", "Bytes that went out, from the destination MAC on, without FCS", |port| port.tx_bytes),
-    ("port_copied_packets", "Packets that flooding made beyond those that came in", |port| port.copied_packets),
+    ("port_receive_packets", "Packets that came in", |port| port.counts.rx_packets),
+    ("port_receive_bytes", "Bytes that came in, from the destination MAC on, without FCS", |port| port.counts.rx_bytes),
+    ("port_transmit_packets", "Packets that went out", |port| port.counts.tx_packets),
+    ("port_transmit_bytes", "Bytes that went out, from the destination MAC on, without FCS", |port| {
+        port.counts.tx_bytes
+    }),
+    ("port_copied_packets", "Packets that flooding made beyond those that came in", |port| port.counts.copied_packets),
     (
         "port_without_shim_packets",
         "Packets sent to a fabric port without a shim, which would have passed its MTU",
-        |port| port.without_shim_packets,
+        |port| port.counts.without_shim_packets,
     ),
 ];
 
@@ -123,7 +125,7 @@ impl Families<'_> {
     fn losses(&mut self, ports: &[Port]) -> Result<(), Error> {
         let each = |device: bool| {
             ports.iter().flat_map(move |port| {
-                let losses = if device { &port.device } else { &port.drops };
+                let losses = if device { &port.counts.device } else { &port.counts.drops };
                 let labels = |why: &String| [("port", port.name.clone()), ("reason", why.clone())];
                 losses.iter().map(move |(why, &packets)| (labels(why), packets))
             })

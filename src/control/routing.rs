@@ -10,7 +10,7 @@ use super::tables::{Change, Op, Table};
 use crate::config::{Config, ConfigError, NeighbourConfig, RouteConfig};
 use crate::epoch::Nanos;
 use crate::forward::Forward;
-use crate::forward::route::{Control, Net, Plan, RoutedPort, Target};
+use crate::forward::route::{self, Control, Net, Plan, RoutedPort, Target};
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomial;
 use crate::pisa::table::TableUse;
@@ -65,6 +65,11 @@ impl Routing {
     /// What the tables take of the switch's memory.
     pub fn usage(&self) -> [(&'static str, TableUse); 3] {
         self.control().usage()
+    }
+
+    /// What the tables have room for.
+    pub fn shape(&self) -> route::Config {
+        self.control().config()
     }
 
     /// The tables that can be read and changed while the switch runs.

@@ -12,12 +12,14 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::serve::Listener;
 use axum::{Json, http::StatusCode};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -77,10 +79,19 @@ pub enum Served {
 }
 
 impl Served {
+    /// The threads for its Unix socket and for TCP.
     fn threads(&self) -> [&'static str; 2] {
         match self {
             Self::Http(_) => ["weir-api", "weir-tls"],
-            Self::Grpc(_) => ["weir-switches", "weir-switches-t"],
+            Self::Grpc(_) => ["weir-switches", "weir-switch-tls"],
+        }
+    }
+
+    /// Answers one connection until it ends.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        match self {
+            Self::Http(router) => converse(stream, router).await,
+            Self::Grpc(router) => converse_grpc(stream, router).await,
         }
     }
 }
@@ -89,19 +100,18 @@ impl Served {
 pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[0], async move {
-        let listener = tokio::net::UnixListener::from_std(listener)?;
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(place) = room.clone().acquire_owned().await else { return Ok(()) };
-            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+        let arrived = || {
             counters.socket_connections.fetch_add(1, Relaxed);
-            let served = served.clone();
-            tokio::spawn(async move {
-                served.converse(stream).await;
-                drop(place);
-            });
-        }
+        };
+        all(tokio::net::UnixListener::from_std(listener)?, served, arrived).await
     })
+}
+
+/// Serves TCP without TLS until the process ends: for what anyone on the machine may read.
+pub fn plain(listener: TcpListener, router: Router) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let served = Served::Http(router);
+    on_a_thread("weir-metrics", async move { all(tokio::net::TcpListener::from_std(listener)?, served, || ()).await })
 }
 
 /// Serves TCP until the process ends.
@@ -109,52 +119,72 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[1], async move {
+        let door = Arc::new(Door {
+            acceptor: TlsAcceptor::from(config),
+            room: Arc::new(Semaphore::new(CONNECTIONS)),
+            served,
+            counters,
+            log: Log::new(),
+        });
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let (handshakes, room) = (Arc::new(Semaphore::new(HANDSHAKES)), Arc::new(Semaphore::new(CONNECTIONS)));
-        let acceptor = TlsAcceptor::from(config);
-        let log = Arc::new(Log::new());
-        loop {
-            let Ok(handshake) = handshakes.clone().acquire_owned().await else { return Ok(()) };
-            let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
-            let (acceptor, served, room) = (acceptor.clone(), served.clone(), room.clone());
-            let (counters, log) = (counters.clone(), log.clone());
-            tokio::spawn(async move {
-                let shaken = timeout(HANDSHAKE, acceptor.accept(stream)).await;
-                drop(handshake);
-                let stream = match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                    Ok(stream) => stream,
-                    Err(error) => {
-                        counters.failed_handshakes.fetch_add(1, Relaxed);
-                        return log.failed(peer, &error);
-                    }
-                };
-                let Ok(_place) = room.try_acquire_owned() else {
-                    counters.refused_connections.fetch_add(1, Relaxed);
-                    return;
-                };
-                counters.tls_connections.fetch_add(1, Relaxed);
-                served.converse(stream).await;
-            });
-        }
+        accept(listener, HANDSHAKES, move |stream, peer, handshake| door.clone().enter(stream, peer, handshake)).await
     })
 }
 
-/// Serves TCP without TLS until the process ends: for what anyone on the machine may read.
-pub fn plain(listener: TcpListener, router: Router) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    on_a_thread("weir-metrics", async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(place) = room.clone().acquire_owned().await else { return Ok(()) };
-            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
-            let router = router.clone();
-            tokio::spawn(async move {
-                converse(stream, router).await;
-                drop(place);
-            });
+/// Accepts connections while there are places, and has `serve` hold the place as long as it needs it.
+async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
+    mut listener: L,
+    places: usize,
+    serve: impl Fn(L::Io, L::Addr, OwnedSemaphorePermit) -> S,
+) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(places));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let (stream, peer) = listener.accept().await;
+        tokio::spawn(serve(stream, peer, place));
+    }
+    Ok(())
+}
+
+/// Answers whoever connects.
+async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io::Result<()> {
+    let serve = |stream, _, place| {
+        arrived();
+        let served = served.clone();
+        async move {
+            served.converse(stream).await;
+            drop(place);
         }
-    })
+    };
+    accept(listener, CONNECTIONS, serve).await
+}
+
+/// Where clients by TCP prove who they are.
+struct Door {
+    acceptor: TlsAcceptor,
+    room: Arc<Semaphore>,
+    served: Served,
+    counters: Arc<Counters>,
+    log: Log,
+}
+
+impl Door {
+    async fn enter(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, handshake: OwnedSemaphorePermit) {
+        let shaken = timeout(HANDSHAKE, self.acceptor.accept(stream)).await;
+        drop(handshake);
+        let stream = match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.counters.failed_handshakes.fetch_add(1, Relaxed);
+                return self.log.failed(peer, &error);
+            }
+        };
+        let Ok(_place) = self.room.clone().try_acquire_owned() else {
+            self.counters.refused_connections.fetch_add(1, Relaxed);
+            return;
+        };
+        self.counters.tls_connections.fetch_add(1, Relaxed);
+        self.served.clone().converse(stream).await;
+    }
 }
 
 fn on_a_thread(name: &'static str, serving: impl Future<Output = io::Result<()>> + Send + 'static) -> io::Result<()> {
@@ -165,28 +195,6 @@ fn on_a_thread(name: &'static str, serving: impl Future<Output = io::Result<()>>
         }
     })?;
     Ok(())
-}
-
-/// What was accepted. When the process has no descriptors left, a moment passes before the next attempt.
-async fn accepted<T>(accepted: io::Result<T>) -> Option<T> {
-    match accepted {
-        Ok(accepted) => Some(accepted),
-        Err(error) => {
-            tracing::debug!("no connection accepted: {error}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            None
-        }
-    }
-}
-
-impl Served {
-    /// Answers one connection until it ends.
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        match self {
-            Self::Http(router) => converse(stream, router).await,
-            Self::Grpc(router) => converse_grpc(stream, router).await,
-        }
-    }
 }
 
 /// Answers one connection of a switch: one stream, and a second while the first ends.

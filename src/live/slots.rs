@@ -107,7 +107,7 @@ impl Slot {
     /// The port as reports have it, with what all workers counted.
     pub fn view(&self, id: PortId, workers: &[Arc<SwitchStats>]) -> view::Port {
         let mut view = view::Port::new(&self.config);
-        workers.iter().for_each(|worker| view.add(worker.port(id)));
+        workers.iter().for_each(|worker| view.counts.count(worker.port(id)));
         self.describe(&mut view);
         view
     }
@@ -118,7 +118,7 @@ impl Slot {
         view.link_up = self.info.up.load(Relaxed);
         view.mac = self.port.mac().to_string();
         let stats = self.port.stats();
-        view.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
+        view.counts.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
         view.fault = self.port.fault().map(String::from);
         if view.fault.is_some() || stats.faults != FaultStats::default() {
             view.fault_effects = stats.faults.named().map(|(what, packets)| (what.into(), packets)).collect();

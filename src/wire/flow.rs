@@ -34,7 +34,11 @@ impl fmt::Display for Flow {
             (Some(IpAddr::V6(ip)), Some(port)) => format!("[{ip}]:{port}"),
             (Some(ip), Some(port)) => format!("{ip}:{port}"),
         };
-        let ends = format!("{} → {}", end(self.src, self.sport), end(self.dst, self.dport));
+        // What has no ports has none here, though its key has the bits.
+        let none = (self.sport, self.dport) == (Some(0), Some(0));
+        let ported = !none || self.proto.is_none_or(|proto| matches!(proto, 6 | 17));
+        let [sport, dport] = [self.sport, self.dport].map(|port| port.filter(|_| ported));
+        let ends = format!("{} → {}", end(self.src, sport), end(self.dst, dport));
         match self.proto {
             None => f.pad(&ends),
             Some(6) => f.pad(&format!("{ends} tcp")),
@@ -302,5 +306,23 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
 
     fn flow(self) -> Flow {
         if DST { Flow { dst: v6(self.0), ..NO_FLOW } } else { Flow { src: v6(self.0), ..NO_FLOW } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_ports_shows_them() {
+        let flow = |proto, ports: Option<(u16, u16)>| {
+            let ends = Flow { src: v4(0x0a00_0001), dst: v4(0x0a00_0002), ..NO_FLOW };
+            Flow { sport: ports.map(|p| p.0), dport: ports.map(|p| p.1), proto, ..ends }.to_string()
+        };
+        assert_eq!(flow(Some(1), Some((0, 0))), "10.0.0.1 → 10.0.0.2 icmp");
+        assert_eq!(flow(Some(47), Some((0, 0))), "10.0.0.1 → 10.0.0.2 proto 47");
+        assert_eq!(flow(Some(132), Some((7, 0))), "10.0.0.1:7 → 10.0.0.2:0 proto 132");
+        assert_eq!(flow(Some(17), Some((0, 0))), "10.0.0.1:0 → 10.0.0.2:0 udp");
+        assert_eq!(flow(None, None), "10.0.0.1 → 10.0.0.2");
     }
 }

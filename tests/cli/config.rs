@@ -141,7 +141,7 @@ fn the_example_is_right_and_has_every_key() {
     let checked = weir_in(root, "config check docs/weir.toml");
     assert_eq!(
         (checked.code, checked.stdout.as_str()),
-        (0, "docs/weir.toml: right (2 ports, 1 programs)\n"),
+        (0, "docs/weir.toml: right (2 ports, 1 program)\n"),
         "{}",
         checked.stderr
     );

@@ -1,8 +1,10 @@
 //! Tables that are read and changed while packets flow, and what the configuration may say.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 use weir::config::Config;
-use weir::control::tables::{Change, Op, Table};
+use weir::control::tables::{Change, Op, Routed, Table};
 use weir::pisa::DropReason;
 
 use crate::bench::{Bench, config, station, udp4};
@@ -114,6 +116,10 @@ fn the_table_has_its_size() {
     // Six addresses take 24, nine routes the rest but two.
     routes.change(&[drop(1), drop(2)]).unwrap();
     assert!(routes.change(&[drop(3)]).unwrap_err().contains("at most 35 routes"));
+    let room =
+        |routing| Routed::all(&Arc::new(Mutex::new(routing))).iter().map(|table| table.capacity()).collect::<Vec<_>>();
+    assert_eq!(room(Some(bench.routing.clone()))[..2], [Some(35), Some(4096)]);
+    assert_eq!(room(None)[..2], [Some(0), Some(0)], "a switch that does not route has no room");
     let error = Config::parse(&small.replace("= 35", "= 32")).unwrap_err().to_string();
     assert!(error.contains("switch.route_table") && error.contains("33"), "{error}");
 }

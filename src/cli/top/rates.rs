@@ -127,12 +127,12 @@ impl PortRates {
             dev: total.dev.clone(),
             enabled: total.enabled,
             link_up: total.link_up,
-            rx_packets_per_second: per_second(changed.rx_packets),
-            rx_bits_per_second: 8.0 * per_second(changed.rx_bytes),
-            tx_packets_per_second: per_second(changed.tx_packets),
-            tx_bits_per_second: 8.0 * per_second(changed.tx_bytes),
-            dropped_packets_per_second: per_second(changed.dropped_packets()),
-            dropped_packets: total.dropped_packets(),
+            rx_packets_per_second: per_second(changed.counts.rx_packets),
+            rx_bits_per_second: 8.0 * per_second(changed.counts.rx_bytes),
+            tx_packets_per_second: per_second(changed.counts.tx_packets),
+            tx_bits_per_second: 8.0 * per_second(changed.counts.tx_bytes),
+            dropped_packets_per_second: per_second(changed.counts.dropped_packets()),
+            dropped_packets: total.counts.dropped_packets(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::rates::{Look, Rates};
 use super::super::{Shown, draw};
 use super::*;
 use crate::control::client::ClientError;
-use crate::control::view::{HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker};
+use crate::control::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker};
 use crate::wire::Flow;
 
 fn flow(n: u8) -> Flow {
@@ -42,12 +42,15 @@ fn look(seconds: u64) -> Look {
         dev: format!("tap:w{name}"),
         enabled: true,
         link_up: name != "c",
-        rx_packets: rate * seconds,
-        rx_bytes: 1000 * rate * seconds,
-        tx_packets: rate / 2 * seconds,
-        tx_bytes: 250 * rate * seconds,
-        drops: [("no_route".to_owned(), 0), ("runt".to_owned(), runts * seconds)].into(),
-        device: [("rx_missed".to_owned(), if name == "c" { 12_345 } else { 0 })].into(),
+        counts: Counts {
+            rx_packets: rate * seconds,
+            rx_bytes: 1000 * rate * seconds,
+            tx_packets: rate / 2 * seconds,
+            tx_bytes: 250 * rate * seconds,
+            drops: [("no_route".to_owned(), 0), ("runt".to_owned(), runts * seconds)].into(),
+            device: [("rx_missed".to_owned(), if name == "c" { 12_345 } else { 0 })].into(),
+            ..Counts::default()
+        },
         ..Port::default()
     };
     let ports = vec![port("a", 1_234_000, 0), port("b", 40, 7), port("c", 0, 0)];
@@ -136,12 +139,12 @@ fn pause_sort_and_scroll() {
     let before = screen(&shown, 100, 20);
     assert!(before.contains("paused"));
     let mut busier = look(3604);
-    busier.status.totals.ports[1].rx_packets += 5_000_000;
+    busier.status.totals.ports[1].counts.rx_packets += 5_000_000;
     shown.take(Ok(busier));
     assert_eq!(screen(&shown, 100, 20), before, "nothing moves");
     press(&mut shown, "ps");
     let mut quiet = look(3605);
-    quiet.status.totals.ports[1].rx_packets += 9_000_000;
+    quiet.status.totals.ports[1].counts.rx_packets += 9_000_000;
     shown.take(Ok(quiet));
     let sorted = screen(&shown, 100, 20);
     assert!(sorted.find("tap:wb") < sorted.find("tap:wa"), "the busiest first: {sorted}");

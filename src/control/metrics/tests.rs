@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::control::view::{Measurement, Packets, Ports};
+use crate::control::view::{Counts, Measurement, Packets, Ports};
 use crate::pisa::DropReason;
 
 /// A sample: name, labels in their order, value.
@@ -59,12 +59,15 @@ fn port(name: &str, n: u64) -> Port {
         link_up: n != 2,
         enabled: true,
         mtu_bytes: 1500,
-        rx_packets: 1000 * n,
-        rx_bytes: 64_000 * n,
-        tx_packets: 900 * n,
-        tx_bytes: 57_600 * n,
-        drops: DropReason::ALL.iter().zip(0..).map(|(reason, i)| (reason.name().to_owned(), i * n)).collect(),
-        device: [("rx_missed".to_owned(), u64::MAX / 4)].into(),
+        counts: Counts {
+            rx_packets: 1000 * n,
+            rx_bytes: 64_000 * n,
+            tx_packets: 900 * n,
+            tx_bytes: 57_600 * n,
+            drops: DropReason::ALL.iter().zip(0..).map(|(reason, i)| (reason.name().to_owned(), i * n)).collect(),
+            device: [("rx_missed".to_owned(), u64::MAX / 4)].into(),
+            ..Counts::default()
+        },
         ..Port::default()
     }
 }
@@ -108,10 +111,10 @@ fn every_total_comes_back_out_of_the_text() {
     }
     for port in &status.totals.ports {
         for (name, value) in [
-            ("receive_packets_total", port.rx_packets),
-            ("receive_bytes_total", port.rx_bytes),
-            ("transmit_packets_total", port.tx_packets),
-            ("transmit_bytes_total", port.tx_bytes),
+            ("receive_packets_total", port.counts.rx_packets),
+            ("receive_bytes_total", port.counts.rx_bytes),
+            ("transmit_packets_total", port.counts.tx_packets),
+            ("transmit_bytes_total", port.counts.tx_bytes),
             ("copied_packets_total", 0),
             ("without_shim_packets_total", 0),
             ("up", port.link_up.into()),
@@ -120,7 +123,9 @@ fn every_total_comes_back_out_of_the_text() {
         ] {
             assert_eq!(take(&format!("weir_port_{name}"), &[("port", &port.name)]), value as f64, "{name}");
         }
-        for (name, losses) in [("weir_drops_total", &port.drops), ("weir_device_drops_total", &port.device)] {
+        for (name, losses) in
+            [("weir_drops_total", &port.counts.drops), ("weir_device_drops_total", &port.counts.device)]
+        {
             for (why, &packets) in losses {
                 assert_eq!(take(name, &[("port", &port.name), ("reason", why)]), packets as f64);
             }

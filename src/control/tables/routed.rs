@@ -52,6 +52,17 @@ impl Table for Routed {
         }
     }
 
+    /// There is no room in a switch that does not route.
+    fn capacity(&self) -> Option<usize> {
+        let Some(routing) = self.routing() else { return Some(0) };
+        let shape = routing.shape();
+        match self.name {
+            "routes" => Some(shape.routes),
+            "neighbours" => Some(shape.neighbours),
+            _ => None,
+        }
+    }
+
     fn usage(&self) -> Option<TableUse> {
         let usage = self.routing()?.usage();
         usage.into_iter().find(|(name, _)| *name == self.name).map(|(_, usage)| usage)

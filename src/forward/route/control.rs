@@ -1,20 +1,19 @@
 //! The half that decides what is known.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::entries::Entries;
 use super::{
-    Action, Config, DEAD_SECONDS, Digest, Entry, FORGET_SECONDS, Gateways, Hits, Hop, Neighbour, Neighbours, Net, Own,
-    Plan, PlanError, Route, RoutedPort, Routes, Signs, Target, UNUSED_SECONDS, address, key, seconds, touch,
+    Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, PlanError, Route, RoutedPort,
+    Routes, Signs, Target, UNUSED_SECONDS, address, key, seconds, touch,
 };
 use crate::pisa::PortId;
-use crate::pisa::hash::{Crc, Polynomial, Range};
-use crate::pisa::table::{Exact, Lpm, Shape, Shared, TableUse};
+use crate::pisa::hash::{Crc, Polynomial};
+use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
 /// The tables of a router and who may change them.
@@ -35,17 +34,6 @@ pub struct Control {
     refused: u64,
     /// The second in which it was served last.
     aged: u32,
-}
-
-/// Which route counts where.
-#[derive(Debug, Default)]
-struct Entries {
-    /// By prefix: the index, and what the counters there read when the route took it over.
-    of: BTreeMap<Net, (u32, [u64; 2])>,
-    free: Vec<u32>,
-    workers: Vec<Arc<[Hits]>>,
-    /// What workers counted whose dataplanes are gone.
-    retired: Vec<[u64; 2]>,
 }
 
 /// One route, for reports.
@@ -84,13 +72,12 @@ impl Control {
     pub fn new(config: Config, plan: Plan, ports: Vec<RoutedPort>, polynomials: [Polynomial; 2]) -> Self {
         let (sender, digests) = bounded(config.queue);
         let table = Exact::new(config.shapes()[2].1, polynomials[0]);
-        let entries = Entries { free: (0..config.routes as u32).rev().collect(), ..Entries::default() };
         let mut control = Self {
             config,
             plan: Plan::default(),
             routes: Shared::new(Routes::empty(config, ports.len())),
             ports: ports.into(),
-            entries,
+            entries: Entries::new(config.routes),
             neighbours: Shared::new(Neighbours { table }),
             signs: (0..config.neighbours).map(|_| Signs::default()).collect(),
             free: (0..config.neighbours as u32).rev().collect(),
@@ -106,8 +93,7 @@ impl Control {
 
     /// A dataplane that reads these tables and reports to them, for one worker.
     pub fn dataplane(&mut self) -> Route {
-        let hits: Arc<[Hits]> = (0..self.config.routes).map(|_| Hits::default()).collect();
-        self.entries.workers.push(hits.clone());
+        let hits = self.entries.worker(self.config.routes);
         Route::new(
             self.ports.clone(),
             (self.routes.reader(), self.neighbours.reader()),
@@ -125,6 +111,10 @@ impl Control {
         let mut plan = self.plan.clone();
         plan.forget_ports(removed);
         self.commit(plan);
+    }
+
+    pub fn config(&self) -> Config {
+        self.config
     }
 
     pub fn plan(&self) -> &Plan {
@@ -311,115 +301,4 @@ pub fn check_size(plan: &Plan, config: Config) -> Result<(), PlanError> {
     };
     over("prefix", plan.len(), config.routes, "routes, four for each own address included")?;
     over("address", plan.neighbours().len(), config.neighbours, "static neighbours")
-}
-
-impl Entries {
-    /// Gives every route of the plan an index, and takes back those of others.
-    fn follow(&mut self, plan: &Plan) {
-        let own = plan.addresses().iter().map(|(_, net)| net.network());
-        let prefixes: std::collections::BTreeSet<Net> = own.chain(plan.routes().keys().copied()).collect();
-        let free = &mut self.free;
-        self.of.retain(|prefix, (index, _)| {
-            let stays = prefixes.contains(prefix);
-            if !stays {
-                free.push(*index);
-            }
-            stays
-        });
-        for prefix in prefixes {
-            if !self.of.contains_key(&prefix)
-                && let Some(index) = self.free.pop()
-            {
-                let before = self.sum(index);
-                self.of.insert(prefix, (index, before));
-            }
-        }
-    }
-
-    /// Adds up the counters that no dataplane writes any more, and drops them.
-    fn retire(&mut self) {
-        let gone: Vec<_> = self.workers.extract_if(.., |worker| Arc::strong_count(worker) == 1).collect();
-        for hits in gone.iter().flat_map(|worker| worker.iter().enumerate()) {
-            let (index, hits) = hits;
-            self.retired.resize(self.retired.len().max(index + 1), [0; 2]);
-            let [packets, bytes] = &mut self.retired[index];
-            *packets = packets.wrapping_add(hits.packets.get());
-            *bytes = bytes.wrapping_add(hits.bytes.get());
-        }
-    }
-
-    fn of(&self, prefix: Net) -> Entry {
-        Entry(self.of.get(&prefix).map_or(u32::MAX, |(index, _)| *index))
-    }
-
-    fn sum(&self, index: u32) -> [u64; 2] {
-        let retired = self.retired.get(index as usize).copied().unwrap_or_default();
-        self.workers.iter().filter_map(|worker| worker.get(index as usize)).fold(retired, |[packets, bytes], hits| {
-            [packets.wrapping_add(hits.packets.get()), bytes.wrapping_add(hits.bytes.get())]
-        })
-    }
-
-    /// Packets and bytes since the route came.
-    fn counts(&self, prefix: Net) -> [u64; 2] {
-        let Some((index, before)) = self.of.get(&prefix) else { return [0; 2] };
-        let now = self.sum(*index);
-        [now[0].wrapping_sub(before[0]), now[1].wrapping_sub(before[1])]
-    }
-}
-
-impl Routes {
-    fn empty(config: Config, ports: usize) -> Self {
-        let [(_, v4), (_, v6), _] = config.shapes();
-        Self { v4: Lpm::new(v4), v6: Lpm::new(v6), ports: vec![Own::default(); ports].into() }
-    }
-
-    fn of(plan: &Plan, entries: &Entries, config: Config, ports: usize) -> Self {
-        let mut routes = Self::empty(config, ports);
-        for &(port, net) in plan.addresses() {
-            if let Some(own) = routes.ports.get_mut(usize::from(port)) {
-                if net.is_v4() { own.v4.push(net) } else { own.v6.push(net) }
-            }
-            routes.insert(net, Action::OnLink(port, entries.of(net.network())));
-        }
-        for (&prefix, target) in plan.routes() {
-            routes.insert(prefix, action(plan, target, entries.of(prefix)));
-        }
-        // Own addresses last: whatever a route says, they are the router's.
-        for &(_, net) in plan.addresses() {
-            for broadcast in net.broadcasts().into_iter().flatten() {
-                routes.host(broadcast.into(), Action::Broadcast);
-            }
-            routes.host(net.address(), Action::Local);
-        }
-        routes
-    }
-
-    fn insert(&mut self, prefix: Net, action: Action) {
-        // The plan's size has been checked.
-        let _ = match prefix.address() {
-            IpAddr::V4(a) => self.v4.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
-            IpAddr::V6(a) => self.v6.insert(a.into(), prefix.prefix_len().into(), action).map(drop),
-        };
-    }
-
-    fn host(&mut self, address: IpAddr, action: Action) {
-        if let Some(host) = Net::new(address, if address.is_ipv4() { 32 } else { 128 }) {
-            self.insert(host, action);
-        }
-    }
-}
-
-fn action(plan: &Plan, target: &Target, entry: Entry) -> Action {
-    let hop = |gateway: &IpAddr| plan.port_of(*gateway).map(|port| Hop { address: key(*gateway), port });
-    match target {
-        Target::Drop => Action::Drop(entry),
-        Target::OnLink(port) => Action::OnLink(*port, entry),
-        Target::Via(gateways) => {
-            let hops: Arc<[Hop]> = gateways.iter().filter_map(hop).collect();
-            match NonZeroU32::new(hops.len() as u32) {
-                Some(len) => Action::Via(Gateways { hops, range: Range::new(len) }, entry),
-                None => Action::Drop(entry),
-            }
-        }
-    }
 }

@@ -15,9 +15,11 @@
 mod asked;
 mod control;
 mod dataplane;
+mod entries;
 mod finish;
 mod net;
 mod plan;
+mod publish;
 mod reply;
 mod trace;
 

@@ -62,41 +62,25 @@ pub trait Counter: Word {
     fn size(self) -> u32;
 }
 
-impl Counter for u8 {
-    #[inline(always)]
-    fn incremented(self) -> Self {
-        self.saturating_add(1)
-    }
+macro_rules! counter {
+    ($word:ty) => {
+        impl Counter for $word {
+            #[inline(always)]
+            fn incremented(self) -> Self {
+                self.saturating_add(1)
+            }
 
-    #[inline(always)]
-    fn size(self) -> u32 {
-        if self == Self::MAX { u32::MAX } else { self.into() }
-    }
+            #[inline(always)]
+            fn size(self) -> u32 {
+                if self == Self::MAX { u32::MAX } else { self.into() }
+            }
+        }
+    };
 }
 
-impl Counter for u16 {
-    #[inline(always)]
-    fn incremented(self) -> Self {
-        self.saturating_add(1)
-    }
-
-    #[inline(always)]
-    fn size(self) -> u32 {
-        if self == Self::MAX { u32::MAX } else { self.into() }
-    }
-}
-
-impl Counter for u32 {
-    #[inline(always)]
-    fn incremented(self) -> Self {
-        self.saturating_add(1)
-    }
-
-    #[inline(always)]
-    fn size(self) -> u32 {
-        self
-    }
-}
+counter!(u8);
+counter!(u16);
+counter!(u32);
 
 /// One counter array of the TowerSketch. What it reports is the count with this packet.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,64 @@
+//! What is wrong with a configuration, and the checks that many keys share.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Length;
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{}: {source}", place(path, *line))]
+    InFile { path: PathBuf, line: Option<usize>, source: Box<ConfigError> },
+    /// Not TOML, or a value of the wrong kind; what stands there comes with it.
+    #[error("{why}\n    {text}")]
+    Syntax { line: usize, text: String, why: String },
+    #[error("{key} = {value}: {right}")]
+    Value { key: String, value: String, right: String },
+    #[error("--program {text}: {why}")]
+    Program { text: String, why: String },
+}
+
+fn place(path: &Path, line: Option<usize>) -> String {
+    line.map_or_else(|| path.display().to_string(), |line| format!("{}:{line}", path.display()))
+}
+
+pub(super) fn wrong<T>(
+    key: impl Into<String>,
+    value: impl fmt::Display,
+    right: impl Into<String>,
+) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key: key.into(), value: value.to_string(), right: right.into() })
+}
+
+/// Whether a switch or a port can be called this.
+pub fn is_name(name: &str) -> bool {
+    check_name("", name).is_ok()
+}
+
+/// Names stand in file names, metric labels and command lines.
+pub(super) fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 32 || !name.chars().all(good) || name.starts_with(['-', '.']) {
+        return wrong(
+            key,
+            format!("{name:?}"),
+            "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'",
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn check_range(key: impl Into<String>, value: u32, least: u32, most: u32) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) { Ok(()) } else { wrong(key, value, format!("{least} to {most}")) }
+}
+
+pub(super) fn check_length(key: &str, value: Length, least: Duration, most: Duration) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value.0) {
+        return Ok(());
+    }
+    wrong(key, value, format!("{} to {}", Length(least), Length(most)))
+}

@@ -1,0 +1,97 @@
+//! Requests that need more than a line: taken apart, done, answered.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, Method, StatusCode, Uri};
+
+use super::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use crate::control::{metrics, view};
+
+pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
+
+pub fn answer<T>(result: Result<T, String>) -> Answer<T> {
+    result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
+}
+
+pub async fn heavy<S: Service>(
+    State(service): State<Arc<S>>,
+    query: Result<Query<HeavyQuery>, QueryRejection>,
+) -> Answer<view::HeavyFlows> {
+    answer(query.map_err(|wrong| wrong.body_text()).and_then(|Query(query)| service.heavy(&query)))
+}
+
+pub async fn set_link<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    link: Result<Json<Link>, JsonRejection>,
+) -> Answer<Link> {
+    let set = |Json(link): Json<Link>| service.set_link(&name, link.up).map(|()| link);
+    answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+pub async fn set_promiscuous<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    wanted: Result<Json<Promiscuous>, JsonRejection>,
+) -> Answer<Promiscuous> {
+    let set = |Json(wanted): Json<Promiscuous>| service.set_promiscuous(&name, wanted.on).map(|()| wanted);
+    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+pub async fn set_mtu<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    wanted: Result<Json<Mtu>, JsonRejection>,
+) -> Answer<Mtu> {
+    let set = |Json(wanted): Json<Mtu>| service.set_mtu(&name, wanted.mtu_bytes).map(|()| wanted);
+    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
+}
+
+pub async fn show_table<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+) -> Answer<view::TableRows> {
+    answer(service.tables().show(&name))
+}
+
+pub async fn change_table<S: Service>(
+    State(service): State<Arc<S>>,
+    Path(name): Path<String>,
+    changes: Result<Json<Changes>, JsonRejection>,
+) -> Answer<view::TableChanged> {
+    let change = |Json(Changes { changes }): Json<Changes>| service.tables().change(&name, &changes);
+    answer(changes.map_err(|wrong| wrong.body_text()).and_then(change))
+}
+
+pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
+    service.reset();
+    Json(service.since_reset())
+}
+
+pub async fn metrics<S: Service>(State(service): State<Arc<S>>) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&service.status()))
+}
+
+pub async fn add_port<S: Service>(
+    State(service): State<Arc<S>>,
+    port: Result<Json<NewPort>, JsonRejection>,
+) -> Answer<view::Port> {
+    answer(port.map_err(|wrong| wrong.body_text()).and_then(|Json(port)| service.add_port(&port)))
+}
+
+pub async fn remove_port<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::Port> {
+    answer(service.remove_port(&name))
+}
+
+pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::Reloaded> {
+    answer(service.reload())
+}
+
+pub async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    let error = format!("{method} {}: this switch has no such answer", uri.path());
+    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
+}

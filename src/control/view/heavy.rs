@@ -1,0 +1,89 @@
+//! Heavy flows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::Window;
+use crate::epoch::Nanos;
+use crate::program::hashpipe::{Heavy, Unit};
+use crate::wire::Flow;
+
+/// One heavy flow. Which of the two counts is there depends on what the program counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlow {
+    pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_bytes: Option<u64>,
+}
+
+impl HeavyFlow {
+    pub fn new(heavy: &Heavy, unit: Unit) -> Self {
+        let (packets, bytes) = match unit {
+            Unit::Packets => (Some(heavy.count), None),
+            Unit::Bytes => (None, Some(heavy.count)),
+        };
+        Self { flow: heavy.flow, ipv6_digest: None, packets, bytes, true_packets: None, true_bytes: None }
+    }
+
+    pub fn with_truth(mut self, truth: u64) -> Self {
+        if self.packets.is_some() {
+            self.true_packets = Some(truth);
+        } else {
+            self.true_bytes = Some(truth);
+        }
+        self
+    }
+
+    /// The flow as people see it.
+    pub fn name(&self) -> String {
+        self.ipv6_digest.as_ref().map_or_else(|| self.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
+    }
+
+    pub fn count(&self) -> u64 {
+        self.packets.or(self.bytes).unwrap_or_default()
+    }
+
+    pub fn truth(&self) -> Option<u64> {
+        self.true_packets.or(self.true_bytes)
+    }
+}
+
+/// `weir show heavy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlows {
+    pub program: String,
+    pub unit: Unit,
+    pub first_epoch: Option<u64>,
+    pub last_epoch: Option<u64>,
+    /// Time that the epochs span.
+    pub seconds: f64,
+    /// Flows that the tables held and the answer cannot name any more, summed over the epochs.
+    pub omitted_flows: u64,
+    pub heavy: Vec<HeavyFlow>,
+}
+
+impl HeavyFlows {
+    /// The `top` heaviest flows of the window that count at least `threshold`.
+    pub fn new(window: &Window, unit: Unit, length: Nanos, top: usize, threshold: u64) -> Self {
+        let epochs = window.epochs.map_or(0, |(first, last)| last - first + 1);
+        let mut heavy = window.counts.above(threshold.max(1));
+        heavy.truncate(top);
+        Self {
+            program: "hashpipe".into(),
+            unit,
+            first_epoch: window.epochs.map(|(first, _)| first),
+            last_epoch: window.epochs.map(|(_, last)| last),
+            seconds: epochs as f64 * length as f64 / 1e9,
+            omitted_flows: window.omitted_flows,
+            heavy: heavy.iter().map(|heavy| HeavyFlow::new(heavy, unit)).collect(),
+        }
+    }
+}

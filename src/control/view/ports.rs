@@ -1,0 +1,153 @@
+//! What is counted of ports and of the switch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Counts;
+use crate::config::PortConfig;
+use crate::pisa::PortId;
+use crate::stats::SwitchStats;
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    pub name: String,
+    pub dev: String,
+    pub role: String,
+    /// Set by `weir port up|down NAME`.
+    pub enabled: bool,
+    /// What the device says of its link.
+    pub link_up: bool,
+    pub mac: String,
+    pub mtu_bytes: u32,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The faults that its packets meet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// What they did to packets that were not lost.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fault_effects: BTreeMap<String, u64>,
+}
+
+impl Port {
+    /// A port whose link is up and that has counted nothing.
+    pub fn new(config: &PortConfig) -> Self {
+        Self {
+            name: config.name.clone(),
+            dev: config.dev.to_string(),
+            role: config.role.name().into(),
+            enabled: true,
+            link_up: true,
+            mtu_bytes: config.mtu,
+            ..Self::default()
+        }
+    }
+}
+
+/// Ports that were removed while the switch ran, added up. The keys are those of a port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Removed {
+    pub removed_ports: u64,
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+impl Removed {
+    /// Takes over the counts of a port that has gone.
+    pub fn add(&mut self, port: &Port) {
+        self.removed_ports += 1;
+        self.counts.add(&port.counts);
+    }
+}
+
+/// All ports added up, those included that were removed. After a drain `rx_packets + copied_packets = tx_packets + dropped_packets`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    pub rx_packets: u64,
+    pub copied_packets: u64,
+    pub tx_packets: u64,
+    pub dropped_packets: u64,
+}
+
+impl Packets {
+    pub fn of(ports: &[Port], removed: &Removed) -> Self {
+        let all = ports.iter().map(|port| &port.counts).chain([&removed.counts]);
+        all.fold(Self::default(), |sum, counts| Self {
+            rx_packets: sum.rx_packets + counts.rx_packets,
+            copied_packets: sum.copied_packets + counts.copied_packets,
+            tx_packets: sum.tx_packets + counts.tx_packets,
+            dropped_packets: sum.dropped_packets + counts.dropped_packets(),
+        })
+    }
+
+    /// Packets that came in or were copied and have neither gone out nor been dropped: 0 after a drain.
+    pub fn unaccounted(&self) -> i128 {
+        i128::from(self.rx_packets) + i128::from(self.copied_packets)
+            - i128::from(self.tx_packets)
+            - i128::from(self.dropped_packets)
+    }
+}
+
+/// What the switch itself counts beside its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Packets that are neither IPv4 nor IPv6.
+    pub unmeasured_packets: u64,
+    /// Ends of an epoch whose record also covers the next one, because the collector was behind.
+    pub late_epochs: u64,
+    /// Records that the collector did not take.
+    pub lost_epochs: u64,
+    /// Learn digests that found their queue full; the station is learned from a later packet.
+    pub lost_learn_digests: u64,
+    /// Times a new station was refused because the table was full.
+    pub refused_stations: u64,
+    /// Times a new neighbour was refused because the table was full of ones in use.
+    #[serde(default)]
+    pub refused_neighbours: u64,
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    #[serde(default)]
+    pub suppressed_messages: u64,
+    /// Epochs whose results were dropped early, because a reload changed the programs or the length of an epoch.
+    pub forgotten_epochs: u64,
+}
+
+impl Measurement {
+    pub fn add(&mut self, stats: &SwitchStats) {
+        self.unmeasured_packets += stats.unmeasured.get();
+        self.late_epochs += stats.late_epochs.get();
+        self.lost_epochs += stats.lost_epochs.get();
+        self.lost_learn_digests += stats.lost_learn_digests.get();
+        self.suppressed_messages += stats.suppressed_messages.get();
+    }
+}
+
+/// `weir show ports`, and the totals at the end of `weir run`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ports {
+    pub packets: Packets,
+    pub measurement: Measurement,
+    pub ports: Vec<Port>,
+    pub removed: Removed,
+}
+
+impl Ports {
+    /// Ports with their numbers, with what all workers counted; what only devices know is left out.
+    pub fn collect<'a>(
+        ports: impl Iterator<Item = (PortId, &'a PortConfig)>,
+        removed: Removed,
+        workers: &[Arc<SwitchStats>],
+    ) -> Self {
+        let port = |(id, config): (PortId, &PortConfig)| {
+            let mut port = Port::new(config);
+            workers.iter().for_each(|worker| port.counts.count(worker.port(id)));
+            port
+        };
+        let ports: Vec<_> = ports.map(port).collect();
+        let mut measurement = Measurement::default();
+        workers.iter().for_each(|worker| measurement.add(worker));
+        Self { packets: Packets::of(&ports, &removed), measurement, ports, removed }
+    }
+}

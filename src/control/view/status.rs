@@ -1,0 +1,56 @@
+//! A switch as a whole, at one moment.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Packets, Ports};
+use crate::stats::SwitchStats;
+
+/// What one worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    pub core: usize,
+    /// Times the poll loop went round, and of these the ones that found packets.
+    pub polls: u64,
+    pub busy_polls: u64,
+    pub late_epochs: u64,
+    pub lost_epochs: u64,
+}
+
+impl Worker {
+    pub fn new(core: usize, stats: &SwitchStats) -> Self {
+        Self {
+            core,
+            polls: stats.polls.get(),
+            busy_polls: stats.busy_polls.get(),
+            late_epochs: stats.late_epochs.get(),
+            lost_epochs: stats.lost_epochs.get(),
+        }
+    }
+}
+
+/// Everything that `weir top` and `/metrics` need of a switch, at one moment. Totals since the start, never reset.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub name: String,
+    pub version: String,
+    pub pid: u32,
+    /// When it started, after 1970-01-01 UTC.
+    pub start_time_seconds: f64,
+    pub uptime_seconds: f64,
+    pub workers: Vec<Worker>,
+    #[serde(flatten)]
+    pub totals: Ports,
+}
+
+/// `weir show ports --since-reset`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SinceReset {
+    /// The time since the reset, or since the start when there was none.
+    pub since_reset_seconds: f64,
+    /// Without a reset everything counts from the start.
+    pub reset: bool,
+    #[serde(flatten)]
+    pub ports: Ports,
+    /// All ports since the start, which no reset changes.
+    pub total_packets: Packets,
+}

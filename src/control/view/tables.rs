@@ -1,0 +1,59 @@
+//! Stations, and match-action tables of every kind.
+
+use serde::{Deserialize, Serialize};
+
+/// `weir show macs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stations {
+    pub stations: Vec<Station>,
+}
+
+/// A station that L2 learning knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Station {
+    pub mac: String,
+    pub vlan: u16,
+    pub port: String,
+    /// Since it was last heard.
+    pub age_seconds: u64,
+    /// Set by the operator: it neither moves nor ages.
+    #[serde(rename = "static", default)]
+    pub fixed: bool,
+}
+
+/// `weir table list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tables {
+    pub tables: Vec<Table>,
+}
+
+/// A match-action table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub name: String,
+    pub entries: usize,
+    pub capacity_entries: Option<usize>,
+    /// The fields that name an entry.
+    pub key: Vec<String>,
+    pub sram_bits: Option<u64>,
+    pub tcam_bits: Option<u64>,
+}
+
+/// `weir table show`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableRows {
+    #[serde(flatten)]
+    pub table: Table,
+    pub rows: Vec<serde_json::Value>,
+    /// What becomes of packets that match no entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+}
+
+/// What a change of a table came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableChanged {
+    pub changed: usize,
+    #[serde(flatten)]
+    pub table: Table,
+}
