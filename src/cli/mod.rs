@@ -3,12 +3,12 @@
 mod budget;
 mod capture;
 mod config;
+mod controller;
 mod demo;
 mod doctor;
 mod log;
 pub mod manual;
 mod measured;
-#[cfg(feature = "dpdk")]
 mod notify;
 mod output;
 mod port;
@@ -57,6 +57,8 @@ enum Command {
     Demo(demo::Demo),
     /// Run the switch
     Run(run::Run),
+    /// Collect from the switches of a network, answer for all of it, and order what they measure
+    Controller(controller::Controller),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
     /// Ask a running switch
@@ -166,6 +168,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Demo(command) => command.run(json),
         Command::Run(command) => command.run(json),
+        Command::Controller(command) => command.run(),
         Command::Replay(command) => command.run(json),
         Command::Show(command) => command.run(json),
         Command::Top(command) => command.run(json),

@@ -78,6 +78,8 @@ enum What {
     Api,
     /// How the switch stands with its controller
     Controller,
+    /// The switches of a controller's network
+    Switches,
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -122,6 +124,10 @@ impl Show {
                 let api: view::Api = client.get("/v1/api")?;
                 if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
+            What::Switches => {
+                let switches: view::NetworkSwitches = client.get("/v1/switches")?;
+                if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }
+            }
             What::Controller => {
                 let link: view::ControllerLink = client.get("/v1/controller")?;
                 if json { output::json(&link) } else { output::print(&controller_text(&link)) }
@@ -135,6 +141,23 @@ impl Show {
             }
         }
     }
+}
+
+fn switches_text(network: &view::NetworkSwitches) -> String {
+    let row = |switch: &view::NetworkSwitch| {
+        [
+            switch.name.clone(),
+            if switch.connected { "connected" } else { "absent" }.into(),
+            switch.software.clone(),
+            output::grouped(switch.records),
+            output::grouped(switch.unsent_records),
+            output::grouped(switch.refused_records),
+            switch.last_refusal.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = ["switch", "", "software", ">records", ">not sent", ">refused", "last refusal"];
+    let epoch = Duration::from_nanos(network.epoch_ns);
+    format!("{}\n\nepochs of {}", output::table(headings, network.switches.iter().map(row)), Length(epoch))
 }
 
 fn controller_text(link: &view::ControllerLink) -> String {

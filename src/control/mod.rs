@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod client;
 mod collector;
 pub mod controller;
+pub mod desk;
 pub mod duties;
 pub mod flows;
 mod history;
