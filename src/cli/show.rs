@@ -169,7 +169,7 @@ fn controller_text(link: &view::ControllerLink) -> String {
         ("connections", link.connections),
         ("records sent", link.sent_records),
         ("records not sent", link.unsent_records),
-        ("records of parts of epochs", link.partial_records),
+        ("records hashed otherwise", link.foreign_records),
         ("orders", link.orders),
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);

@@ -1,12 +1,20 @@
 //! What is kept of an epoch of the network.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Order;
-use crate::program::chamelemon::attention::State;
+use super::{Order, Settings};
+use crate::program::chamelemon::attention::{Decision, State};
 use crate::program::chamelemon::collector::{Change, Losses};
-use crate::program::chamelemon::network::SwitchGap;
+use crate::program::chamelemon::network::{NetworkEpoch, SwitchGap};
 use crate::program::chamelemon::{Answers, Runtime};
+
+/// Heavy flows that are kept of each switch, beside those of the network.
+const SWITCH_FLOWS: usize = 64;
+/// Victims that are kept of an epoch: as many as can be decoded with the default encoders.
+const VICTIMS: usize = 8192;
+/// Flows and sizes that are kept of all epochs together, of 40 bytes at the most: the oldest epochs go first.
+const MOST_KEPT: usize = 2_000_000;
 
 /// One switch's answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,18 +30,96 @@ pub struct EpochAnswers {
     /// What it was measured with, and for which state.
     pub runtime: Runtime,
     pub state: State,
-    /// What was ordered from it, and why.
+    /// What was ordered from it, and why; `None` when parameters do not change.
     pub order: Option<Order>,
     pub why: String,
-    /// What is missing; the losses are unknown when there is anything.
+    /// What is missing, and where.
     pub gaps: Vec<SwitchGap>,
-    /// Over the switches whose flows are known, and each of them.
+    /// Over the switches whose flows are known; one switch's answers are the network's.
     pub network: Answers,
     pub switches: Vec<SwitchAnswers>,
-    /// `None` when a gap hides them.
+    /// The flows that lost most; `None` when a gap hides them.
     pub losses: Option<Losses>,
-    /// Packets lost over all flows, as far as they were found.
-    pub lost_packets: i64,
-    /// Against the epoch before; `None` when that is unknown.
+    /// Number of flows with losses that were found.
+    pub victims: usize,
+    /// Whether they are all, and none of their packets may have left late.
+    pub losses_complete: bool,
+    /// The flows that changed most against the epoch before; `None` when that is not the last one that closed.
     pub changes: Option<Vec<Change>>,
+}
+
+impl EpochAnswers {
+    pub(super) fn new(
+        network: &NetworkEpoch,
+        before: Option<&NetworkEpoch>,
+        decision: Option<(Order, Decision)>,
+        settings: &Settings,
+    ) -> Self {
+        let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
+        let mut losses = network.losses.clone();
+        let victims = losses.as_ref().map_or(0, |losses| losses.flows.len());
+        let losses_complete = network.gaps.is_empty() && losses.as_ref().is_some_and(|losses| losses.complete);
+        if let Some(losses) = &mut losses {
+            losses.flows.truncate(VICTIMS);
+            losses.flows.shrink_to_fit();
+        }
+        let before = before.filter(|before| before.epoch + 1 == network.epoch);
+        let changes = before.map(|before| {
+            let mut changes = NetworkEpoch::heavy_changes(before, network, 0);
+            changes.truncate(settings.flows);
+            changes.shrink_to_fit();
+            changes
+        });
+        let kept = settings.flows.min(SWITCH_FLOWS);
+        let switches = network
+            .edges
+            .iter()
+            .map(|edge| SwitchAnswers { switch: edge.switch.clone(), answers: Answers::new(&edge.analysis, kept) });
+        Self {
+            epoch: network.epoch,
+            runtime: network.runtime,
+            state: State::of(&network.runtime),
+            order,
+            why,
+            gaps: network.gaps.clone(),
+            network: Answers::of_network(network, settings.flows),
+            switches: switches.collect(),
+            losses,
+            victims,
+            losses_complete,
+            changes,
+        }
+    }
+
+    /// Flows and sizes that it keeps.
+    fn weight(&self) -> usize {
+        let answers = |answers: &Answers| {
+            answers.heavy.len() + answers.distribution.as_ref().map_or(0, |distribution| distribution.0.len())
+        };
+        let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
+        let losses = self.losses.as_ref().map_or(0, |losses| losses.flows.len());
+        answers(&self.network) + switches + losses + self.changes.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// The answers of past epochs, newest last.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    epochs: VecDeque<Arc<EpochAnswers>>,
+    weight: usize,
+}
+
+impl Kept {
+    /// Keeps at most `most` epochs, and one at the least.
+    pub fn push(&mut self, answers: EpochAnswers, most: usize) {
+        self.weight += answers.weight();
+        self.epochs.push_back(Arc::new(answers));
+        while self.epochs.len() > 1 && (self.epochs.len() > most || self.weight > MOST_KEPT) {
+            self.weight -= self.epochs.pop_front().map_or(0, |oldest| oldest.weight());
+        }
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<EpochAnswers>> {
+        self.epochs.iter()
+    }
 }

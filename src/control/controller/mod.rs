@@ -2,47 +2,38 @@
 //!
 //! It does no I/O and reads no clock: time is an argument, and whoever drives it carries the orders to the switches. A switch alone
 //! drives one in its own process.
+//!
+//! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
+//! then is a gap of that switch, and spoils no other. Losses alone need all switches.
 
 mod answers;
+mod epochs;
+mod join;
 mod saved;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-pub use answers::{EpochAnswers, SwitchAnswers};
-pub use saved::Saved;
+use serde::{Deserialize, Serialize};
 
+use self::answers::Kept;
+pub use self::answers::{EpochAnswers, SwitchAnswers};
+use self::epochs::{Closed, Open};
+pub use self::join::{JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};
+pub use self::saved::{Saved, SavedError};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::chamelemon::{Runtime, Shape, Sketches, TowerShape};
+use crate::program::chamelemon::attention::Attention;
+use crate::program::chamelemon::network::{Early, NetworkEpoch};
+use crate::program::chamelemon::{Runtime, Sketches};
 
 /// From epoch `epoch` on, measure with `runtime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Order {
     pub epoch: u64,
     pub runtime: Runtime,
-}
-
-/// What the network has in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub shape: Shape,
-    pub tower: TowerShape,
-    /// Length of an epoch.
-    pub length: Nanos,
-    /// For so long after the end of an epoch its packets may leave.
-    pub transit: Nanos,
-}
-
-/// A switch that joins.
-#[derive(Clone, Debug)]
-pub struct Joining {
-    pub name: String,
-    pub terms: Terms,
-    /// What it measures with until an order takes effect.
-    pub runtime: Runtime,
-    /// The first epoch that it measures from its beginning.
-    pub first_epoch: u64,
 }
 
 /// How the controller behaves.
@@ -54,7 +45,7 @@ pub struct Settings {
     pub notice: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
-    /// Flows of each kind that are kept of an epoch.
+    /// Heavy flows and changes that are kept of an epoch.
     pub flows: usize,
     /// Whether parameters change, or stay as they are.
     pub shifts: bool,
@@ -63,41 +54,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// For epochs of this length.
+    /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
-        Self { patience: length / 4, notice: length / 10, history: 1024, flows: 1024, shifts: true, salt }
+        Self { patience: length / 4, notice: length / 10, history: 1024, flows: 256, shifts: true, salt }
     }
-}
-
-/// Why a switch may not join.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JoinError {
-    #[error("switch {name}: {key} is {value}, and the network's is {expected}; all edge switches must have the same")]
-    Differs { name: String, key: &'static str, value: String, expected: String },
-    #[error("switch {name}: the name is 1 to {most} characters long, without control characters", most = MAX_NAME)]
-    Name { name: String },
-    #[error("switch {name}: the network has {most} switches already", most = MAX_SWITCHES)]
-    Full { name: String },
-    #[error("switch {name}: {why}")]
-    Runtime { name: String, why: String },
-}
-
-/// Most bytes of a switch's name.
-pub const MAX_NAME: usize = 64;
-/// Most switches of a network.
-pub const MAX_SWITCHES: usize = 1024;
-
-/// What became of a record that is of no use.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReportError {
-    #[error("switch {name} has not joined")]
-    Unknown { name: String },
-    #[error("switch {name}: epoch {epoch} is closed")]
-    Late { name: String, epoch: u64 },
-    #[error("switch {name}: epoch {epoch} has been reported")]
-    Twice { name: String, epoch: u64 },
-    #[error("switch {name}: epoch {epoch} has not ended; epoch {running} is running. Are the clocks synchronised?")]
-    Early { name: String, epoch: u64, running: u64 },
 }
 
 /// A switch's record of an epoch, or of several when its collector was behind.
@@ -108,10 +68,33 @@ pub struct Report {
     pub sketches: Box<Sketches>,
 }
 
+/// A record that is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    #[error("switch {name} has not joined")]
+    Unknown { name: String },
+    #[error("switch {name}: epoch {epoch} is closed")]
+    Late { name: String, epoch: u64 },
+    #[error("switch {name}: epoch {epoch} has been reported")]
+    Twice { name: String, epoch: u64 },
+    #[error("switch {name}: epoch {epoch} has not ended, {running} is running here; are the clocks synchronised?")]
+    Early { name: String, epoch: u64, running: u64 },
+    #[error("switch {name}: the record of epoch {epoch} has other lengths than the switch joined with")]
+    Shape { name: String, epoch: u64 },
+}
+
+/// A switch of the network.
 #[derive(Debug)]
 struct Member {
+    /// Whether it can be reached.
     joined: bool,
+    /// The epochs in which it joined for the first time and for the last.
+    since: u64,
+    joined_in: u64,
+    /// The first epoch that it measures from its beginning.
     first_epoch: u64,
+    /// Packets that left before the transit time of their epoch's beginning was over, by the epoch of the record that tells of them.
+    early: BTreeMap<u64, Early>,
 }
 
 /// The controller's state.
@@ -119,80 +102,120 @@ pub struct Controller {
     settings: Settings,
     terms: Option<Terms>,
     members: BTreeMap<Arc<str>, Member>,
-    history: VecDeque<Arc<EpochAnswers>>,
+    attention: Option<Attention>,
+    /// By epoch; the first is in force since before all epochs that are open.
+    orders: VecDeque<Order>,
+    /// The epoch that closes next, and what has been reported since.
+    next: u64,
+    open: BTreeMap<u64, Open>,
+    /// Closed and not answered yet, and the last one that was.
+    closed: VecDeque<Closed>,
+    answered: Option<NetworkEpoch>,
+    kept: Kept,
+    revision: u64,
 }
 
 impl Controller {
     pub fn new(settings: Settings) -> Self {
-        todo!()
+        Self {
+            settings,
+            terms: None,
+            members: BTreeMap::new(),
+            attention: None,
+            orders: VecDeque::new(),
+            next: 0,
+            open: BTreeMap::new(),
+            closed: VecDeque::new(),
+            answered: None,
+            kept: Kept::default(),
+            revision: 0,
+        }
     }
 
-    /// Goes on from what was saved: orders in force, and switches that are expected.
+    /// Goes on from what was saved: the parameters in force, and the switches that are expected.
     ///
     /// # Errors
     /// Says why the state is not one that this version can go on from.
-    pub fn restore(settings: Settings, saved: &Saved) -> Result<Self, saved::SavedError> {
-        todo!()
+    pub fn restore(settings: Settings, saved: &Saved) -> Result<Self, SavedError> {
+        if saved.version != saved::VERSION {
+            return Err(SavedError::Version { version: saved.version });
+        }
+        let mut controller = Self::new(settings);
+        let Some(terms) = &saved.terms else { return Ok(controller) };
+        let wrong = |key, why: String| SavedError::Wrong { key, why };
+        terms.validate().map_err(|why| wrong("terms", why))?;
+        let latest = saved.orders.last().ok_or_else(|| wrong("orders", "there is none".into()))?;
+        latest.runtime.validate(&terms.shape).map_err(|error| wrong("orders", error.to_string()))?;
+        controller.agree(terms.clone(), latest.runtime);
+        for name in &saved.switches {
+            join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
+            let member = Member { joined: false, since: 0, joined_in: 0, first_epoch: 0, early: BTreeMap::new() };
+            controller.members.insert(name.as_str().into(), member);
+        }
+        Ok(controller)
     }
 
-    /// What a restart needs; to be stored whenever it [changed](Self::revision).
+    /// What a restart needs, to be stored whenever the [revision](Self::revision) has changed.
     pub fn save(&self) -> Saved {
-        todo!()
+        Saved {
+            version: saved::VERSION,
+            terms: self.terms.clone(),
+            orders: self.orders.back().into_iter().copied().collect(),
+            switches: self.members.keys().map(|name| name.to_string()).collect(),
+        }
     }
 
-    /// Grows with every change of what [`Self::save`] returns.
+    /// Grows with every change of what [`Self::save`] returns, but for the seed of sampling, which is new in every epoch.
     pub fn revision(&self) -> u64 {
-        todo!()
+        self.revision
     }
 
-    /// Takes a switch in, or again after it started again. The orders are those that it must have: the one in force and those for
-    /// later epochs.
-    pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Vec<Order>, JoinError> {
-        todo!()
+    /// What the switches have in common, once one has joined.
+    pub fn terms(&self) -> Option<&Terms> {
+        self.terms.as_ref()
     }
 
-    /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins again or is [forgotten](Self::forget).
-    pub fn leave(&mut self, name: &str) {
-        todo!()
+    /// The parameters of an epoch.
+    fn runtime(&self, epoch: u64) -> Option<Runtime> {
+        let in_force = self.orders.iter().rev().find(|order| order.epoch <= epoch);
+        in_force.or(self.orders.front()).map(|order| order.runtime)
     }
 
-    /// The switch has been taken out of the network. False when there is none of that name.
-    pub fn forget(&mut self, name: &str) -> bool {
-        todo!()
+    /// The order in force at an epoch, and those for later ones.
+    pub fn orders(&self, epoch: u64) -> Vec<Order> {
+        let first = self.orders.iter().rposition(|order| order.epoch <= epoch).unwrap_or(0);
+        self.orders.iter().skip(first).copied().collect()
     }
 
-    /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
-    /// switches. After that the answers are to be made with [`Self::answer`].
-    pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<Order>, ReportError> {
-        todo!()
+    fn running(&self, now: Nanos) -> u64 {
+        self.terms.as_ref().map_or(0, |terms| now / terms.length)
     }
 
-    /// Closes the epochs whose deadline is over.
-    pub fn tick(&mut self, now: Nanos) -> Option<Order> {
-        todo!()
-    }
-
-    /// When [`Self::tick`] has something to do next.
-    pub fn deadline(&self) -> Option<Nanos> {
-        todo!()
-    }
-
-    /// Makes the answers of epochs that have closed since, which takes longer than the order and may come after it.
+    /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
     pub fn answer(&mut self) {
-        todo!()
+        while let Some(Closed { network, decision }) = self.closed.pop_front() {
+            let answers = EpochAnswers::new(&network, self.answered.as_ref(), decision, &self.settings);
+            self.kept.push(answers, self.settings.history);
+            self.answered = Some(network);
+        }
     }
 
     /// The answers that are kept, newest last.
     pub fn answers(&self) -> impl DoubleEndedIterator<Item = &Arc<EpochAnswers>> {
-        self.history.iter()
+        self.kept.iter()
+    }
+
+    /// Keeps the answers of at most so many epochs from now on.
+    pub fn resize(&mut self, history: usize) {
+        self.settings.history = history;
     }
 
     /// The epoch that closed last, with all its sketches.
     pub fn newest(&self) -> Option<&NetworkEpoch> {
-        todo!()
+        self.closed.back().map(|closed| &closed.network).or(self.answered.as_ref())
     }
 
-    /// The names of the switches, and whether each has joined.
+    /// The names of the switches, and whether each can be reached.
     pub fn switches(&self) -> impl Iterator<Item = (&str, bool)> {
         self.members.iter().map(|(name, member)| (&**name, member.joined))
     }

@@ -2,19 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The state, as it is stored.
+use super::{Order, Terms};
+
+/// The version of what this version saves.
+pub const VERSION: u32 = 1;
+
+/// The state, as it is stored. What holds the polynomials stores them itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Saved {
     pub version: u32,
+    /// `None` as long as no switch has joined.
+    pub terms: Option<Terms>,
+    /// What was ordered, the latest last. The state of the network, healthy or ill, is part of the parameters.
+    pub orders: Vec<Order>,
+    /// The switches that are expected.
+    pub switches: Vec<String>,
 }
 
 /// A state from which this version cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedError {
-    #[error("the state is of version {version}, and this is version {known}", known = VERSION)]
+    #[error("the stored state is of version {version}, and this weir knows version {known}", known = VERSION)]
     Version { version: u32 },
-    #[error("the state's {key} is wrong: {why}")]
+    #[error("the stored state's {key} is wrong: {why}")]
     Wrong { key: &'static str, why: String },
 }
-
-pub const VERSION: u32 = 1;

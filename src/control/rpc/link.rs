@@ -27,7 +27,7 @@ pub struct Link {
     connections: AtomicU64,
     sent: AtomicU64,
     unsent: AtomicU64,
-    partial: AtomicU64,
+    foreign: AtomicU64,
     orders: AtomicU64,
     /// When the programs in use were put in place.
     renewed: watch::Sender<Nanos>,
@@ -43,8 +43,6 @@ struct Standing {
     orders: Vec<Order>,
     /// Where records go while the switch is taken in.
     to: Option<mpsc::Sender<FromSwitch>>,
-    /// The first epoch that is sent.
-    first_epoch: u64,
     /// The number of `unsent` that the controller has been told of.
     told_unsent: u64,
 }
@@ -59,7 +57,7 @@ impl Link {
             connections: AtomicU64::default(),
             sent: AtomicU64::default(),
             unsent: AtomicU64::default(),
-            partial: AtomicU64::default(),
+            foreign: AtomicU64::default(),
             orders: AtomicU64::default(),
             renewed: watch::Sender::new(now()),
         })
@@ -100,7 +98,7 @@ impl Link {
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
-        (standing.first_epoch, standing.polynomials) = (first_epoch, Some(polynomials));
+        standing.polynomials = Some(polynomials);
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
@@ -132,7 +130,7 @@ impl Link {
             connections: self.connections.load(Relaxed),
             sent_records: self.sent.load(Relaxed),
             unsent_records: self.unsent.load(Relaxed),
-            partial_records: self.partial.load(Relaxed),
+            foreign_records: self.foreign.load(Relaxed),
             orders: self.orders.load(Relaxed),
         }
     }
@@ -166,14 +164,14 @@ impl Sink for Reporter {
         let Some(sketches) = epoch.records.iter().find_map(sketches) else { return };
         let link = &*self.0;
         let mut standing = link.standing();
-        let Standing { to, polynomials, first_epoch, told_unsent, .. } = &mut *standing;
+        let Standing { to, polynomials, told_unsent, .. } = &mut *standing;
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
             return;
         };
         let hashed = polynomials.as_ref().is_some_and(|polynomials| sketches.is_hashed_with(polynomials));
-        if !hashed || epoch.first < *first_epoch {
-            link.partial.fetch_add(1, Relaxed);
+        if !hashed {
+            link.foreign.fetch_add(1, Relaxed);
             return;
         }
         let unsent = link.unsent.load(Relaxed);

@@ -17,8 +17,8 @@ pub struct ControllerLink {
     pub sent_records: u64,
     /// Those that were not, because there was no connection or it was too slow.
     pub unsent_records: u64,
-    /// Those that were not, because they were begun within their epoch, or with other hash functions.
-    pub partial_records: u64,
+    /// Those that were not, because they were hashed otherwise than the network does.
+    pub foreign_records: u64,
     /// Orders that came, the one in force at each connection included.
     pub orders: u64,
 }

@@ -125,6 +125,13 @@ impl Sketches {
         self.hashes.are_of(polynomials)
     }
 
+    /// Takes out what left with this epoch bit; the record then says that nothing did.
+    pub fn take_exits(&mut self, bit: bool) -> Exits {
+        let none = || Fermat::new(self.hashes.clone(), Part::new());
+        let none = Exits { hl: none(), ll: none() };
+        std::mem::replace(&mut self.exits[usize::from(bit)], none)
+    }
+
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
     pub fn query(&self, id: FlowId) -> u32 {
         self.size_at(&self.counters(id))

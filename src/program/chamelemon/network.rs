@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::collector::{Change, Delta, Distribution, INFINITE, Losses, Mismatch, Sized};
+use super::collector::{Change, Delta, Distribution, Exits, INFINITE, Losses, Mismatch, Sized};
 use super::{Analysis, FlowId, Runtime, Sketches};
 
 /// Why an epoch's answers lack a switch, or its losses cannot be told.
@@ -77,17 +77,31 @@ pub struct Reported<'a> {
     pub switch: Arc<str>,
     /// Its record of the epoch, or why there is none.
     pub record: Result<Box<Sketches>, Gap>,
-    /// Its record of the epoch before, of which the exits are wanted; `None` when there is none.
     pub before: Before<'a>,
 }
 
 /// What left in an epoch before the transit time of its beginning was over.
 #[derive(Clone, Copy)]
 pub enum Before<'a> {
-    /// The switch's first packets are of this epoch: nothing could leave before.
+    /// There was no epoch before.
     Nothing,
-    Record(&'a Sketches),
+    Early(&'a Early),
     Unknown,
+}
+
+/// The early packets of the next epoch, from a switch's record of an epoch.
+#[derive(Clone, Debug)]
+pub struct Early {
+    exits: Exits,
+    strays: u64,
+}
+
+impl Early {
+    /// Takes them out of a record; `None` when its cores do not agree.
+    pub fn of(sketches: &mut Sketches) -> Option<Self> {
+        let exits = sketches.take_exits(!sketches.bit);
+        (!sketches.mixed).then_some(Self { exits, strays: sketches.strays })
+    }
 }
 
 /// One switch's sketches with its heavy hitters decoded.
@@ -245,9 +259,9 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
     match before {
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
-        Before::Record(before) => {
-            delta.left(before, sketches.bit).map_err(|Mismatch| Gap::Before)?;
-            strays += before.strays;
+        Before::Early(early) => {
+            delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
+            strays += early.strays;
         }
     }
     Ok((strays > 0).then_some(Gap::Strays { packets: strays }))

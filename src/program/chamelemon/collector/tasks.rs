@@ -182,7 +182,14 @@ impl Delta {
     /// # Errors
     /// If the sketches do not fit. The sum is then worth nothing.
     pub fn left(&mut self, sketches: &Sketches, bit: bool) -> Result<(), Mismatch> {
-        let Exits { hl, ll } = &sketches.exits[usize::from(bit)];
+        self.leave(&sketches.exits[usize::from(bit)])
+    }
+
+    /// Takes off what left.
+    ///
+    /// # Errors
+    /// If the sketches do not fit. The sum is then worth nothing.
+    pub fn leave(&mut self, Exits { hl, ll }: &Exits) -> Result<(), Mismatch> {
         self.packets[0] -= hl.packets();
         self.packets[1] -= ll.packets();
         self.hl.subtract(hl)?;

@@ -1,0 +1,162 @@
+//! Records come in, epochs close, orders go out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Controller, Member, Order, Report, ReportError};
+use crate::epoch::Nanos;
+use crate::program::chamelemon::attention::Decision;
+use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported};
+use crate::program::chamelemon::{Runtime, Sketches};
+
+/// A controller that stood still for longer than this passes over the epochs that it missed.
+const PASSED_OVER: u64 = 16;
+
+/// What has been reported on an epoch.
+#[derive(Default)]
+pub(super) struct Open {
+    records: BTreeMap<Arc<str>, Result<Box<Sketches>, Gap>>,
+}
+
+/// An epoch of the network that has closed, and what was ordered from it.
+pub(super) struct Closed {
+    pub network: NetworkEpoch,
+    pub decision: Option<(Order, Decision)>,
+}
+
+impl Controller {
+    /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
+    /// switches. After that the answers are to be made with [`Self::answer`].
+    ///
+    /// # Errors
+    /// If the record is of no use. It becomes a gap of its switch.
+    pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<Order>, ReportError> {
+        let Report { first_epoch, epoch, mut sketches } = report;
+        let unknown = || ReportError::Unknown { name: name.into() };
+        let (Some(shared), Some(terms)) = (self.name(name), &self.terms) else { return Err(unknown()) };
+        let member = self.members.get_mut(name).ok_or_else(unknown)?;
+        let running = now / terms.length;
+        let name = || name.to_owned();
+        if epoch >= running {
+            return Err(ReportError::Early { name: name(), epoch, running });
+        }
+        let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
+        let agreed = terms.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
+        if sketches.shape != terms.shape || !lengths.eq(agreed) {
+            return Err(ReportError::Shape { name: name(), epoch });
+        }
+        let reported = |open: &Open| open.records.get(&shared).is_some_and(Result::is_ok);
+        if self.open.get(&epoch).is_some_and(reported) {
+            return Err(ReportError::Twice { name: name(), epoch });
+        }
+        let whole = first_epoch == epoch;
+        // Of several epochs' packets those of one bit cannot be told apart.
+        if let Some(early) = Early::of(&mut sketches).filter(|_| whole) {
+            member.early.insert(epoch, early);
+            member.early.retain(|&of, _| of + 2 > self.next);
+        }
+        if epoch < self.next {
+            return Err(ReportError::Late { name: name(), epoch });
+        }
+        let record = match () {
+            () if !whole => Err(Gap::Spans { first_epoch }),
+            () if epoch < member.first_epoch => Err(Gap::Started),
+            () => Ok(sketches),
+        };
+        for missed in first_epoch.max(self.next)..epoch {
+            self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
+        }
+        self.open.entry(epoch).or_default().records.insert(shared, record);
+        Ok(self.close_complete(now))
+    }
+
+    /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
+    pub fn tick(&mut self, now: Nanos) -> Option<Order> {
+        let running = self.running(now);
+        if running > self.next + PASSED_OVER {
+            self.next = running - 2;
+            self.open.retain(|&epoch, _| epoch >= self.next);
+        }
+        let mut order = None;
+        while self.deadline().is_some_and(|deadline| now >= deadline) {
+            order = self.close(now).or(order);
+        }
+        self.close_complete(now).or(order)
+    }
+
+    /// When [`Self::tick`] has something to do next; `None` as long as no switch is known.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let terms = self.terms.as_ref().filter(|_| !self.members.is_empty())?;
+        let end = (self.next + 1).saturating_mul(terms.length);
+        Some(end.saturating_add(terms.transit).saturating_add(self.settings.patience))
+    }
+
+    /// Closes the epochs on which all have reported.
+    fn close_complete(&mut self, now: Nanos) -> Option<Order> {
+        let mut order = None;
+        while self.is_complete() {
+            order = self.close(now).or(order);
+        }
+        order
+    }
+
+    fn is_complete(&self) -> bool {
+        let Some(open) = self.open.get(&self.next) else { return false };
+        let mut awaited = self.members.iter().filter(|(_, member)| member.joined && member.joined_in <= self.next);
+        awaited.all(|(name, _)| open.records.contains_key(name))
+    }
+
+    fn close(&mut self, now: Nanos) -> Option<Order> {
+        // Those that nobody asked for are not to pile up.
+        self.answer();
+        let epoch = self.next;
+        self.next += 1;
+        let mut open = self.open.remove(&epoch).unwrap_or_default();
+        let runtime = self.runtime(epoch)?;
+        let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
+        let reported = there.map(|(name, member)| Reported {
+            switch: name.clone(),
+            record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
+            before: before(member, epoch),
+        });
+        let network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
+        let decision = self.decide(&network, now);
+        let order = decision.as_ref().map(|(order, _)| *order);
+        self.closed.push_back(Closed { network, decision });
+        order
+    }
+
+    /// Shifts attention. The order is for the next epoch of which every switch can know before it begins.
+    fn decide(&mut self, network: &NetworkEpoch, now: Nanos) -> Option<(Order, Decision)> {
+        let length = self.terms.as_ref()?.length;
+        let latest = self.orders.back()?;
+        if !self.settings.shifts {
+            return None;
+        }
+        let next = (now.saturating_add(self.settings.notice) / length + 1).max(latest.epoch);
+        let latest = latest.runtime;
+        let attention = self.attention.as_mut()?;
+        let decision = if network.edges.is_empty() {
+            attention.keep(&latest, next, "no switch has reported: everything stays")
+        } else {
+            attention.shift(network, &latest, next)
+        };
+        let order = Order { epoch: next, runtime: decision.runtime };
+        let unseeded = |runtime: Runtime| Runtime { sample_seed: 0, ..runtime };
+        self.revision += u64::from(unseeded(latest) != unseeded(order.runtime));
+        self.orders.retain(|order| order.epoch < next);
+        self.orders.push_back(order);
+        // The one in force at the oldest epoch that is open stays.
+        while self.orders.get(1).is_some_and(|order| order.epoch <= self.next) {
+            self.orders.pop_front();
+        }
+        Some((order, decision))
+    }
+}
+
+fn before(member: &Member, epoch: u64) -> Before<'_> {
+    match epoch.checked_sub(1) {
+        None => Before::Nothing,
+        Some(before) => member.early.get(&before).map_or(Before::Unknown, Before::Early),
+    }
+}
