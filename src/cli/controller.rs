@@ -126,7 +126,7 @@ impl Controller {
         let mut drive = Drive::new(config.terms(), settings, state, file.clone(), config.switches.clone())?;
         give_up_rights();
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
-        api::serve(api::Doors { api, switches, tcp }, drive.desk()).map_err(Failure::failed)?;
+        api::serve(api::Doors { api, switches, tcp }, &drive).map_err(Failure::failed)?;
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
             config.name,

@@ -87,7 +87,6 @@ impl ControllerConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::Config;
 
     const PROGRAM: &str = "[[program]]\nname = 'chamelemon'\n[controller]\n";

@@ -2,24 +2,44 @@
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::Desk;
+use super::losses::losses;
+use super::{Desk, Drive, LossesQuery};
+use crate::control::controller::Controller;
 use crate::control::serve::{self, Counters, Served, TlsListener};
 use crate::control::{rpc, view};
 
-fn router(desk: Arc<Desk>, counters: Arc<Counters>) -> Router {
+/// What is asked.
+struct Office {
+    desk: Arc<Desk>,
+    controller: Arc<Mutex<Controller>>,
+}
+
+fn router(office: Office, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/switches", get(async |State(desk): State<Arc<Desk>>| Json(desk.view())))
+        .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.desk.view())))
+        .route("/v1/losses", get(show_losses))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
-        .with_state(desk)
+        .with_state(Arc::new(office))
+}
+
+async fn show_losses(
+    State(office): State<Arc<Office>>,
+    query: Result<Query<LossesQuery>, QueryRejection>,
+) -> Result<Json<view::Losses>, (StatusCode, Json<view::Failure>)> {
+    let wrong = |wrong: QueryRejection| (StatusCode::BAD_REQUEST, Json(view::Failure { error: wrong.body_text() }));
+    let Query(query) = query.map_err(wrong)?;
+    let controller = office.controller.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Json(losses(&controller, office.desk.length(), &query)))
 }
 
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
@@ -37,9 +57,11 @@ pub struct Doors {
 }
 
 /// Serves all of them until the process ends.
-pub fn serve(doors: Doors, desk: &Arc<Desk>) -> io::Result<()> {
+pub fn serve(doors: Doors, drive: &Drive) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
-    let api = Served::Http(serve::limited(router(desk.clone(), counters.clone())));
+    let desk = drive.desk();
+    let office = Office { desk: desk.clone(), controller: drive.controller().clone() };
+    let api = Served::Http(serve::limited(router(office, counters.clone())));
     serve::unix(doors.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(desk.clone(), desk.longest()));
     if let Some(tcp) = doors.tcp {

@@ -5,10 +5,12 @@
 pub mod api;
 mod door;
 mod drive;
+mod losses;
 mod state;
 
 pub use door::Desk;
 pub use drive::Drive;
+pub use losses::LossesQuery;
 pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
@@ -21,3 +23,6 @@ enum Event {
     Reports(String, Report),
     Leaves(String),
 }
+
+#[cfg(test)]
+mod tests;
