@@ -7,7 +7,6 @@ mod controller;
 mod demo;
 mod doctor;
 mod log;
-mod losses;
 pub mod manual;
 mod measured;
 mod notify;

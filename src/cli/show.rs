@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::losses::ShowLosses;
 use super::remote::Remote;
 use super::{Failure, output};
 use crate::config::Length;
@@ -13,7 +12,7 @@ use crate::control::client::{Client, ClientError};
 use crate::control::{socket, view};
 
 /// How often a switch is asked whether an epoch has ended.
-pub const FOLLOW_EVERY: Duration = Duration::from_millis(20);
+const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
 /// Counters less the baseline, a document that has all keys of the one without.
 const SINCE_RESET: &str = "/v1/ports/since-reset";
@@ -81,8 +80,6 @@ enum What {
     Controller,
     /// The switches of a controller's network
     Switches,
-    /// The flows of a controller's network that lost packets
-    Losses(ShowLosses),
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -127,7 +124,6 @@ impl Show {
                 let api: view::Api = client.get("/v1/api")?;
                 if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
-            What::Losses(losses) => losses.run(&client, json),
             What::Switches => {
                 let switches: view::NetworkSwitches = client.get("/v1/switches")?;
                 if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }

@@ -5,12 +5,10 @@
 pub mod api;
 mod door;
 mod drive;
-mod losses;
 mod state;
 
 pub use door::Desk;
 pub use drive::Drive;
-pub use losses::LossesQuery;
 pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
