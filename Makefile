@@ -44,6 +44,7 @@ fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 		scripts/fuzz.sh $$(basename $$target .rs) $(SECONDS) || exit 1; \
 	done
 
+# fuzz/ is a workspace of its own, which nothing else here builds: its lock file would go stale unseen.
 # A minimal toolchain has neither rustfmt nor clippy; that is no reason not to run the tests.
 lint: setup-build ## formatting and clippy, with and without live ports
 	@echo "== Formatting and lints" >&2
@@ -53,6 +54,8 @@ lint: setup-build ## formatting and clippy, with and without live ports
 		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets -- -D warnings && \
 		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets $(PORTLESS) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; fi
+	@$(CARGO) metadata $(LOCKED) --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
+		{ echo "fuzz/Cargo.lock is not up to date: cargo update --workspace --manifest-path fuzz/Cargo.toml" >&2; exit 1; }
 
 doc: setup-build ## the library's documentation, without warnings
 	@echo "== Documentation" >&2

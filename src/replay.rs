@@ -100,10 +100,15 @@ impl Replayer {
 
     /// Processes what has been taken in, and counts what goes out.
     pub fn flush(&mut self) {
-        let started = Instant::now();
-        self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
-        self.switching += started.elapsed();
-        self.send();
+        loop {
+            let started = Instant::now();
+            self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
+            self.switching += started.elapsed();
+            self.send();
+            if self.burst.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Counts what goes out, and serves what stands beside the switch.

@@ -26,7 +26,7 @@ pub use parts::{Measure, Parts};
 /// Most packets in a burst.
 pub const BURST: usize = 64;
 
-const _: () = assert!(BURST <= route::BURST);
+const _: () = assert!(BURST <= route::BURST && BURST <= u64::BITS as usize && route::MOST_PIECES <= BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -134,11 +134,13 @@ pub struct Switch {
     /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
     suppressed_before: u64,
+    /// Packets that are taken from a burst at once.
+    at_once: usize,
 }
 
 impl Switch {
     pub fn new(ports: Vec<PortInfo>, measure: Measure, forward: Forward, order: Order) -> Self {
-        let fabric = has_fabric(&ports);
+        let (fabric, at_once) = (has_fabric(&ports), at_once(&forward, &ports));
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
         Self {
@@ -155,6 +157,7 @@ impl Switch {
             tap: Taps::default().tap(),
             lost_before: 0,
             suppressed_before: 0,
+            at_once,
         }
     }
 
@@ -185,6 +188,7 @@ impl Switch {
             self.suppressed_before = self.stats.suppressed_messages.get();
             std::mem::swap(&mut self.forward, forward);
         }
+        self.at_once = at_once(&self.forward, &self.ports);
         if let Some(order) = &mut parts.order {
             std::mem::swap(&mut self.order, order);
         }
@@ -198,13 +202,17 @@ impl Switch {
     }
 
     /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be empty. Every packet ends in
-    /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason).
+    /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
+    /// many from the front as there is room for in pieces: what is left in the burst is for the next call.
     #[inline]
     pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
         self.tick(now);
         if usize::from(ingress) >= self.ports.len() || burst.is_empty() {
             burst.clear();
             return;
+        }
+        if burst.len() > self.at_once {
+            return self.process_some(ingress, burst, now, out);
         }
         self.renew_policy();
         if self.tap.is_open() {
@@ -214,6 +222,12 @@ impl Switch {
         if self.policed {
             self.police_queues(now, out);
         }
+    }
+
+    #[cold]
+    fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+        let mut first = burst.drain(..self.at_once).collect();
+        self.process(ingress, &mut first, now, out);
     }
 
     /// The dataplane. Queues of `out` may hold packets of the same burst from before.
@@ -251,13 +265,15 @@ impl Switch {
         }
         watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
-        if self.forward.router().is_some() {
-            self.rewrite(burst, out);
-        }
+        let long = if self.forward.router().is_some() { self.rewrite(burst, out) } else { 0 };
         let mut leaving = [false; BURST];
         let packets = burst.len();
-        for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
-            *leaves = self.emit(frame, phv, out);
+        if long == 0 {
+            for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
+                *leaves = self.emit(frame, phv, out);
+            }
+        } else {
+            self.emit_long(burst, long, &mut leaving, out);
         }
         if self.measure.egress {
             self.run_egress(&leaving[..packets]);
@@ -293,13 +309,16 @@ impl Switch {
         stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
     }
 
-    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
+    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own. A bit for each
+    /// packet that is to leave in pieces.
     #[inline(never)]
-    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) {
+    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) -> u64 {
+        let mut cut = 0;
         for (i, frame) in burst.iter_mut().enumerate() {
-            let Some(router) = self.forward.router() else { return };
+            let Some(router) = self.forward.router() else { break };
             let phv = &mut self.phvs[i];
-            let Finished { ended, extra } = router.finish(i, frame, phv);
+            let Finished { ended, extra, long } = router.finish(i, frame, phv);
+            cut |= u64::from(long) << i;
             let (ingress, suppressed) = (phv.ingress, router.suppressed());
             let stats = self.stats.port(ingress);
             self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
@@ -316,6 +335,16 @@ impl Switch {
                 self.emit(frame, &phv, out);
             }
         }
+        cut
+    }
+}
+
+/// How many packets have room in a queue, should each have to be cut.
+fn at_once(forward: &Forward, ports: &[PortInfo]) -> usize {
+    let mtus = || ports.iter().filter(|port| !port.is_vacant()).map(|port| port.mtu);
+    match (forward, mtus().max(), mtus().min()) {
+        (Forward::Route(_), Some(wide), Some(narrow)) => BURST / route::most_pieces(wide, narrow),
+        _ => BURST,
     }
 }
 

@@ -98,8 +98,10 @@ impl Worker {
                 continue;
             }
             busy = true;
-            self.switch.process(*port, burst, now, &mut self.outbox);
-            send(&mut self.tx, &mut self.switch, &mut self.outbox, now);
+            while !burst.is_empty() {
+                self.switch.process(*port, burst, now, &mut self.outbox);
+                send(&mut self.tx, &mut self.switch, &mut self.outbox, now);
+            }
         }
         busy
     }

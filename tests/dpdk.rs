@@ -131,6 +131,20 @@ fn null_gives_packets_and_takes_them() {
 }
 
 #[test]
+fn null_without_rx_is_a_sink() {
+    let pool = pool();
+    let (port, mut rx, mut tx) = open("null:rx=0", &pool);
+    let mut burst = Burst::new();
+    for _ in 0..100 {
+        rx.receive(&mut burst);
+        assert!(burst.is_empty());
+        assert!(pool.alloc_bulk(&mut burst, 64));
+        assert_eq!(tx.transmit(&mut burst).packets, 64);
+    }
+    assert_eq!((port.stats().rx_packets, port.stats().tx_packets), (0, 6400));
+}
+
+#[test]
 fn ring_gives_back_what_it_took_in_order() {
     let pool = pool();
     let (port, mut rx, mut tx) = open("ring:loop", &pool);

@@ -2,237 +2,25 @@
 //! all tests share one switch and take turns.
 #![cfg(feature = "dpdk")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+#[path = "live_changes/lab.rs"]
+mod lab;
+#[path = "live_changes/model.rs"]
+mod model;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use weir::config::{AclDefault, Config, ForwardMode, Length, OrderConfig, PortConfig};
+use weir::config::{AclDefault, Config, ForwardMode, PortConfig};
 use weir::control::api::{HeavyQuery, NewPort, Service};
 use weir::control::tables::{Change, Op};
 use weir::control::view;
 use weir::live::Live;
 use weir::port::MemoryHandle;
-use weir::switch::Role;
 
-/// What a reload reads in place of a file.
-static FILE: Mutex<Option<Config>> = Mutex::new(None);
-
-fn file(config: Config) {
-    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
-}
-
-fn port(name: &str, dev: &str) -> PortConfig {
-    PortConfig::new(name, dev.parse().unwrap())
-}
-
-/// Two ports that stay through all changes, and a program.
-fn base() -> Config {
-    let mut config = Config { ports: vec![port("a", "memory"), port("b", "memory")], ..Config::default() };
-    config.switch.name = format!("live-changes-{}", std::process::id());
-    config.switch.cores = cores();
-    config.switch.huge_pages = Some(false);
-    config.switch.epoch = Length(Duration::from_millis(20));
-    config.programs = vec!["hashpipe:stages=3,slots=512".parse().unwrap()];
-    config
-}
-
-/// Two workers where the machine has two cores for us.
-fn cores() -> Vec<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        first.parse::<usize>().unwrap()..=last.parse().unwrap()
-    };
-    list.trim().split(',').flat_map(range).take(2).collect()
-}
-
-/// The switch as [`base`] has it, for the test that holds it.
-fn switch() -> MutexGuard<'static, Live> {
-    static LIVE: OnceLock<(Mutex<Live>, tempfile::TempDir)> = OnceLock::new();
-    let (live, _) = LIVE.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let reread = || FILE.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| "no file".to_owned());
-        let socket = directory.path().join("weir.sock");
-        let live = Live::start(base(), Some(Box::new(reread)), Vec::new(), Some(socket));
-        (Mutex::new(live.expect("a switch in memory starts anywhere")), directory)
-    });
-    let live = live.lock().unwrap_or_else(PoisonError::into_inner);
-    file(base());
-    live.service().reload().unwrap();
-    live
-}
-
-/// An IPv4 packet of flow number `flow`.
-fn frame(from: u8, to: u8, flow: u16) -> Vec<u8> {
-    let mut frame = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
-    frame.extend([0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
-    frame.extend([flow.to_be_bytes(), 53u16.to_be_bytes(), 26u16.to_be_bytes(), [0, 0]].concat());
-    frame.resize(60, 0);
-    frame
-}
-
-fn eventually(what: &str, live: &Live, done: impl Fn(&view::Ports) -> bool) -> view::Ports {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        let ports = live.ports();
-        if done(&ports) {
-            return ports;
-        }
-        assert!(Instant::now() < end, "waited for {what}: {ports:#?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Every packet that came in has gone out or been dropped for a reason.
-fn balanced(live: &Live) -> view::Ports {
-    eventually("the books to balance", live, |ports| ports.packets.unaccounted() == 0)
-}
-
-/// Packets from `a` to `b` and back without pause, through whatever is done to the switch.
-struct Traffic {
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
-    thread: JoinHandle<()>,
-}
-
-impl Traffic {
-    fn start(live: &Live) -> Self {
-        let ends: Vec<MemoryHandle> = ["a", "b"].iter().map(|name| live.memory(name).unwrap()).collect();
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, counted) = (stop.clone(), sent.clone());
-        let thread = std::thread::spawn(move || {
-            let frames = [frame(1, 2, 1000), frame(2, 1, 2000)];
-            while !stopped.load(Relaxed) {
-                for (end, frame) in ends.iter().zip(&frames) {
-                    counted.fetch_add(u64::from(end.inject(frame)), Relaxed);
-                    while end.collect().is_some() {}
-                }
-                std::thread::sleep(Duration::from_micros(50));
-            }
-        });
-        while sent.load(Relaxed) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Self { stop, sent, thread }
-    }
-
-    fn stop(self) -> u64 {
-        self.stop.store(true, Relaxed);
-        self.thread.join().unwrap();
-        self.sent.load(Relaxed)
-    }
-}
-
-fn new_port(name: &str, dev: &str) -> NewPort {
-    NewPort { name: name.into(), dev: dev.parse().unwrap(), role: Role::Host, mtu_bytes: 1500, pair: None }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Add(u8, bool),
-    Remove(u8),
-    Link(u8, bool),
-    Packets(u8, u8, u16),
-    Reload { extra: Vec<u8>, xconnect: bool, program: u8, mac_table: u32, stage_major: bool, fabric: bool },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let reload =
-        (prop::collection::btree_set(0..5u8, 0..4), any::<bool>(), 0..3u8, 8..11u32, any::<bool>(), any::<bool>());
-    prop_oneof![
-        3 => (0..5u8, any::<bool>()).prop_map(|(n, ring)| Step::Add(n, ring)),
-        3 => (0..5u8).prop_map(Step::Remove),
-        1 => (0..5u8, any::<bool>()).prop_map(|(n, up)| Step::Link(n, up)),
-        4 => (0..5u8, 0..9u8, 1..200u16).prop_map(|(n, to, count)| Step::Packets(n, to, count)),
-        3 => reload.prop_map(|(extra, xconnect, program, mac_table, stage_major, fabric)| Step::Reload {
-            extra: extra.into_iter().collect(), xconnect, program, mac_table, stage_major, fabric,
-        }),
-    ]
-}
-
-/// What the switch should be, kept by hand.
-struct Model<'a> {
-    live: &'a Live,
-    /// Ports beside `a` and `b`: name, whether it is a memory port, whether it is up.
-    extra: Vec<(String, bool, bool)>,
-    injected: u64,
-}
-
-impl Model<'_> {
-    fn step(&mut self, step: &Step) {
-        let service = self.live.service();
-        let name = |n: &u8| format!("x{n}");
-        let there = |name: &str, extra: &[(String, bool, bool)]| extra.iter().position(|(other, ..)| other == name);
-        match step {
-            Step::Add(n, ring) => {
-                let dev = if *ring { format!("ring:r{n}") } else { "memory".into() };
-                let added = service.add_port(&new_port(&name(n), &dev));
-                assert_eq!(added.is_ok(), there(&name(n), &self.extra).is_none(), "{added:?}");
-                if added.is_ok() {
-                    self.extra.push((name(n), !ring, true));
-                }
-            }
-            Step::Remove(n) => {
-                let removed = service.remove_port(&name(n));
-                let at = there(&name(n), &self.extra);
-                assert_eq!(removed.is_ok(), at.is_some(), "{removed:?}");
-                at.map(|at| self.extra.remove(at));
-            }
-            Step::Link(n, up) => {
-                let at = there(&name(n), &self.extra);
-                assert_eq!(service.set_link(&name(n), *up).is_ok(), at.is_some());
-                if let Some(at) = at {
-                    self.extra[at].2 = *up;
-                }
-            }
-            Step::Packets(n, to, count) => self.packets(&name(n), *to, *count),
-            Step::Reload { extra, xconnect, program, mac_table, stage_major, fabric } => {
-                let mut config = base();
-                config.ports.extend(extra.iter().map(|n| port(&name(n), "memory")));
-                if let Some(last) = config.ports.last_mut().filter(|port| *fabric && port.name.starts_with('x')) {
-                    last.role = Role::Fabric;
-                }
-                config.switch.forward = if *xconnect { ForwardMode::Xconnect } else { ForwardMode::Learn };
-                config.switch.mac_table = 1 << mac_table;
-                config.switch.order = if *stage_major { OrderConfig::Stage } else { OrderConfig::Packet };
-                match program {
-                    0 => config.programs.clear(),
-                    1 => config.programs = vec!["hashpipe:stages=2,slots=64,key=pair".parse().unwrap()],
-                    _ => {}
-                }
-                file(config);
-                service.reload().unwrap();
-                let kept = |n: &u8| self.extra.iter().find(|(other, memory, _)| *other == name(n) && *memory);
-                self.extra = extra.iter().map(|n| (name(n), true, kept(n).is_none_or(|port| port.2))).collect();
-            }
-        }
-        let names: Vec<_> = self.live.ports().ports.iter().map(|port| port.name.clone()).collect();
-        let mut wanted: Vec<_> = self.extra.iter().map(|port| port.0.clone()).chain(["a".into(), "b".into()]).collect();
-        wanted.sort();
-        assert_eq!(
-            names.iter().cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
-            wanted
-        );
-    }
-
-    /// Lets packets in, and waits until the switch has seen them: what a device still holds when it goes is no part of
-    /// the balance.
-    fn packets(&mut self, name: &str, to: u8, count: u16) {
-        let Some((_, true, true)) = self.extra.iter().find(|(other, ..)| other == name) else { return };
-        let handle = self.live.memory(name).unwrap();
-        let received = |ports: &view::Ports| {
-            ports.ports.iter().find(|port| port.name == name).map_or(0, |port| port.counts.rx_packets)
-        };
-        let before = received(&self.live.ports());
-        let taken = (0..count).filter(|flow| handle.inject(&frame(10 + name.as_bytes()[1], to, *flow))).count() as u64;
-        eventually("packets to come in", self.live, |ports| received(ports) == before + taken);
-        while handle.collect().is_some() {}
-        self.injected += taken;
-    }
-}
+use lab::{FILE, Traffic, balanced, base, eventually, file, frame, new_port, port, switch};
+use model::{Model, Step, step};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 8, failure_persistence: None, ..ProptestConfig::default() })]
@@ -436,6 +224,10 @@ fn rows(live: &Live, table: &str) -> Vec<serde_json::Value> {
     live.tables().show(table).unwrap().rows
 }
 
+fn named<'a>(ports: &'a view::Ports, name: &str) -> &'a view::Port {
+    ports.ports.iter().find(|port| port.name == name).unwrap()
+}
+
 fn add(live: &Live, table: &str, entry: serde_json::Value) {
     let change = Change { op: Op::Add, entry };
     live.tables().change(table, &[change]).unwrap();
@@ -491,6 +283,56 @@ fn a_reload_sets_what_is_set_on_ports_all_or_nothing() {
     file(base());
     service.reload().unwrap();
     assert!(["acl", "limits", "mirrors", "vlans"].iter().all(|table| rows(&live, table).is_empty()));
+    balanced(&live);
+}
+
+/// What is set on a port holds for all that comes in by it, until it has gone.
+#[test]
+fn a_port_that_goes_keeps_its_rules_to_the_end() {
+    let live = switch();
+    let ends = ["a", "b"].map(|name| live.memory(name).unwrap());
+    ends.iter().for_each(|end| while end.collect().is_some() {});
+    for _ in 0..20 {
+        let mut config = base();
+        config.acl = vec![toml::from_str("name = 'c'\naction = 'deny'\nsport = 777").unwrap()];
+        config.ports.push(port("c", "memory"));
+        file(config);
+        live.service().reload().unwrap();
+        let (from, stop) = (live.memory("c").unwrap(), Arc::new(AtomicBool::new(false)));
+        let stopped = stop.clone();
+        let sender = std::thread::spawn(move || {
+            while !stopped.load(Relaxed) {
+                from.inject(&frame(3, 1, 777));
+            }
+        });
+        eventually("the rule to deny", &live, |ports| named(ports, "c").counts.drops["acl_deny"] > 100);
+        file(base());
+        live.service().reload().unwrap();
+        stop.store(true, Relaxed);
+        sender.join().unwrap();
+        balanced(&live);
+        let passed = ends.iter().filter_map(MemoryHandle::collect).count();
+        assert_eq!(passed, 0, "packets that the rule denies");
+    }
+}
+
+/// Packets that a fault held back when their port went are among what removed ports lost.
+#[test]
+fn what_a_fault_held_is_counted_when_its_port_goes() {
+    let live = switch();
+    let held = |ports: &view::Ports| ports.removed.counts.device.get("fault_held").copied().unwrap_or_default();
+    let before = held(&live.ports());
+    let mut config = base();
+    config.ports.push(PortConfig { fault: Some("rx:delay=60s".parse().unwrap()), ..port("c", "memory") });
+    file(config);
+    live.service().reload().unwrap();
+    let handle = live.memory("c").unwrap();
+    (0..5).for_each(|flow| assert!(handle.inject(&frame(3, 1, flow))));
+    let delayed = |ports: &view::Ports| named(ports, "c").fault_effects.get("delayed_packets") == Some(&5);
+    eventually("the fault to hold them", &live, delayed);
+    file(base());
+    live.service().reload().unwrap();
+    assert_eq!(held(&live.ports()), before + 5);
     balanced(&live);
 }
 

@@ -90,6 +90,10 @@ fn ranges_are_closed() {
         ("mac_table", "1", "1048576", "0", "1048577"),
         ("mac_age", "'1s'", "'1000000s'", "'999ms'", "'1000001s'"),
         ("buffers", "256", "16777216", "255", "16777217"),
+        ("route_table", "16", "1048576", "15", "1048577"),
+        ("neighbour_table", "1", "1048576", "0", "1048577"),
+        ("acl_rows", "1", "4096", "0", "4097"),
+        ("idle", "'1us'", "'1s'", "'999ns'", "'1001ms'"),
     ] {
         let line = |value: &str| format!("[switch]\n{key} = {value}\n");
         for value in [least, most] {

@@ -173,6 +173,19 @@ fn a_list_can_be_full() {
     assert!(bench.table("acl").rows().iter().all(|row| row["hit_packets"] == 0));
 }
 
+/// A rule that counts does not decide, so each of them is work for every packet.
+#[test]
+fn rules_that_count_are_few() {
+    let mut bench = Bench::new(&ports(&["", ""]));
+    let add = |n: usize| Change { op: Op::Add, entry: json!({"name": format!("c{n}"), "action": "count"}) };
+    let all: Vec<_> = (0..16).map(add).collect();
+    bench.table("acl").change(&all).unwrap();
+    assert!(bench.table("acl").change(&[add(16)]).unwrap_err().contains("at most 16 rules that count"));
+    bench.burst(0, &[frame(1, 2, &[], 80, 0, 64)]);
+    let rows = bench.table("acl").rows();
+    assert!(rows.len() == 16 && rows.iter().all(|row| row["hit_packets"] == 1), "{rows:?}");
+}
+
 #[test]
 fn a_mirror_never_costs_the_original() {
     let mirrors = "[[mirror]]\nfrom = \"a\"\nto = \"c\"\ndirection = \"rx\"\n[[mirror]]\nfrom = \"b\"\nto = \"c\"\ndirection = \"tx\"\n";

@@ -202,6 +202,11 @@ fn what_is_closed_is_open_no_more() {
     assert!(tap.is_open() && tap.looks_at_each());
     drop(once);
     assert!(!tap.is_open());
+    let trace = || taps.trace(TraceOnce::new("arp".parse().unwrap(), None));
+    let traces: Vec<_> = (0..weir::tap::MAX_TRACES).map(|_| trace().unwrap()).collect();
+    assert!(trace().is_err());
+    drop(traces);
+    assert!(trace().is_ok());
 }
 
 /// What a port did not take: the driver shows it, with the port that it was for.

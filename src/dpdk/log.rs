@@ -41,9 +41,16 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
 /// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir does not use.
 const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
 
-/// What else is called an error: net_memif offers itself to secondary processes, of which weir has none; a virtio-user
-/// port gets an address at random.
-const NO_ERRORS: [&str; 2] = ["Failed to register mp action callback", "No valid MAC in devargs or device"];
+/// What else is called an error: net_memif and net_tap offer themselves to secondary processes, of which weir has none, nor has it
+/// files for them, so that a directory that cannot be made (in a user namespace) is not missed; a virtio-user port gets an address
+/// at random.
+const NO_ERRORS: [&str; 5] = [
+    "Failed to register mp action callback",
+    "Failed to send start req to secondary",
+    "Error creating '/var/run/dpdk",
+    "No DPDK runtime directory created",
+    "No valid MAC in devargs or device",
+];
 
 /// Keeps libbpf and libxdp, which net_af_xdp loads programs with, from printing a dozen lines for each.
 pub(super) fn hush_libbpf() {

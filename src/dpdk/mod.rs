@@ -16,6 +16,7 @@ mod packet_socket;
 mod sys;
 pub mod threads;
 mod waiting;
+mod xdp_sockets;
 
 pub use arguments::{EalOptions, HugePages};
 pub use eal::{Eal, EalError};
@@ -28,3 +29,4 @@ pub use mempool::{Mempool, PoolOptions};
 pub use packet_batch::{Received, RxBatch, TxBatch};
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};
 pub use waiting::{Waiting, sleep_precisely};
+pub use xdp_sockets::XdpSockets;

@@ -136,6 +136,7 @@ impl Shared {
         });
         let changes: Vec<_> = changes.collect();
         if let Some(wanted) = &wanted {
+            self.give_up(state, &removed)?;
             self.set_tables(state, &opened, wanted);
         }
         self.tell(state, changes)?;
@@ -230,6 +231,16 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Has every worker let go of ports before the tables are changed, so that what is set on a port holds for all that comes
+    /// in by it.
+    fn give_up(&self, state: &State, removed: &[PortId]) -> Result<(), Died> {
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let change = || Change { remove: removed.to_vec(), old: Queues::with_room(removed.len()), ..Change::default() };
+        self.tell(state, state.remotes.iter().map(|_| change()).collect())
     }
 
     /// The collector takes what the old programs sent last, and goes on with the new ones.

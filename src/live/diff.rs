@@ -187,7 +187,7 @@ fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), 
     let text = |value: &T| {
         let text = format!("{value:?}");
         let inner = text.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')).map(str::to_owned);
-        inner.unwrap_or(if text == "None" { "(not set)".into() } else { text })
+        inner.unwrap_or(if matches!(text.as_str(), "None" | "[]") { "(not set)".into() } else { text })
     };
     Err(ChangeError::Restart { key: key.into(), wanted: text(wanted), running: text(running) })
 }

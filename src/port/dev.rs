@@ -32,8 +32,8 @@ pub enum Dev {
     Pcap { input: String, output: String, infinite: bool },
     /// `ring:NAME`: what is sent comes back.
     Ring { name: String },
-    /// `null`: packets of `size` zero bytes as fast as they are fetched; takes any. `copy` touches each byte.
-    Null { size: u16, copy: bool },
+    /// `null`: packets of `size` zero bytes as fast as they are fetched, or with `rx=0` none; takes any. `copy` touches each byte.
+    Null { size: u16, copy: bool, rx: bool },
     /// `memory`: frames that a test puts in and takes out.
     Memory,
 }
@@ -47,7 +47,7 @@ pub struct DevError {
 }
 
 const KINDS: &str = "tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDRESS, memif:ID, vhost:PATH, virtio-user:PATH, \
-                     pcap:IN,OUT[,infinite], ring:NAME, null[:size=64,copy=1] or memory";
+                     pcap:IN,OUT[,infinite], ring:NAME, null[:size=64,copy=1,rx=0] or memory";
 
 impl Dev {
     /// Queues in each direction that the user wants it to have.
@@ -110,8 +110,11 @@ impl fmt::Display for Dev {
                 write!(f, "pcap:{input},{output}{}", if *infinite { ",infinite" } else { "" })
             }
             Self::Ring { name } => write!(f, "ring:{name}"),
-            Self::Null { size: 64, copy: false } => write!(f, "null"),
-            Self::Null { size, copy } => write!(f, "null:size={size},copy={}", u8::from(*copy)),
+            Self::Null { size: 64, copy: false, rx: true } => write!(f, "null"),
+            Self::Null { size: 64, copy: false, rx: false } => write!(f, "null:rx=0"),
+            Self::Null { size, copy, rx } => {
+                write!(f, "null:size={size},copy={}{}", u8::from(*copy), if *rx { "" } else { ",rx=0" })
+            }
             Self::Memory => write!(f, "memory"),
         }
     }
@@ -154,6 +157,8 @@ mod tests {
             "ring:loop0",
             "null",
             "null:size=128,copy=1",
+            "null:rx=0",
+            "null:size=64,copy=1,rx=0",
             "memory",
         ] {
             let dev: Dev = text.parse().unwrap();
@@ -166,7 +171,7 @@ mod tests {
         assert_eq!("pci:3A:00.1".parse(), Ok(Dev::Pci { address: "0000:3a:00.1".to_owned() }));
         let memif = Dev::Memif { id: 3, server: true, socket: "/run/memif.sock".to_owned() };
         assert_eq!("memif:3".parse(), Ok(memif));
-        assert_eq!("null:copy=1".parse(), Ok(Dev::Null { size: 64, copy: true }));
+        assert_eq!("null:copy=1".parse(), Ok(Dev::Null { size: 64, copy: true, rx: true }));
         let input = Dev::Pcap { input: "in.pcap".to_owned(), output: String::new(), infinite: false };
         assert_eq!("pcap:in.pcap".parse(), Ok(input));
     }
@@ -196,6 +201,7 @@ mod tests {
             ("ring:", "ring:loop0"),
             ("null:size=9", "14 to 1518"),
             ("null:fast", "copy=1"),
+            ("null:rx=2", "rx=0"),
             ("memory:1", "no arguments"),
         ] {
             let error = text.parse::<Dev>().unwrap_err().to_string();

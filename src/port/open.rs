@@ -16,7 +16,7 @@ use super::{
     xdp,
 };
 use crate::{
-    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError, cycles_per_second},
+    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError, XdpSockets, cycles_per_second},
     wire::Mac,
 };
 
@@ -58,6 +58,8 @@ pub struct Port {
     options: PortOptions,
     /// Largest MTU that the buffers hold.
     most_mtu: u16,
+    /// Of an xdp port. They go before the device does.
+    sockets: XdpSockets,
     device: Device,
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
@@ -95,7 +97,7 @@ impl Port {
     /// Opens a port; works at any time while EAL runs.
     pub fn open(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, PortError> {
         let fail = |problem| failed(name, dev, problem);
-        let mut under = None;
+        let (mut under, mut sockets) = (None, XdpSockets::default());
         let device = match dev {
             Dev::Memory => {
                 let (memory, handle) = Memory::new(pool);
@@ -103,8 +105,8 @@ impl Port {
             }
             Dev::Veth { interface } => Device::Veth(Veth::open(interface, options, pool).map_err(|e| fail(e.into()))?),
             Dev::Xdp { interface, .. } => {
-                let (opened, device) = xdp::open(interface, dev, options, pool).map_err(fail)?;
-                under = Some(opened);
+                let (opened, found, device) = xdp::open(interface, dev, options, pool).map_err(fail)?;
+                (under, sockets) = (Some(opened), found);
                 Device::Eth(Arc::new(device))
             }
             _ => Device::Eth(Arc::new(vdev::open(dev, options, pool).map_err(fail)?)),
@@ -122,6 +124,7 @@ impl Port {
                 Dev::Xdp { .. } => pool.mtu().min(xdp::most_mtu(options.mtu)),
                 _ => pool.mtu(),
             },
+            sockets,
             device,
             under,
             link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
@@ -353,6 +356,7 @@ impl Port {
     /// dropped; else nothing happens. What the port has counted can still be asked.
     pub fn close(&self) {
         self.stats();
+        self.sockets.close();
         if let Device::Eth(device) = &self.device {
             device.close();
         }
@@ -362,7 +366,9 @@ impl Port {
         let mut now = PortStats::default();
         match &self.device {
             Device::Eth(device) => {
-                let device = device.stats();
+                let mut device = device.stats();
+                // The driver knows of a part of them.
+                device.rx_missed = device.rx_missed.max(self.sockets.missed());
                 now.add_device(&device);
                 // Others count what they leave in the burst, which the switch counts as well.
                 if matches!(self.dev, Dev::Pci { .. } | Dev::Pcap { .. }) {

@@ -72,7 +72,9 @@ fn arguments(dev: &Dev, options: &PortOptions) -> (&'static str, String) {
         }
         Dev::Pcap { input, output, infinite } => pcap(input, output, *infinite, options.rx_queues),
         Dev::Ring { .. } => ("net_ring", String::new()),
-        Dev::Null { size, copy } => ("net_null", format!("size={size},copy={}", u8::from(*copy))),
+        Dev::Null { size, copy, rx } => {
+            ("net_null", format!("size={size},copy={},no-rx={}", u8::from(*copy), u8::from(!rx)))
+        }
         Dev::Pci { .. } | Dev::Veth { .. } | Dev::Memory => unreachable!("not on DPDK's vdev bus"),
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{Dev, PortOptions, PortProblem, plan::XDP_BUFFERS, vdev};
-use crate::dpdk::{EthDev, Interface, Mempool, PoolOptions};
+use crate::dpdk::{EthDev, Interface, Mempool, PoolOptions, XdpSockets};
 
 /// Drivers whose frames come from a kernel, not from a wire.
 const LOCAL: [&str; 6] = ["veth", "netkit", "tun", "bridge", "dummy", ""];
@@ -23,7 +23,7 @@ pub(super) fn open(
     dev: &Dev,
     options: &PortOptions,
     pool: &Arc<Mempool>,
-) -> Result<(Interface, EthDev), PortProblem> {
+) -> Result<(Interface, XdpSockets, EthDev), PortProblem> {
     let interface = Interface::open(name)?;
     fits(&interface, options)?;
     if !interface.is_up()? {
@@ -31,13 +31,12 @@ pub(super) fn open(
     }
     // The driver hands its buffers to the kernel, which takes none larger than a page.
     let fitting = PoolOptions::for_mtu(XDP_BUFFERS * u32::from(options.rx_queues) + 511, options.mtu);
-    let device = if pool.frame_bytes() > fitting.frame_bytes {
-        let own = Mempool::new(pool.eal(), fitting)?;
-        vdev::open(dev, options, &Arc::new(own))?
-    } else {
-        vdev::open(dev, options, pool)?
-    };
-    Ok((interface, device))
+    let own = (pool.frame_bytes() > fitting.frame_bytes)
+        .then(|| Mempool::new(pool.eal(), fitting))
+        .transpose()?
+        .map(Arc::new);
+    let (device, sockets) = XdpSockets::of(|| vdev::open(dev, options, own.as_ref().unwrap_or(pool)))?;
+    Ok((interface, sockets, device))
 }
 
 /// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.

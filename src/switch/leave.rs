@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Burst, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{BURST, Burst, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use crate::forward::route;
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
 use crate::wire::{self, Frame, Shim};
 
@@ -55,6 +56,49 @@ impl Switch {
             Verdict::Port(port) => self.send(frame, phv, port, out).unwrap_or_else(dropped),
             Verdict::Flood => self.flood(frame, phv, out),
             Verdict::Drop(reason) => dropped(reason),
+        }
+    }
+
+    /// As `emit` for a burst in which some packets, a bit for each in `long`, must leave in pieces.
+    #[cold]
+    pub(super) fn emit_long<F: Frame>(
+        &self,
+        burst: &mut Burst<F>,
+        long: u64,
+        leaving: &mut [bool; BURST],
+        out: &mut Outbox<F>,
+    ) {
+        for (i, frame) in burst.drain(..).enumerate() {
+            let phv = &self.phvs[i];
+            let cut = long >> i & 1 != 0;
+            leaving[i] = if cut { self.emit_pieces(frame, phv, out) } else { self.emit(frame, phv, out) };
+        }
+    }
+
+    /// All pieces or none: then the packet is dropped as one.
+    fn emit_pieces<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
+        let stats = self.stats.port(phv.ingress);
+        let pieces = match phv.verdict {
+            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get(usize::from(id))) {
+                (Some(port), _) if !port.up.load(Relaxed) => Err(DropReason::PortDown),
+                (Some(port), Some(queue)) => route::cut(frame, &phv.headers, port.mtu, queue.remaining_capacity()),
+                _ => Err(DropReason::NoRoute),
+            },
+            _ => return self.emit(frame, phv, out),
+        };
+        match pieces {
+            Ok(pieces) => {
+                stats.copies.add(pieces.len() as u64 - 1);
+                let shim = if phv.headers.shim { wire::shim::LEN as u32 } else { 0 };
+                pieces.into_iter().fold(false, |leaves, piece| {
+                    let wire_bytes = (piece.wire_len() as u32).saturating_sub(shim);
+                    leaves | self.emit(piece, &Phv { wire_bytes, ..*phv }, out)
+                })
+            }
+            Err(reason) => {
+                stats.drop(reason, 1);
+                false
+            }
         }
     }
 

@@ -84,6 +84,11 @@ impl<T: AsRef<[u8]>> View<T> {
         array(self.0.as_ref(), 16).into()
     }
 
+    /// The header without options.
+    pub fn fixed(&self) -> &[u8] {
+        &self.0.as_ref()[..LEN]
+    }
+
     pub fn options(&self) -> &[u8] {
         &self.0.as_ref()[LEN..self.header_len()]
     }

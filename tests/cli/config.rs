@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-const WRONG: [(&str, usize, &str); 37] = [
+const WRONG: [(&str, usize, &str); 39] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -27,6 +27,8 @@ const WRONG: [(&str, usize, &str); 37] = [
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nmtu = 99999\n", 4, "port[0].mtu = 99999: 68 to 9216"),
     ("[[port]]\nname = \"a\"\ndev = \"memif:x\"\n", 3, "a memif has a number"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 0\n", 4, "port[0].queues = 0: 1 to 64"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 65\n", 4, "port[0].queues = 65: 1 to 64"),
+    ("[switch]\nmetrics = \"0.0.0.0:9469\"\n", 2, "switch.metrics = 0.0.0.0:9469: a loopback address"),
     (
         "[switch]\ncores = [0]\n[[port]]\nname = \"a\"\ndev = \"null\"\ncores = [1]\n",
         6,
@@ -232,7 +234,7 @@ fn the_schema_describes_the_whole_file() {
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [21, 6, 5, 14, 9, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [22, 6, 5, 14, 9, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -38,6 +38,34 @@ fn xdp_leaves_the_interface_as_it_was() {
     assert!(!interface().contains("xdp") && !interface().contains("PROMISC"), "{}", interface());
 }
 
+/// What the kernel has for an xdp port while the switch stands still, and cannot keep, is counted: to the packet.
+#[test]
+fn xdp_counts_what_a_stopped_switch_misses() {
+    let test = "xdp_counts_what_a_stopped_switch_misses";
+    let Some(lab) = xdp_works(test).then(|| Lab::new(test)).flatten() else { return };
+    let (weir, hosts) = lab.start(Link::Xdp, 2, "");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    let signal = |name: &str| lab.switch.run(&format!("kill -{name} {}", weir.id()));
+    signal("STOP");
+    // Far more than the rings hold. Nobody answers, and ping says so by its exit code.
+    a.space.try_run(&format!("ping -n -q -l 20000 -c 20000 -W 1 {}", b.address()));
+    signal("CONT");
+    let [received, missed] = crate::common::eventually("all packets to be received or missed", || {
+        let links = lab.switch.run("ip -json -s link show dev p1");
+        let links: serde_json::Value = serde_json::from_str(&links).expect("JSON");
+        let sent = links[0]["stats64"]["rx"]["packets"].as_u64().expect("a count");
+        let ports = weir.ask("show ports");
+        let port = &ports["ports"][0];
+        let counts = [&port["rx_packets"], &port["device"]["rx_missed"]].map(|n| n.as_u64().expect("a count"));
+        (counts[0] + counts[1] == sent).then_some(counts)
+    });
+    assert!(received + missed > 20_000 && missed > 10_000, "{received} received, {missed} missed");
+    a.reaches(b);
+    let totals = weir.stop();
+    assert!(totals.port("port1")["device"]["rx_missed"].as_u64() >= Some(missed), "{:#}", totals.0);
+}
+
 /// What cannot be is refused with what would be right.
 #[test]
 fn refusals_say_what_would_be_right() {

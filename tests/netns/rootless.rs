@@ -82,6 +82,7 @@ fn two_hosts_of_an_ordinary_user() {
     }
     std::thread::spawn(move || lines.for_each(drop));
     assert!(said.last().is_some_and(|line| line.contains(&weir.0.id().to_string())), "the process is named: {said:?}");
+    assert!(!said.iter().any(|line| line.starts_with("ERROR")), "what is no error is not called one: {said:?}");
 
     let ports = user.run("show --name laptop ports");
     assert!(ports.status.success(), "from outside: {}", String::from_utf8_lossy(&ports.stderr));

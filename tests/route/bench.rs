@@ -74,11 +74,13 @@ impl Bench {
     pub fn burst(&mut self, port: PortId, frames: &[Vec<u8>]) -> Vec<(PortId, Vec<u8>)> {
         let mut burst: Burst<_> = frames.iter().map(|bytes| HeapFrame::new(bytes)).collect();
         let mut out = Outbox::new(self.ports.len());
-        self.switch.process(port, &mut burst, self.now, &mut out);
         self.received += frames.len() as u64;
         let mut sent = Vec::new();
-        for (id, queue) in out.queues() {
-            sent.extend(queue.drain(..).map(|frame| (id, frame.bytes().to_vec())));
+        while !burst.is_empty() {
+            self.switch.process(port, &mut burst, self.now, &mut out);
+            for (id, queue) in out.queues() {
+                sent.extend(queue.drain(..).map(|frame| (id, frame.bytes().to_vec())));
+            }
         }
         self.sent += sent.len() as u64;
         self.balance();

@@ -2,6 +2,7 @@
 
 mod bench;
 mod forward;
+mod fragments;
 mod hostile;
 mod neighbours;
 mod tables;

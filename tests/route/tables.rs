@@ -119,6 +119,8 @@ fn the_table_has_its_size() {
     let room =
         |routing| Routed::all(&Arc::new(Mutex::new(routing))).iter().map(|table| table.capacity()).collect::<Vec<_>>();
     assert_eq!(room(Some(bench.routing.clone()))[..2], [Some(35), Some(4096)]);
+    let routed = Routed::all(&Arc::new(Mutex::new(Some(bench.routing.clone()))));
+    assert!(routed[0].usage().is_some_and(|usage| usage.tcam_bits > 0), "both families'");
     assert_eq!(room(None)[..2], [Some(0), Some(0)], "a switch that does not route has no room");
     let error = Config::parse(&small.replace("= 35", "= 32")).unwrap_err().to_string();
     assert!(error.contains("switch.route_table") && error.contains("33"), "{error}");

@@ -26,7 +26,7 @@ pub struct Hostile {
     /// The weir to run; by default the one beside this program
     #[arg(long)]
     weir: Option<PathBuf>,
-    /// Only scenes whose name contains this
+    /// Only scenes of which the switch's or the traffic's name contains this, such as random, MAC or rules
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -68,6 +68,16 @@ fn rules() -> String {
     (0..400).map(rule).collect()
 }
 
+/// What became of the packets of one run.
+#[derive(Default)]
+struct Books {
+    /// Packets a second that came in.
+    rate: f64,
+    sum: String,
+    /// What was dropped, in percent of what came in.
+    reasons: String,
+}
+
 impl Hostile {
     pub fn run(&self) -> Result<()> {
         ensure!(self.rounds > 0 && self.seconds > 0 && self.frames > 0, "--rounds, --seconds, --frames: at least one");
@@ -84,31 +94,36 @@ impl Hostile {
 
     fn measure(&self, weir: &Path, directory: &Path) -> Result<()> {
         println!("{}; median (least–most) of {} runs in turns\n", machine(), self.rounds);
-        println!("| switch | traffic | M packets/s | ÷ ordinary | dropped, by reason |");
-        println!("| --- | --- | --- | --- | --- |");
-        for scene in SCENES.iter().filter(|scene| scene.name.contains(&self.only)) {
+        println!(
+            "| switch | traffic | M packets/s | ÷ ordinary | last run: rx + copies = tx + dropped | dropped, by reason |"
+        );
+        println!("| --- | --- | --- | --- | --- | --- |");
+        let named = |scene: &&Scene| scene.name.contains(&self.only) || scene.attack.name().contains(&self.only);
+        let scenes: Vec<_> = SCENES.iter().filter(named).collect();
+        ensure!(!scenes.is_empty(), "--only {}: no scene has that in its name", self.only);
+        for scene in scenes {
             let kinds = [Traffic::Ordinary, scene.attack];
             let mut rates = [Vec::new(), Vec::new()];
-            let mut drops = [String::new(), String::new()];
+            let mut books = [Books::default(), Books::default()];
             for _ in 0..self.rounds {
                 for (i, kind) in kinds.into_iter().enumerate() {
-                    let (rate, dropped) = self.scene(scene, kind, weir, directory)?;
-                    rates[i].push(rate);
-                    drops[i] = dropped;
+                    books[i] = self.scene(scene, kind, weir, directory)?;
+                    rates[i].push(books[i].rate);
                 }
             }
             for (i, kind) in kinds.into_iter().enumerate() {
                 let ratios = rates[i].iter().zip(&rates[0]).map(|(rate, ordinary)| rate / ordinary).collect();
                 let millions = Spread::of(rates[i].iter().map(|rate| rate / 1e6).collect());
                 let (ratio, name) = (Spread::of(ratios), kind.name());
-                println!("| {} | {name} | {millions} | {ratio:.2} | {} |", scene.name, drops[i]);
+                let Books { sum, reasons, .. } = &books[i];
+                println!("| {} | {name} | {millions} | {ratio:.2} | {sum} | {reasons} |", scene.name);
             }
         }
         Ok(())
     }
 
-    /// Packets a second that came in, and what was dropped. Fails when the books do not balance.
-    fn scene(&self, scene: &Scene, traffic: Traffic, weir: &Path, directory: &Path) -> Result<(f64, String)> {
+    /// One run. Fails when the books do not balance.
+    fn scene(&self, scene: &Scene, traffic: Traffic, weir: &Path, directory: &Path) -> Result<Books> {
         let capture = directory.join(format!("{traffic:?}.pcap"));
         if !capture.exists() {
             traffic.write(self.frames, &capture)?;
@@ -119,7 +134,7 @@ impl Hostile {
         let output = Command::new(weir)
             .args(["run", "--json", "--name", &format!("hostile-{}", std::process::id()), "--config"])
             .arg(&file)
-            .args(["--port", &format!("in=pcap:{},,infinite", capture.display()), "--port", "out=null:size=64"])
+            .args(["--port", &format!("in=pcap:{},,infinite", capture.display()), "--port", "out=null:rx=0"])
             .args(["--buffers", &buffers.to_string(), "--duration", &format!("{}s", self.seconds)])
             .args(scene.switch)
             .output()
@@ -140,6 +155,7 @@ impl Hostile {
         let reasons: Vec<_> = reasons
             .map(|(reason, n)| format!("{reason} {:.1} %", number(n) as f64 * 100.0 / received as f64))
             .collect();
-        Ok((received as f64 / seconds, reasons.join(", ")))
+        let sum = format!("{rx} + {copied} = {tx} + {dropped}");
+        Ok(Books { rate: received as f64 / seconds, sum, reasons: reasons.join(", ") })
     }
 }

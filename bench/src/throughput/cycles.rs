@@ -74,7 +74,7 @@ impl Cycles {
         let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
         let pool = Arc::new(Mempool::new(&eal, options)?);
         let _lcore = Lcore::register(&eal, Some(self.core))?;
-        let port = Port::open("a", &Dev::Null { size: 64, copy: false }, &PortOptions::default(), &pool)?;
+        let port = Port::open("a", &Dev::Null { size: 64, copy: false, rx: true }, &PortOptions::default(), &pool)?;
         let (Some(rx), Some(tx)) = (port.rx_queue(0), port.tx_queue(0)) else { anyhow::bail!("no queues") };
         let trace = self.workload.parse::<Workload>()?.generate();
         let mut bench = Bench { rx, tx, template: template(&trace), headers: headers(&trace) };

@@ -190,6 +190,8 @@ fn tables_are_listed_shown_and_changed_as_a_whole() {
     );
     assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
     assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
+    let many = vec![change(5); tables::MAX_CHANGES + 1];
+    assert_eq!(refused(post(many)), "65537 changes: at most 65536 in one request");
     let unknown = client.get::<view::TableRows>("/v1/tables/letters");
     assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
     let misread =

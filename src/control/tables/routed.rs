@@ -65,7 +65,13 @@ impl Table for Routed {
 
     fn usage(&self) -> Option<TableUse> {
         let usage = self.routing()?.usage();
-        usage.into_iter().find(|(name, _)| *name == self.name).map(|(_, usage)| usage)
+        // Routes are a table for each family.
+        let own = usage.into_iter().filter(|(name, _)| name.trim_end_matches(['4', '6']) == self.name);
+        own.map(|(_, usage)| usage).reduce(|sum, more| TableUse {
+            sram_bits: sum.sram_bits + more.sram_bits,
+            tcam_bits: sum.tcam_bits + more.tcam_bits,
+            hashes: sum.hashes + more.hashes,
+        })
     }
 
     fn follows_ports(&self) -> bool {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::asked::Advice;
+use super::cut;
 use super::dataplane::Decision;
 use super::reply::{self, Error};
 use super::{Digest, Hop, Neighbour, REASK_SECONDS, Route, address, key, link_local, seconds, touch};
@@ -17,6 +18,8 @@ pub struct Finished<F> {
     pub ended: Option<DropReason>,
     /// One more packet of the router's own, and the port it is for.
     pub extra: Option<(F, PortId)>,
+    /// It goes on, in pieces: [`cut`](super::cut).
+    pub long: bool,
 }
 
 impl Route {
@@ -32,7 +35,7 @@ impl Route {
                 None
             }
             Decision::Forward { hop, neighbour } => match self.forward(frame, phv, hop, neighbour) {
-                Ok(extra) => return Finished { ended: None, extra },
+                Ok((extra, long)) => return Finished { ended: None, extra, long },
                 Err(too_big) => self.error(frame, phv, too_big, DropReason::TooLong),
             },
             Decision::Resolve(hop) => self.resolve(frame, phv, hop),
@@ -40,10 +43,11 @@ impl Route {
             Decision::Local => self.local(frame, phv),
             Decision::Discovery => self.discovery(frame, phv),
         };
-        Finished { ended, extra: None }
+        Finished { ended, extra: None, long: false }
     }
 
-    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the neighbour if one is due.
+    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the neighbour if one is due, and
+    /// whether the packet is to be cut.
     #[inline(always)]
     fn forward<F: Frame>(
         &mut self,
@@ -51,16 +55,17 @@ impl Route {
         phv: &Phv,
         hop: Hop,
         neighbour: Neighbour,
-    ) -> Result<Option<(F, PortId)>, Error> {
+    ) -> Result<(Option<(F, PortId)>, bool), Error> {
         let port = &self.ports[usize::from(hop.port)];
         let l3 = usize::from(phv.headers.l3);
-        if packet_len(frame.bytes(), &phv.headers) > port.mtu as usize {
+        let long = packet_len(frame.bytes(), &phv.headers) > port.mtu as usize;
+        if long && !cut::may_be(frame, &phv.headers, port.mtu) {
             return Err(Error::TooBig(port.mtu));
         }
         rewrite(frame.bytes_mut(), l3, phv.headers.net, neighbour.mac, port.mac());
         let heard = self.signs[neighbour.index as usize].heard.load(Relaxed);
         let due = !neighbour.fixed && seconds(self.now).saturating_sub(heard) >= REASK_SECONDS;
-        Ok(if due { self.ask_again(frame, hop, neighbour) } else { None })
+        Ok((if due { self.ask_again(frame, hop, neighbour) } else { None }, long))
     }
 
     /// A question for a neighbour that is in use and has long been silent, in a buffer of its own.

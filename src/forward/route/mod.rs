@@ -9,11 +9,13 @@
 //! dst MAC another's, VLAN tag, not IP or ARP, wrong header, martian, multicast: drop, each under its name
 //! ARP, neighbour discovery: answer or learn;  own address: answer echo, else unreachable
 //! no route, hop limit gone, longer than the MTU: ICMP error, from the ingress port, to whom the packet came from
-//! next hop unknown: the frame becomes the question for it;  known: both MACs and the hop limit rewritten, to its port
+//! next hop unknown: the frame becomes the question for it;  known: both MACs and the hop limit rewritten, to its port,
+//! an IPv4 packet without DF that is longer than the MTU in pieces
 //! ```
 
 mod asked;
 mod control;
+mod cut;
 mod dataplane;
 mod entries;
 mod finish;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use control::{Control, NeighbourEntry, RouteEntry, check_size};
+pub use cut::{MOST_PIECES, cut, most_pieces};
 pub use dataplane::Route;
 pub use finish::Finished;
 pub use net::Net;

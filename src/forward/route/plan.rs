@@ -295,6 +295,10 @@ mod tests {
         assert!(refused(via("10.2.0.0/16", &["fd00:1::2"])).contains("of the family"));
         assert!(refused(via("10.2.0.0/16", &["10.0.1.2", "10.0.1.2"])).contains("each gateway once"));
         assert!(refused(via("10.2.0.0/16", &[])).contains("1 to 16 gateways"));
+        let many: Vec<_> = (2..19).map(|n| format!("10.0.1.{n}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert!(refused(via("10.2.0.0/16", &many)).contains("17 gateways: 1 to 16 gateways"));
+        assert!(via("10.2.0.0/16", &many[..16]).is_ok());
         assert!(refused(via("10.0.2.0/24", &["10.0.1.2"])).contains("own address 10.0.2.1/24"));
         assert!(refused(via("224.0.0.0/4", &["10.0.1.2"])).contains("a unicast network"));
         let on_link = plan().set_route("fd09::/64".parse().unwrap(), Target::OnLink(1));

@@ -147,7 +147,7 @@ pub(super) fn ring(name: &str) -> Result<Dev, String> {
 }
 
 pub(super) fn null(arguments: &str) -> Result<Dev, String> {
-    let (mut size, mut copy) = (64, false);
+    let (mut size, mut copy, mut rx) = (64, false, true);
     for argument in arguments.split(',').filter(|a| !a.is_empty()) {
         match argument.split_once('=') {
             Some(("size", value)) => {
@@ -156,8 +156,10 @@ pub(super) fn null(arguments: &str) -> Result<Dev, String> {
             }
             Some(("copy", "0")) => copy = false,
             Some(("copy", "1")) => copy = true,
-            _ => return Err(format!("`{argument}`: expected size=BYTES or copy=0 or copy=1")),
+            Some(("rx", "0")) => rx = false,
+            Some(("rx", "1")) => rx = true,
+            _ => return Err(format!("`{argument}`: expected size=BYTES, copy=0, copy=1, rx=0 or rx=1")),
         }
     }
-    Ok(Dev::Null { size, copy })
+    Ok(Dev::Null { size, copy, rx })
 }

@@ -170,7 +170,8 @@ impl Armed {
             delay: cycles(rule.delay),
             jitter: cycles(rule.jitter),
             gap: cycles(rule.gap),
-            position: 0,
+            // The burst stands at the end of its period.
+            position: if rule.burst < rule.every { rule.burst } else { 0 },
             random: Random::new(rule.seed, place),
         }
     }

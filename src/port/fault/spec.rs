@@ -45,7 +45,7 @@ pub struct Rule {
     pub way: Way,
     pub filter: Filter,
     pub drop: Rate,
-    /// Of each `every` packets the first `burst` are dropped; 0 for none.
+    /// Of each `every` packets the last `burst` are dropped; 0 for none.
     pub every: u32,
     pub burst: u32,
     /// One bit, somewhere in the frame, is flipped.

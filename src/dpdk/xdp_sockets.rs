@@ -1,0 +1,114 @@
+//! What the kernel counts of AF_XDP sockets that a driver of DPDK opened.
+//!
+//! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the receive ring was full (22.11 to
+//! 24.11). So the sockets are looked for: those that the process has more of once the device is open.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `struct xdp_statistics` of linux/if_xdp.h, since Linux 5.9.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct XdpStatistics {
+    rx_dropped: u64,
+    rx_invalid_descriptors: u64,
+    tx_invalid_descriptors: u64,
+    rx_ring_full: u64,
+    rx_fill_ring_empty: u64,
+    tx_ring_empty: u64,
+}
+
+/// The sockets of one device.
+#[derive(Debug, Default)]
+pub struct XdpSockets(Mutex<Vec<OwnedFd>>);
+
+impl XdpSockets {
+    /// Opens a device, and finds the sockets that came with it. Devices are opened one at a time here, so that none finds
+    /// another's.
+    pub fn of<T, E>(open: impl FnOnce() -> Result<T, E>) -> Result<(T, Self), E> {
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = descriptors();
+        let device = open()?;
+        let sockets = descriptors().difference(&before).filter_map(|&fd| duplicate(fd)).collect();
+        Ok((device, Self(Mutex::new(sockets))))
+    }
+
+    /// Packets that the kernel had for the device and lost, because weir did not fetch them in time, since it was opened.
+    /// `rx_fill_ring_empty` is not added: in copy mode the same packets are in `rx_dropped`, and in zero-copy mode it counts
+    /// attempts, not packets.
+    pub fn missed(&self) -> u64 {
+        let lost = |stats: XdpStatistics| stats.rx_dropped + stats.rx_ring_full;
+        self.lock().iter().filter_map(statistics).map(lost).sum()
+    }
+
+    /// Lets go of the sockets. To be called before the device is closed: as long as one is held, its queue stays taken.
+    pub fn close(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The process's AF_XDP sockets.
+fn descriptors() -> BTreeSet<i32> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&fd| domain(fd) == Some(libc::AF_XDP)).collect()
+}
+
+fn domain(fd: i32) -> Option<i32> {
+    let (mut domain, mut length) = (0, size_of::<i32>() as u32);
+    // SAFETY: the call writes at most `length` bytes, and fails for what is no socket or no longer open.
+    let code =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &mut length) };
+    (code == 0).then_some(domain)
+}
+
+fn duplicate(fd: i32) -> Option<OwnedFd> {
+    // SAFETY: no pointers; fails for what is not open.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: a new descriptor that nobody else has.
+    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn statistics(socket: &OwnedFd) -> Option<XdpStatistics> {
+    let (mut stats, mut length) = (XdpStatistics::default(), size_of::<XdpStatistics>() as u32);
+    // SAFETY: the call writes at most `length` bytes of a structure of integers.
+    let code = unsafe {
+        let into = (&raw mut stats).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, into, &mut length)
+    };
+    (code == 0).then_some(stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn only_xdp_sockets_that_came_with_the_device_are_held() {
+        let socket = |domain| {
+            // SAFETY: no pointers.
+            let fd = unsafe { libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+            // SAFETY: a new descriptor that nobody else has.
+            (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+        };
+        // Without rights there is nothing to see.
+        let Some(_earlier) = socket(libc::AF_XDP) else { return };
+        let ((_own, _udp), sockets) =
+            XdpSockets::of(|| Ok::<_, ()>((socket(libc::AF_XDP), UdpSocket::bind("127.0.0.1:0")))).unwrap();
+        assert_eq!(sockets.lock().len(), 1);
+        assert!(sockets.lock().iter().all(|socket| statistics(socket).is_some()));
+        assert_eq!(sockets.missed(), 0);
+        sockets.close();
+        assert!(sockets.lock().is_empty());
+    }
+}
