@@ -20,6 +20,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
+use crate::control::controller::{AloneSettings, Board};
 use crate::control::duties::{Duties, duties};
 use crate::control::rpc::{self, Link};
 use crate::control::tables::{Macs, Routed, Tables};
@@ -100,6 +101,9 @@ struct Shared {
     publisher: Publisher,
     /// The ports' names as the tables know them.
     names: PortNames,
+    /// What the switch's own controller answers, and how it behaves with the next programs.
+    board: Board,
+    alone: Arc<Mutex<AloneSettings>>,
     about: About,
     /// The polynomials of the network that the switch is of.
     network: Mutex<Option<Polynomials>>,
@@ -147,7 +151,7 @@ impl Live {
         let controller = controlled::link(&config, &mut assembly)?;
         let Assembly {
             mut switches,
-            collector,
+            mut collector,
             history,
             learning,
             routing,
@@ -155,6 +159,7 @@ impl Live {
             tables,
             publisher,
             names,
+            schedules,
             ..
         } = assembly;
         let privileges = Privileges::of(&config)?;
@@ -183,6 +188,12 @@ impl Live {
         let (workers, remotes) = setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience)?;
         let collected = Arc::new(AtomicBool::new(false));
         let (renewals, renewed) = bounded(1);
+        let board = Board::default();
+        let alone = Arc::new(Mutex::new(setup::alone(&config)));
+        // Two controllers would order each their own.
+        if controller.is_none() {
+            collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
+        }
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
         let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
@@ -205,6 +216,8 @@ impl Live {
             tables,
             publisher,
             names,
+            board,
+            alone,
             about,
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),

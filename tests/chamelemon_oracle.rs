@@ -63,6 +63,7 @@ fn config() -> impl Strategy<Value = Config> {
                 hh_threshold: thresholds[0] + thresholds[1],
                 hl_threshold: thresholds[1].min((thresholds[0] + thresholds[1]).max(1)),
                 sample,
+                ..Config::default()
             }
         })
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod log;
 pub mod manual;
 mod measured;
+mod network;
 mod notify;
 mod output;
 mod port;

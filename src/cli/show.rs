@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::network::{self, Epochs};
 use super::remote::Remote;
 use super::{Failure, output};
 use crate::config::Length;
@@ -76,6 +77,18 @@ enum What {
     Macs,
     /// Connections to the switch's API, and those that were refused
     Api,
+    /// The flows that lost packets, and how many: what entered and did not leave
+    Losses(Epochs),
+    /// The largest flows of the last epoch, and how many flows there are of each size
+    Flows(Epochs),
+    /// The flows whose sizes changed most between the last two epochs
+    Changes(Epochs),
+    /// How many flows there are, epoch by epoch
+    Cardinality(Epochs),
+    /// The entropy of flow sizes, epoch by epoch
+    Entropy(Epochs),
+    /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why they change
+    Attention(Epochs),
     /// How the switch stands with its controller
     Controller,
     /// The switches of a controller's network
@@ -124,6 +137,12 @@ impl Show {
                 let api: view::Api = client.get("/v1/api")?;
                 if json { output::json(&api) } else { output::print(&api_text(&api)) }
             }
+            What::Losses(epochs) => epochs.show::<view::Losses>(&client, json),
+            What::Flows(epochs) => epochs.show::<view::FlowSizes>(&client, json),
+            What::Changes(epochs) => epochs.show::<view::HeavyChanges>(&client, json),
+            What::Cardinality(epochs) => epochs.show::<network::Cardinality>(&client, json),
+            What::Entropy(epochs) => epochs.show::<network::Entropy>(&client, json),
+            What::Attention(epochs) => epochs.show::<view::Attention>(&client, json),
             What::Switches => {
                 let switches: view::NetworkSwitches = client.get("/v1/switches")?;
                 if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }

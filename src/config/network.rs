@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
 use crate::control::controller::{Settings, Terms};
 use crate::epoch::{self, Nanos};
+use crate::program::chamelemon::AttentionMode;
 use crate::program::{ProgramConfig, chamelemon};
 
 /// A controller and its network.
@@ -146,7 +147,12 @@ impl NetworkConfig {
         let length = nanos(self.epoch);
         let settings = Settings::new(length, salt);
         let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
-        Settings { patience: self.patience.map_or(settings.patience, nanos), history, shifts: self.shift, ..settings }
+        Settings {
+            patience: self.patience.map_or(settings.patience, nanos),
+            history,
+            shifts: self.shift && self.program().attention == AttentionMode::Auto,
+            ..settings
+        }
     }
 }
 

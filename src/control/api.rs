@@ -14,6 +14,7 @@ use axum::{Json, Router};
 
 pub use messages::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 
+use super::controller::Board;
 use super::serve::{self, Counters, Served, TlsListener};
 use super::tables::Tables;
 use super::{taps, view};
@@ -29,6 +30,10 @@ pub trait Service: Send + Sync + 'static {
     fn reset(&self);
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
+    /// The answers of ChameleMon's controller, when there is one.
+    fn board(&self) -> Result<Board, String> {
+        Err("no program that finds losses runs; start the switch with --program chamelemon".into())
+    }
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
     /// Takes frames for other stations in, or no longer.
     fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
@@ -50,6 +55,28 @@ pub trait Service: Send + Sync + 'static {
     fn tap_ports(&self) -> Vec<taps::TapPort>;
 }
 
+/// Who has the answers of ChameleMon's controller.
+pub trait Finds: Send + Sync + 'static {
+    fn found(&self) -> Result<Board, String>;
+}
+
+impl<S: Service> Finds for S {
+    fn found(&self) -> Result<Board, String> {
+        self.board()
+    }
+}
+
+/// The routes of what ChameleMon finds.
+pub fn found<F: Finds>() -> Router<Arc<F>> {
+    Router::new()
+        .route("/v1/losses", get(answers::losses::<F>))
+        .route("/v1/flows", get(answers::flows::<F>))
+        .route("/v1/changes", get(answers::changes::<F>))
+        .route("/v1/cardinality", get(answers::numbers::<F>))
+        .route("/v1/entropy", get(answers::numbers::<F>))
+        .route("/v1/attention", get(answers::attention::<F>))
+}
+
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
@@ -63,6 +90,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/metrics", get(answers::metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(answers::heavy::<S>))
+        .merge(found())
         .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
         .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))
         .route("/v1/ports/{name}/mtu", put(answers::set_mtu::<S>))

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::view::HeavyFlow;
-use crate::program::chamelemon::collector::{Distribution, Loss, Losses};
+use crate::program::chamelemon::collector::{Distribution, Losses};
 use crate::program::chamelemon::{Answers, FlowId, Sketches};
 use crate::wire::Flow;
 
@@ -60,7 +60,7 @@ impl Names {
     }
 
     /// The flow, or none of its fields and the digest.
-    fn name(&self, id: FlowId) -> (Flow, Option<String>) {
+    pub fn name(&self, id: FlowId) -> (Flow, Option<String>) {
         match id.flow().or_else(|| self.0.get(&id).copied()) {
             Some(flow) => (flow, None),
             None => (Flow::default(), Some(id.digest_text())),
@@ -68,9 +68,9 @@ impl Names {
     }
 
     /// The document of a victim flow.
-    pub fn lost(&self, loss: &Loss) -> LostFlow {
-        let (flow, ipv6_digest) = self.name(loss.id);
-        LostFlow { flow, ipv6_digest, packets: loss.packets }
+    pub fn lost(&self, id: FlowId, packets: i64) -> LostFlow {
+        let (flow, ipv6_digest) = self.name(id);
+        LostFlow { flow, ipv6_digest, packets }
     }
 
     /// The document of a heavy flow.
@@ -90,7 +90,7 @@ impl Flows {
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.hh_flows as u64,
             heavy_complete: answers.hh_complete,
-            losses: losses.flows.iter().take(most).map(|loss| names.lost(loss)).collect(),
+            losses: losses.flows.iter().take(most).map(|loss| names.lost(loss.id, loss.packets)).collect(),
             lost_packets: losses.packets(),
             losses_complete: losses.complete,
             ..Self::default()

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::program::Record;
-use crate::program::chamelemon::{Analysis, Answers};
 use crate::program::hashpipe::{Counts, Heavy};
 
 /// Flows kept of each past epoch.
@@ -28,16 +27,15 @@ pub enum Summary {
         /// Flows that the tables held.
         flows: usize,
     },
-    ChameleMon(Box<Answers>),
+    /// Its answers are with the controller.
+    ChameleMon,
 }
 
 impl From<&Record> for Summary {
     fn from(record: &Record) -> Self {
         match record {
             Record::HashPipe(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
-            Record::ChameleMon(sketches) => {
-                Self::ChameleMon(Box::new(Answers::new(&Analysis::new((**sketches).clone()), KEPT_FLOWS)))
-            }
+            Record::ChameleMon(_) => Self::ChameleMon,
         }
     }
 }

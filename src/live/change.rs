@@ -139,6 +139,7 @@ impl Shared {
             self.give_up(state, &removed)?;
             self.set_tables(state, &opened, wanted);
         }
+        *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = super::setup::alone(&next.config);
         self.tell(state, changes)?;
         if let Some((collecting, schedules)) = collected {
             self.renew(collecting, schedules);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::controller::Board;
 use crate::control::duties::Asking;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
@@ -27,6 +28,10 @@ impl Service for Front {
 
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
         self.shared.heavy(query)
+    }
+
+    fn board(&self) -> Result<Board, String> {
+        self.shared.board()
     }
 
     fn set_link(&self, port: &str, up: bool) -> Result<(), String> {

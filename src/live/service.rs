@@ -8,6 +8,7 @@ use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{HeavyQuery, NewPort, Service};
+use crate::control::controller::Board;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
@@ -161,6 +162,15 @@ impl Service for Shared {
         };
         drop(history);
         Ok(view::HeavyFlows::new(&selection.heavy(program), unit, length, query.top, query.threshold))
+    }
+
+    fn board(&self) -> Result<Board, String> {
+        if let Some(link) = &self.link {
+            return Err(format!("the switch reports to the controller {}, which answers with --name", link.at()));
+        }
+        let runs = self.state().config.programs.iter().any(|program| matches!(program, ProgramConfig::ChameleMon(_)));
+        let none = "the switch runs no program that finds losses; start it with --program chamelemon";
+        runs.then(|| self.board.clone()).ok_or_else(|| none.into())
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,18 @@ use crossbeam_channel::Receiver;
 use super::LiveError;
 use super::change::Renewal;
 use super::slots::{Slot, Slots, buffers_held};
+use crate::assemble::kept_epochs;
 use crate::config::{Config, PortConfig};
 use crate::control::Collector;
+use crate::control::controller::{Alone, AloneSettings, Board};
 use crate::control::serve::TlsListener;
 use crate::control::tls::{self, Files};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
+use crate::epoch::Nanos;
 use crate::port::{Dev, PortError};
-use crate::switch::{PortInfo, Switch};
+use crate::program::ProgramConfig;
+use crate::program::chamelemon::{AttentionMode, Schedule};
+use crate::switch::{PortInfo, Role, Switch};
 use crate::worker::{Patience, Queues, Remote, Worker, orders};
 
 /// How long the collector waits for registers before it looks for something else to do.
@@ -149,6 +154,31 @@ pub(super) fn start_collector(
         }
         collector.finish();
     })
+}
+
+/// How the switch's own controller behaves.
+pub(super) fn alone(config: &Config) -> AloneSettings {
+    let [length, transit] = [config.switch.epoch, config.switch.transit].map(|length| length.0.as_nanos() as Nanos);
+    let shifts = config.programs.iter().any(|program| match program {
+        ProgramConfig::ChameleMon(config) => config.attention == AttentionMode::Auto,
+        ProgramConfig::HashPipe(_) => false,
+    });
+    let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
+    AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), shifts, fabric }
+}
+
+/// The switch's own controller.
+pub(super) fn controller(
+    config: &Config,
+    settings: &Arc<Mutex<AloneSettings>>,
+    schedules: &[Option<Schedule>],
+    board: &Board,
+) -> Result<Alone, LiveError> {
+    let salt = match config.switch.reproducible {
+        Some(seed) => seed,
+        None => getrandom::u64().map_err(io::Error::other)?,
+    };
+    Ok(Alone::new(&config.switch.name, settings.clone(), schedules, board.clone(), salt))
 }
 
 /// Where TCP is served, if it is.

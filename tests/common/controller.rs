@@ -60,6 +60,15 @@ impl Controller {
         serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
     }
 
+    /// Asks, and keeps the documents that come, a line each, until it is stopped.
+    pub fn follow(&self, line: &str) -> Follower {
+        let mut command = Command::new(weir::BINARY);
+        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).arg("--json");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("runs");
+        let lines = weir::keep(child.stdout.take().expect("piped"));
+        Follower { child, lines }
+    }
+
     /// SIGTERM; it ends cleanly.
     pub fn stop(mut self) {
         let pid = self.child.id().to_string();
@@ -71,6 +80,21 @@ impl Controller {
 
     /// As a crash would.
     pub fn kill(self) {}
+}
+
+/// A command that reports until it is stopped.
+pub struct Follower {
+    child: Child,
+    lines: Arc<Mutex<String>>,
+}
+
+impl Follower {
+    pub fn stop(mut self) -> Vec<Value> {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let lines = self.lines.lock().unwrap().clone();
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
 }
 
 impl Drop for Controller {

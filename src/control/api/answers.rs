@@ -8,7 +8,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, Method, StatusCode, Uri};
 
-use super::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use super::{Changes, Finds, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use crate::control::controller::Selected;
 use crate::control::{metrics, view};
 
 pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
@@ -22,6 +23,40 @@ pub async fn heavy<S: Service>(
     query: Result<Query<HeavyQuery>, QueryRejection>,
 ) -> Answer<view::HeavyFlows> {
     answer(query.map_err(|wrong| wrong.body_text()).and_then(|Query(query)| service.heavy(&query)))
+}
+
+type Asked = Result<Query<HeavyQuery>, QueryRejection>;
+
+/// The epochs that are asked for.
+fn selected(service: &impl Finds, query: Asked) -> Result<(Selected, HeavyQuery), String> {
+    let Query(query) = query.map_err(|wrong| wrong.body_text())?;
+    let board = service.found()?;
+    let selected = query.after.map_or_else(|| board.last(query.seconds), |after| board.next(after));
+    Ok((selected, query))
+}
+
+pub async fn losses<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Losses> {
+    let losses = |(selected, query): (Selected, HeavyQuery)| view::Losses::new(&selected, query.top, query.threshold);
+    answer(selected(&*service, query).map(losses))
+}
+
+pub async fn flows<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::FlowSizes> {
+    let flows = |(selected, query): (Selected, HeavyQuery)| view::FlowSizes::new(selected, query.top, query.threshold);
+    answer(selected(&*service, query).map(flows))
+}
+
+pub async fn changes<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::HeavyChanges> {
+    let changes =
+        |(selected, query): (Selected, HeavyQuery)| view::HeavyChanges::new(selected, query.top, query.threshold);
+    answer(selected(&*service, query).map(changes))
+}
+
+pub async fn numbers<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Numbers> {
+    answer(selected(&*service, query).map(|(selected, _)| view::Numbers::new(&selected)))
+}
+
+pub async fn attention<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Attention> {
+    answer(selected(&*service, query).map(|(selected, _)| view::Attention::new(&selected)))
 }
 
 pub async fn set_link<S: Service>(

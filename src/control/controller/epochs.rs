@@ -117,7 +117,7 @@ impl Controller {
         let reported = there.map(|(name, member)| Reported {
             switch: name.clone(),
             record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
-            before: before(member, epoch),
+            before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
         let network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
         let decision = self.decide(&network, now);

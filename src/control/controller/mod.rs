@@ -6,7 +6,9 @@
 //! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
 //! then is a gap of that switch, and spoils no other. Losses alone need all switches.
 
+mod alone;
 mod answers;
+mod board;
 mod epochs;
 mod join;
 mod saved;
@@ -18,8 +20,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::alone::{Alone, AloneSettings};
 use self::answers::Kept;
 pub use self::answers::{EpochAnswers, SwitchAnswers};
+pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
 pub use self::join::{JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};
 pub use self::saved::{Saved, SavedError};
@@ -49,6 +53,8 @@ pub struct Settings {
     pub flows: usize,
     /// Whether parameters change, or stay as they are.
     pub shifts: bool,
+    /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
+    pub fabric: bool,
     /// Makes the sampling of this deployment its own.
     pub salt: u64,
 }
@@ -56,7 +62,7 @@ pub struct Settings {
 impl Settings {
     /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
-        Self { patience: length / 4, notice: length / 10, history: 1024, flows: 256, shifts: true, salt }
+        Self { patience: length / 4, notice: length / 10, history: 1024, flows: 256, shifts: true, fabric: false, salt }
     }
 }
 
@@ -205,9 +211,9 @@ impl Controller {
         self.kept.iter()
     }
 
-    /// Keeps the answers of at most so many epochs from now on.
-    pub fn resize(&mut self, history: usize) {
-        self.settings.history = history;
+    /// Keeps the answers of at most so many epochs from now on, and whether losses can be told.
+    pub fn set(&mut self, history: usize, fabric: bool) {
+        (self.settings.history, self.settings.fabric) = (history, fabric);
     }
 
     /// The epoch that closed last, with all its sketches.

@@ -1,1 +1,431 @@
+//! A network of edge switches whose programs are driven without a switch around them.
 
+use super::*;
+use crate::pisa::hash::Polynomials;
+use crate::pisa::{Order as RunOrder, Phv};
+use crate::program::chamelemon::attention::State;
+use crate::program::chamelemon::network::Gap;
+use crate::program::chamelemon::{ChameleMon, ChameleMonBank, Config, FlowId, Schedule};
+use crate::program::{Bank, Dataplane, Record};
+use crate::wire::{Headers, Net};
+
+const LENGTH: Nanos = 50_000_000;
+const TRANSIT: Nanos = 10_000_000;
+
+fn config() -> Config {
+    Config {
+        tower: "8x4096+16x2048".parse().unwrap(),
+        upstream: 512,
+        downstream: 384,
+        hh_threshold: 20,
+        ..Config::default()
+    }
+}
+
+fn terms() -> Terms {
+    Terms { shape: config().shape(), tower: config().tower, length: LENGTH, transit: TRANSIT }
+}
+
+fn polynomials() -> Polynomials {
+    Polynomials::reproducible(9)
+}
+
+/// A flow's source. Neighbouring addresses are not spread at random by a CRC.
+fn address(flow: u32) -> u32 {
+    flow.wrapping_mul(0x9e37_79b1)
+}
+
+/// An edge switch.
+struct Edge {
+    name: String,
+    program: ChameleMon,
+    schedule: Schedule,
+    spare: Box<dyn Bank>,
+}
+
+impl Edge {
+    fn new(name: &str, epoch: u64) -> Self {
+        let mut program = ChameleMon::new(&config(), &polynomials()).unwrap();
+        let schedule = Schedule::new(config().shape(), config().runtime());
+        program.equip();
+        program.follow(&schedule);
+        program.enter(epoch, true);
+        let spare = program.spare();
+        Self { name: name.into(), program, schedule, spare }
+    }
+
+    fn joining(&self, first_epoch: u64) -> Joining {
+        Joining { name: self.name.clone(), terms: terms(), runtime: config().runtime(), first_epoch }
+    }
+
+    /// A packet of a flow enters; what it carries on through the network.
+    fn enter(&mut self, flow: u32, epoch: u64) -> Phv {
+        let headers =
+            Headers { net: Net::Ipv4, src_ip: address(flow).into(), dst_ip: 7, proto: 17, ..Headers::default() };
+        let mut phv = [Phv { headers, enters: true, epoch: epoch & 1 == 1, ..Phv::default() }];
+        self.program.ingress(&mut phv, RunOrder::PacketMajor);
+        phv[0]
+    }
+
+    fn leave(&mut self, mut phv: Phv) {
+        (phv.enters, phv.leaves) = (false, true);
+        self.program.egress(&mut [phv], RunOrder::PacketMajor);
+    }
+
+    /// The epoch ends; `early` happens before the transit time is over.
+    fn end(&mut self, epoch: u64, early: impl FnOnce(&mut Self)) -> Report {
+        let mut bank = std::mem::replace(&mut self.spare, self.program.spare());
+        self.program.exchange(bank.as_mut());
+        self.program.prepare(epoch + 1);
+        self.program.enter(epoch + 1, true);
+        early(self);
+        self.program.exchange_egress(bank.as_mut());
+        let Record::ChameleMon(sketches) = bank.record() else { panic!("ChameleMon's record") };
+        Report { first_epoch: epoch, epoch, sketches }
+    }
+}
+
+struct Network {
+    controller: Controller,
+    edges: Vec<Edge>,
+    epoch: u64,
+}
+
+impl Network {
+    fn new(names: &[&str], epoch: u64) -> Self {
+        let settings = Settings::new(LENGTH, 3);
+        let mut network = Self { controller: Controller::new(settings), edges: Vec::new(), epoch };
+        names.iter().for_each(|name| network.join(name));
+        network
+    }
+
+    fn join(&mut self, name: &str) {
+        let edge = Edge::new(name, self.epoch);
+        let first = if self.epoch == 0 { 0 } else { self.epoch + 1 };
+        let orders = self.controller.join(&edge.joining(first), self.epoch * LENGTH + 1).unwrap();
+        for order in orders {
+            edge.schedule.order(order.epoch, order.runtime).unwrap();
+        }
+        self.edges.push(edge);
+    }
+
+    /// Flows enter at one switch and leave at the next: of every tenth flow the first packet is lost, and the last packets leave when
+    /// the epoch is over.
+    fn traffic(&mut self, flows: u32) -> Vec<Vec<Phv>> {
+        let (edges, epoch) = (self.edges.len(), self.epoch);
+        let mut late = vec![Vec::new(); edges];
+        for flow in 0..flows {
+            let packets = 1 + flow % 40;
+            let (from, to) = (flow as usize % edges, (flow as usize + 1) % edges);
+            for packet in 0..packets {
+                let phv = self.edges[from].enter(flow, epoch);
+                match packet {
+                    0 if flow % 10 == 0 => {}
+                    _ if packet + 2 > packets => late[to].push(phv),
+                    _ => self.edges[to].leave(phv),
+                }
+            }
+        }
+        late
+    }
+
+    /// Runs an epoch. The switches named in `silent` report nothing.
+    fn epoch(&mut self, flows: u32, silent: &[&str]) -> Vec<Result<Option<Order>, ReportError>> {
+        let late = self.traffic(flows);
+        let now = (self.epoch + 1) * LENGTH + TRANSIT;
+        let mut results = Vec::new();
+        let reports: Vec<_> = self
+            .edges
+            .iter_mut()
+            .zip(late)
+            .map(|(edge, late)| edge.end(self.epoch, |edge| late.into_iter().for_each(|phv| edge.leave(phv))))
+            .collect();
+        for (edge, report) in self.edges.iter().zip(reports) {
+            if !silent.contains(&edge.name.as_str()) {
+                results.push(self.controller.report(&edge.name, report, now));
+            }
+        }
+        let order = results.iter().rev().find_map(|result| result.clone().ok().flatten());
+        let order = order.or_else(|| self.controller.tick(now + LENGTH / 4));
+        for edge in &self.edges {
+            order.iter().for_each(|order| edge.schedule.order(order.epoch, order.runtime).unwrap());
+        }
+        self.controller.answer();
+        self.epoch += 1;
+        results
+    }
+
+    fn newest(&self) -> &EpochAnswers {
+        self.controller.answers().next_back().unwrap()
+    }
+
+    fn gaps(&self) -> Vec<(String, Gap)> {
+        self.newest().gaps.iter().map(|gap| (gap.switch.to_string(), gap.gap)).collect()
+    }
+
+    /// The flows that lost one packet each, and no others.
+    fn assert_exact(&self, flows: u32) {
+        let newest = self.newest();
+        assert!(newest.losses_complete && newest.gaps.is_empty(), "{newest:?}");
+        let losses = newest.losses.as_ref().unwrap();
+        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.id.flow().unwrap().src, loss.packets)).collect();
+        lost.sort_unstable();
+        let mut expected: Vec<_> =
+            (0..flows).step_by(10).map(|flow| (Some(std::net::Ipv4Addr::from(address(flow)).into()), 1)).collect();
+        expected.sort_unstable();
+        assert_eq!(lost, expected);
+        assert_eq!(losses.packets(), expected.len() as i64);
+    }
+}
+
+/// From the epoch after the first on, all is known: losses across switches and epoch ends, and every flow.
+#[test]
+fn losses_of_a_network_are_exact() {
+    let mut network = Network::new(&["a", "b", "c"], 6);
+    network.epoch(200, &[]);
+    assert_eq!(network.gaps(), ["a", "b", "c"].map(|name| (name.to_owned(), Gap::Started)));
+    assert_eq!((network.newest().epoch, &network.newest().losses), (6, &None));
+    for _ in 0..4 {
+        network.epoch(200, &[]);
+        network.assert_exact(200);
+        let answers = &network.newest().network;
+        assert!((answers.flows.unwrap() - 200.0).abs() < 15.0, "{:?}", answers.flows);
+        assert_eq!(network.newest().switches.len(), 3);
+    }
+    let newest = network.newest();
+    assert_eq!(newest.state, State::Healthy);
+    assert_eq!(newest.runtime.hh_threshold, 1, "all flows fit: {}", newest.why);
+    assert_eq!((newest.network.hh_flows, newest.network.hh_complete), (200, true));
+    assert_eq!(newest.changes.as_ref().unwrap().iter().filter(|c| c.before != c.after).count(), 0);
+}
+
+/// The very first epoch has none before it.
+#[test]
+fn nothing_is_missing_of_epoch_zero() {
+    let mut network = Network::new(&["a", "b"], 0);
+    network.epoch(100, &[]);
+    network.assert_exact(100);
+}
+
+#[test]
+fn one_switch_alone() {
+    let mut network = Network::new(&["alone"], 3);
+    for _ in 0..3 {
+        network.epoch(120, &[]);
+    }
+    network.assert_exact(120);
+    assert_eq!(network.newest().network, network.newest().switches[0].answers);
+}
+
+/// A switch that says nothing hides the losses of its epoch and of the next, and no other answers.
+#[test]
+fn a_silent_switch_is_a_gap_by_name() {
+    let mut network = Network::new(&["a", "b", "c"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+    network.epoch(90, &["b"]);
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    assert_eq!(network.newest().losses, None);
+    assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
+    assert!(!network.newest().network.hh_complete);
+    assert!(network.newest().why.contains("unknown"), "{}", network.newest().why);
+    network.epoch(90, &[]);
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
+    assert_eq!((&network.newest().losses, network.newest().switches.len()), (&None, 3));
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+}
+
+/// A record that comes too late still tells what left early, so it costs one epoch and not two.
+#[test]
+fn a_late_record() {
+    let mut network = Network::new(&["a", "b"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    let late = network.traffic(90);
+    let reports: Vec<_> = network
+        .edges
+        .iter_mut()
+        .zip(late)
+        .map(|(edge, late)| edge.end(network.epoch, |edge| late.into_iter().for_each(|phv| edge.leave(phv))))
+        .collect();
+    let [a, b] = reports.try_into().unwrap();
+    let end = 9 * LENGTH;
+    assert_eq!(network.controller.report("a", a, end + TRANSIT), Ok(None), "it waits for b");
+    assert_eq!(network.controller.deadline(), Some(end + TRANSIT + LENGTH / 4));
+    assert_eq!(network.controller.tick(end + TRANSIT + 1), None);
+    let order = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
+    assert_eq!(order.epoch, 10, "epoch 9 is running");
+    network.edges.iter().for_each(|edge| edge.schedule.order(order.epoch, order.runtime).unwrap());
+    let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
+    assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
+    network.controller.answer();
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    network.epoch += 1;
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+}
+
+/// A switch that cannot be reached is not waited for; one that starts again spoils the epoch in which it does.
+#[test]
+fn leaving_and_starting_again() {
+    let mut network = Network::new(&["a", "b"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    network.controller.leave("b");
+    let results = network.epoch(90, &["b"]);
+    assert!(matches!(results[..], [Ok(Some(_))]), "closed by a's report alone: {results:?}");
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    network.edges.pop();
+    network.join("b");
+    network.epoch(90, &[]);
+    assert_eq!(network.gaps()[0], ("b".to_owned(), Gap::Started));
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+    assert!(network.controller.forget("b") && !network.controller.forget("b"));
+    assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
+}
+
+/// What its orders say is what switches measure with, from the epoch that they name on.
+#[test]
+fn orders_are_for_the_epoch_after_the_running_one() {
+    let mut network = Network::new(&["a", "b"], 6);
+    for _ in 0..6 {
+        let epoch = network.epoch;
+        let results = network.epoch(2000, &[]);
+        let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
+        assert_eq!(order.epoch, epoch + 2);
+        assert_eq!(network.newest().order, Some(order));
+        assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
+    }
+    let measured: Vec<_> = network.controller.answers().map(|answers| (answers.epoch, answers.runtime)).collect();
+    for answers in network.controller.answers() {
+        let order = answers.order.unwrap();
+        let followed = measured.iter().find(|(epoch, _)| *epoch == order.epoch);
+        assert!(followed.is_none_or(|(_, runtime)| *runtime == order.runtime));
+    }
+    assert!(network.newest().network.hh_complete, "{:?}", network.newest().why);
+}
+
+/// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
+#[test]
+fn records_that_do_not_fit() {
+    let cases: [(fn(&mut Report), Gap); 4] = [
+        (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
+        (|report| report.sketches.mixed = true, Gap::Mixed),
+        (|report| report.sketches.runtime.sample = 5, Gap::Parameters),
+        (|report| report.sketches.strays = 3, Gap::Strays { packets: 3 }),
+    ];
+    for (spoil, gap) in cases {
+        let mut network = Network::new(&["a", "b"], 6);
+        network.epoch(90, &[]);
+        network.epoch(90, &[]);
+        let mut reports: Vec<_> = network.edges.iter_mut().map(|edge| edge.end(8, |_| {})).collect();
+        spoil(&mut reports[1]);
+        for (edge, report) in network.edges.iter().zip(reports) {
+            network.controller.report(&edge.name, report, 9 * LENGTH + TRANSIT).unwrap();
+        }
+        network.controller.answer();
+        assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
+        assert!(!network.newest().losses_complete);
+        assert_eq!(network.newest().losses.is_some(), matches!(gap, Gap::Strays { .. }));
+    }
+}
+
+#[test]
+fn records_of_no_use_are_refused() {
+    let mut network = Network::new(&["a"], 6);
+    let mut report = |epoch, now| {
+        let sketches = network.edges[0].end(epoch, |_| {}).sketches;
+        network.controller.report("a", Report { first_epoch: epoch, epoch, sketches }, now)
+    };
+    let now = 7 * LENGTH + TRANSIT;
+    assert!(matches!(report(7, now), Err(ReportError::Early { running: 7, .. })));
+    assert!(report(6, now).is_ok());
+    assert!(matches!(report(6, now), Err(ReportError::Late { epoch: 6, .. })));
+    let report = Report { epoch: 7, first_epoch: 7, sketches: network.edges[0].end(7, |_| {}).sketches };
+    assert_eq!(network.controller.report("z", report, now), Err(ReportError::Unknown { name: "z".into() }));
+    let other = Config { upstream: 600, ..config() };
+    let mut program = ChameleMon::new(&other, &polynomials()).unwrap();
+    program.equip();
+    let bank: Box<dyn std::any::Any> = program.spare();
+    let sketches = Box::new(bank.downcast::<ChameleMonBank>().unwrap().read());
+    let report = Report { epoch: 7, first_epoch: 7, sketches };
+    assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
+}
+
+#[test]
+fn switches_that_differ_may_not_join() {
+    let mut network = Network::new(&["a"], 6);
+    let joining = network.edges[0].joining(7);
+    let mut refused = |joining: Joining| network.controller.join(&joining, 6 * LENGTH).unwrap_err().to_string();
+    let other = |terms: Terms| Joining { name: "b".into(), terms, ..joining.clone() };
+    let longer = Terms { length: LENGTH + 1, ..terms() };
+    assert_eq!(
+        refused(other(longer)),
+        "switch b: the epoch's length in ns is 50000001, and the network's is 50000000; all edge switches must have the same"
+    );
+    let shorter = Terms { tower: "8x4096".parse().unwrap(), ..terms() };
+    assert!(refused(other(shorter)).contains("tower is 8x4096, and the network's is 8x4096+16x2048"));
+    let mut wide = terms();
+    wide.shape.arrays = 900;
+    assert!(refused(other(wide)).contains("arrays = 900 is out of range"));
+    assert!(refused(Joining { name: "two\nlines".into(), ..joining.clone() }).contains("no name"));
+    let mut room = joining.clone();
+    room.runtime.division.hh = 9999;
+    assert!(refused(Joining { name: "b".into(), ..room }).contains("hh = 9999"));
+    network.join("b");
+}
+
+/// After a restart the parameters in force are ordered again, and switches that do not come back are gaps.
+#[test]
+fn a_restart_goes_on() {
+    let mut network = Network::new(&["a", "b"], 6);
+    for _ in 0..6 {
+        network.epoch(3000, &[]);
+    }
+    let saved = network.controller.save();
+    let text = serde_json::to_string(&saved).unwrap();
+    assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
+    let settings = Settings::new(LENGTH, 4);
+    let mut again = Controller::restore(settings, &saved).unwrap();
+    assert_eq!(again.switches().collect::<Vec<_>>(), [("a", false), ("b", false)]);
+    let orders = again.join(&network.edges[0].joining(13), 12 * LENGTH + 5).unwrap();
+    assert_eq!(orders.last().unwrap().runtime, saved.orders.last().unwrap().runtime);
+    network.controller = again;
+    network.epoch(3000, &["b"]);
+    network.epoch(3000, &["b"]);
+    assert!(network.gaps().contains(&("b".to_owned(), Gap::Missing)), "{:?}", network.gaps());
+    let version = Saved { version: 2, ..saved.clone() };
+    assert_eq!(Controller::restore(settings, &version).err(), Some(SavedError::Version { version: 2 }));
+    let mut wrong = saved;
+    wrong.orders[0].runtime.division.hh = 9999;
+    assert!(Controller::restore(settings, &wrong).is_err());
+    assert!(Controller::restore(settings, &Controller::new(settings).save()).is_ok());
+}
+
+/// A controller that stood still does not go through all that it missed.
+#[test]
+fn standing_still() {
+    let mut network = Network::new(&["a"], 6);
+    network.epoch(50, &[]);
+    assert!(network.controller.tick(1_000_000 * LENGTH).is_some());
+    network.controller.answer();
+    assert!(network.controller.answers().count() < 10);
+    assert_eq!(network.gaps(), [("a".to_owned(), Gap::Missing)]);
+}
+
+#[test]
+fn sizes_of_flows() {
+    let mut network = Network::new(&["a", "b"], 6);
+    (0..4).for_each(|_| drop(network.epoch(100, &[])));
+    let newest = network.controller.newest().unwrap();
+    for flow in 0..100u32 {
+        let id = FlowId::of_v4(crate::wire::Tuple4(u128::from(address(flow)) << 72 | 7 << 40 | 17));
+        assert_eq!(newest.flow_size(id), Some(u64::from(1 + flow % 40)), "{flow}");
+    }
+    assert_eq!(newest.heavy_hitters(39).len(), 2);
+    let distribution = newest.distribution().unwrap();
+    assert!((distribution.tail(40) - 2.0).abs() < 1e-9 && (distribution.flows() - 100.0).abs() < 1e-9);
+}

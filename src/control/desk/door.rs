@@ -12,7 +12,6 @@ use super::Event;
 use crate::control::controller::{Joining, Order, Report, Terms};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
-use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::program::chamelemon::collector::encoding::{Form, Reader};
 
@@ -67,11 +66,6 @@ impl Desk {
             orders: watch::Sender::default(),
         };
         (desk, Waiting { events: receiver, reports: waiting })
-    }
-
-    /// Nanoseconds of an epoch.
-    pub fn length(&self) -> Nanos {
-        self.terms.length
     }
 
     /// Bytes of the longest record of a switch of this network.

@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::Event;
 use super::door::{Desk, Waiting};
 use super::state::{State, StateError, StateFile};
-use crate::control::controller::{Controller, Settings, Terms};
+use crate::control::controller::{Board, Controller, Settings, Terms};
 use crate::epoch::Nanos;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
 pub struct Drive {
     controller: Arc<Mutex<Controller>>,
+    board: Board,
     desk: Arc<Desk>,
     waiting: Waiting,
     state: State,
@@ -38,11 +39,16 @@ impl Drive {
         let length = terms.length;
         let (desk, waiting) = Desk::new(terms, state.polynomials, expected);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
-        Ok(Self { controller, desk, waiting, state, file, length, stored })
+        Ok(Self { controller, board: Board::default(), desk, waiting, state, file, length, stored })
     }
 
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
+    }
+
+    /// Where the answers are read.
+    pub fn board(&self) -> &Board {
+        &self.board
     }
 
     pub fn controller(&self) -> &Arc<Mutex<Controller>> {
@@ -65,7 +71,10 @@ impl Drive {
         drop(controller);
         self.desk.publish(orders);
         // Takes longer than all that others wait for.
-        self.lock().answer();
+        let mut controller = self.lock();
+        controller.answer();
+        self.board.post(&controller);
+        drop(controller);
         self.keep()
     }
 

@@ -63,6 +63,11 @@ impl Link {
         })
     }
 
+    /// Where the controller is, as it was configured.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
     /// What the collector is to give its records to.
     pub fn reporter(self: &Arc<Self>) -> Box<dyn Sink> {
         Box::new(Reporter(self.clone()))

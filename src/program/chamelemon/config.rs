@@ -107,6 +107,17 @@ impl schemars::JsonSchema for TowerShape {
     }
 }
 
+/// Whether the parameters from `hh` on change from epoch to epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AttentionMode {
+    /// The switch's own controller shifts them. A run that has one epoch keeps them.
+    #[default]
+    Auto,
+    /// They stay as configured.
+    Fixed,
+}
+
 /// ChameleMon's parameters. Those from `hh` on are what the switch starts with; a controller may change them between epochs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -144,6 +155,8 @@ pub struct Config {
     /// Light-loss candidates that are sampled, of 65536.
     #[schemars(range(min = 0, max = 65536))]
     pub sample: u32,
+    /// Whether a live switch shifts the parameters from hh on from epoch to epoch (auto), or keeps them (fixed).
+    pub attention: AttentionMode,
 }
 
 impl Default for Config {
@@ -161,6 +174,7 @@ impl Default for Config {
             hh_threshold: 250,
             hl_threshold: 1,
             sample: Runtime::ALL,
+            attention: AttentionMode::Auto,
         }
     }
 }

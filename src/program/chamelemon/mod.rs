@@ -54,7 +54,7 @@ mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Answers, Sketches};
-pub use config::{Config, Level, TowerShape, Width};
+pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};

@@ -33,6 +33,8 @@ pub enum Gap {
     Foreign,
     /// What left before the transit time was over is unknown, because the record of the epoch before is. Only losses lack it.
     Before,
+    /// Packets leave it by fabric ports, for switches that are not in this network. Only losses lack them.
+    Elsewhere,
     /// So many packets left later than the transit time, or were of a class that had no memory: they seem lost, and are not.
     Strays { packets: u64 },
 }
@@ -40,7 +42,7 @@ pub enum Gap {
 impl Gap {
     /// Whether the switch's own flows are missing from the epoch, and not its losses alone.
     pub fn hides_flows(&self) -> bool {
-        !matches!(self, Self::Before | Self::Strays { .. })
+        !matches!(self, Self::Before | Self::Elsewhere | Self::Strays { .. })
     }
 }
 
@@ -54,6 +56,9 @@ impl fmt::Display for Gap {
             Self::Parameters => f.write_str("it measured with other parameters than were ordered"),
             Self::Foreign => f.write_str("its sketches have another length or other hash functions"),
             Self::Before => f.write_str("nothing is known of the epoch before"),
+            Self::Elsewhere => {
+                f.write_str("packets leave it by fabric ports, so only a controller can tell what is lost")
+            }
             Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
         }
     }
@@ -87,6 +92,8 @@ pub enum Before<'a> {
     Nothing,
     Early(&'a Early),
     Unknown,
+    /// Not all leave by ports that are measured.
+    Elsewhere,
 }
 
 /// The early packets of the next epoch, from a switch's record of an epoch.
@@ -259,6 +266,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
     match before {
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
+        Before::Elsewhere => return Err(Gap::Elsewhere),
         Before::Early(early) => {
             delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
             strays += early.strays;

@@ -7,9 +7,9 @@
 //!
 //! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. Orders take
 //! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
-//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: a victim loses as many packets as
-//! then, and of these the sum is exact, decoded or not; victims have the sizes that they had then. Nothing foreseen is ever
-//! presented as an answer. Beyond that:
+//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: the same share of flows lose packets,
+//! each as many (their sum is exact, decoded or not), and victims have the sizes that they had. Nothing foreseen is ever presented
+//! as an answer. Beyond that:
 //! - The number of candidates at another threshold counts the flows that collisions lift over it
 //!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
 //! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.
@@ -142,8 +142,8 @@ impl Attention {
 /// The smallest number from `least` on for which it holds, as it does for all above.
 fn smallest(least: u32, holds: impl Fn(u32) -> bool) -> u32 {
     const MOST: u32 = 1 << 31;
-    if holds(least) {
-        return least;
+    if least >= MOST || holds(least) {
+        return least.min(MOST);
     }
     let (mut below, mut step) = (least, 1);
     let mut above = loop {

@@ -3,11 +3,15 @@
 use super::super::collector::Distribution;
 use super::super::{Division, Runtime};
 use super::seen::{Losses, Seen, rate};
-use super::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
+use super::sizing::{AIM, FULL, FULL_SAMPLED, LOW, MARGIN, Sizing};
 use super::{Attention, State, smallest};
 
 /// Fewer victims than these tell nothing of others.
 const ENOUGH: f64 = 16.0;
+/// So many times what all memory can hold is too much beyond doubt, and so large a share of it is given at the least, when victims
+/// are too many to count.
+const CLEARLY: f64 = 2.0;
+const CAUTIOUS: f64 = 0.9;
 
 /// The parameters but T_h.
 pub(super) struct Plan {
@@ -20,6 +24,8 @@ pub(super) struct Plan {
 /// What was true of victims when all of them were known.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
+    /// The share of flows that are victims.
+    share: f64,
     packets_a_victim: f64,
     sizes: Distribution,
 }
@@ -31,11 +37,12 @@ impl Known {
         let victims = losses.heavy.flows? + losses.light_only / rate(&seen.runtime);
         let packets = losses.heavy.packets as f64 + losses.light.packets as f64 / rate(&seen.runtime);
         let sizes = Distribution::sum(&[&losses.heavy_sizes, &losses.light_sizes]);
-        (victims >= ENOUGH && packets > 0.0).then(|| Self { packets_a_victim: packets / victims, sizes })
+        let share = victims / seen.flows()?;
+        (victims >= ENOUGH && packets > 0.0).then(|| Self { share, packets_a_victim: packets / victims, sizes })
     }
 
     /// The share of victims of at least this size.
-    fn share(&self, size: u32) -> f64 {
+    fn tail(&self, size: u32) -> f64 {
         self.sizes.tail(size) / self.sizes.flows().max(1.0)
     }
 }
@@ -85,24 +92,30 @@ impl Attention {
         }
         let division = self.sizing.ill();
         let room = self.sizing.flows(LOW, division.hl);
-        let foreseen = self.known.as_ref().map(|known| smallest(2, |size| victims * known.share(size) <= room));
+        let foreseen = self.known.as_ref().map(|known| smallest(2, |size| victims * known.tail(size) <= room));
         let rate = self.sizing.flows(AIM, division.ll) / victims;
         Plan { division, hl_threshold: foreseen, sample: sample(rate) }
     }
 
-    /// The number of victims when decoding failed: by linear counting on the delta encoder where that was possible, else as many
-    /// as would lose these packets.
+    /// The number of victims when decoding failed.
     fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
         // Each lost a packet at the least.
         let most = losses.heavy.packets.max(0) as f64;
-        let foreseen = self.known.as_ref().map(|known| most / known.packets_a_victim);
-        match losses.heavy.flows.filter(|_| losses.sure) {
-            Some(counted) => Some(counted),
-            None if losses.sure => {
-                Some(foreseen.unwrap_or(most).max(Sizing::uncountable(seen.runtime.division.hl)).min(most))
-            }
-            None => foreseen.map(|victims| victims.min(most)),
+        if !losses.sure {
+            // More flows than there was room for, and as large a share of them are victims.
+            let known = self.known.as_ref()?;
+            return Some((known.share * seen.flows()?).min(most));
         }
+        // By linear counting on the delta encoder (§4.3.1).
+        if let Some(counted) = losses.heavy.flows {
+            return Some(counted);
+        }
+        // Too many to count: as many as would lose these packets. A few large flows lose most of them, so unless that is far more than
+        // all memory can hold, all memory is tried.
+        let room = self.sizing.flows(AIM, self.sizing.most_hl());
+        let foreseen = self.known.as_ref().map_or(most, |known| most / known.packets_a_victim);
+        let tried = if foreseen <= CLEARLY * room { foreseen.min(room).max(CAUTIOUS * room) } else { foreseen };
+        Some(tried.max(Sizing::uncountable(seen.runtime.division.hl)).min(most))
     }
 
     /// The healthy state, with as much memory for heavy losses as so many victims need.
@@ -129,8 +142,10 @@ impl Attention {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
+        // Orders from epochs of the two states meet here, and the healthy one stands when it can.
+        let well = if State::of(latest) == State::Healthy { FULL } else { AIM };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
-            && victims <= self.sizing.flows(AIM, self.sizing.most_hl())
+            && victims <= self.sizing.flows(well, self.sizing.most_hl())
             && seen.runtime.sample > 0
         {
             return self.well(victims, false, seen, latest, why);
@@ -139,13 +154,7 @@ impl Attention {
         let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
         let division = self.sizing.ill();
         let hl_threshold = self.hl_threshold(seen, losses, base, division.hl, why);
-        let mut share = self.sample(seen, losses, base, division.ll, decoded);
-        if hl_threshold > base.hl_threshold
-            && let Some(victims) = victims
-        {
-            // All of them may lose packets while they are light.
-            share = share.min(sample(self.sizing.flows(AIM, division.ll) / victims.max(1.0)));
-        }
+        let share = self.sample(seen, losses, base, (division.ll, hl_threshold), decoded);
         if share != base.sample {
             let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
             let (from, to) = (percent(base.sample), percent(share));
@@ -154,22 +163,31 @@ impl Attention {
         Plan { division, hl_threshold: Some(hl_threshold), sample: share }
     }
 
-    /// The sample rate that fills the memory of light losses to [`AIM`]. It is turned up only when all was decoded.
-    fn sample(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, ll: u32, heavy_decoded: bool) -> u32 {
+    /// The sample rate that fills `ll` buckets an array with light losses to [`AIM`] when T_l is `hl_threshold`. It is turned up
+    /// only when all was decoded.
+    fn sample(
+        &self,
+        seen: &Seen<'_>,
+        losses: &Losses,
+        base: &Runtime,
+        (ll, hl_threshold): (u32, u32),
+        heavy_decoded: bool,
+    ) -> u32 {
         let measured = seen.runtime.sample.max(1);
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
-        let load = self.sizing.load(flows, ll) * f64::from(base.sample.max(1)) / f64::from(measured);
+        // Another T_l makes light losses of heavy ones, or the other way round.
+        let heavy = self.heavy(seen, losses);
+        let moved = heavy.map_or(0.0, |heavy| heavy - self.heavy_at(seen, losses, heavy, hl_threshold));
+        let light = (flows / rate(&seen.runtime) + moved).max(1.0);
+        let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;
-        if !unchanged && ((LOW..=FULL).contains(&load) || (load < LOW && !heavy_decoded)) {
+        if !unchanged && ((LOW..=FULL_SAMPLED).contains(&load) || (load < LOW && !heavy_decoded)) {
             return base.sample;
         }
-        let mut wanted = f64::from(measured) * self.sizing.flows(AIM, ll) / flows.max(1.0);
-        if failed {
-            // One that failed below its load has flows that share all their buckets, and others are sampled next time.
-            wanted = wanted.min(f64::from(measured));
-        }
-        wanted.round().clamp(1.0, f64::from(Runtime::ALL)) as u32
+        let wanted = sample(self.sizing.flows(AIM, ll) / light);
+        // One that failed below its load has flows that share all their buckets, and others are sampled next time.
+        if failed { wanted.min(measured) } else { wanted }
     }
 
     /// T_l, so that heavy losses fill their memory to [`AIM`].
@@ -203,8 +221,7 @@ impl Attention {
             return Some(losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl)));
         }
         let known = self.known.as_ref()?;
-        let packets = losses.heavy.packets.max(0) as f64 + losses.light.packets.max(0) as f64 / rate(&seen.runtime);
-        Some(packets / known.packets_a_victim * known.share(seen.runtime.hl_threshold))
+        Some(known.share * seen.flows()? * known.tail(seen.runtime.hl_threshold))
     }
 
     /// The number of heavy losses at another T_l, if every victim of that size is one (§4.3.2, step 2).
@@ -220,8 +237,8 @@ impl Attention {
         if of * rate(&seen.runtime) >= ENOUGH {
             return ratio(losses.light_sizes.tail(threshold), of);
         }
-        if let Some(known) = self.known.as_ref().filter(|known| known.share(measured) > 0.0) {
-            return ratio(known.share(threshold), known.share(measured));
+        if let Some(known) = self.known.as_ref().filter(|known| known.tail(measured) > 0.0) {
+            return ratio(known.tail(threshold), known.tail(measured));
         }
         let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).sum::<f64>();
         ratio(flows(threshold), flows(measured).max(1.0))

@@ -21,6 +21,8 @@ pub struct Edge<'a> {
     pub candidates: Option<f64>,
     /// Whether they were all decoded.
     pub complete: bool,
+    /// All flows; `None` when too many to tell.
+    pub flows: Option<f64>,
     pub expects: Expects<'a>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Seen<'a> {
         let edges = network.edges.iter().map(|edge| Edge {
             candidates: edge.analysis.candidates(),
             complete: edge.analysis.hh().complete,
+            flows: edge.analysis.cardinality(),
             expects: expects(&edge.analysis),
         });
         Self { runtime: network.runtime, edges: edges.collect(), losses: losses(network) }
@@ -81,6 +84,12 @@ impl<'a> Seen<'a> {
     /// Whether the heavy-hitter candidates of all switches were decoded.
     pub fn decoded(&self) -> bool {
         self.edges.iter().all(|edge| edge.complete)
+    }
+
+    /// All flows of the network; `None` when too many to tell, or no switch is there.
+    pub fn flows(&self) -> Option<f64> {
+        let flows: Option<f64> = self.edges.iter().map(|edge| edge.flows).sum();
+        flows.filter(|flows| *flows > 0.0)
     }
 
     /// Candidates at the switch that has most of them.

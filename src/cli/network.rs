@@ -1,0 +1,270 @@
+//! `weir show losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what ChameleMon found.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Failure, output};
+use crate::config::Length;
+use crate::control::client::Client;
+use crate::control::flows::LostFlow;
+use crate::control::view::{self, Covered};
+
+/// How often a switch is asked whether an epoch has ended.
+const FOLLOW_EVERY: Duration = Duration::from_millis(20);
+
+/// Which epochs, and how much of them.
+#[derive(Debug, Args)]
+pub struct Epochs {
+    /// Name at most this many flows
+    #[arg(long, default_value_t = 20, value_name = "K")]
+    top: usize,
+    /// Name only flows of at least this many packets
+    #[arg(long, default_value_t = 1, value_name = "PACKETS")]
+    threshold: u64,
+    /// The epochs of this long; at least the last one
+    #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each")]
+    last: Length,
+    /// Report each epoch as it ends, until interrupted; with --json one document a line
+    #[arg(long)]
+    each: bool,
+    /// With --each: stop after so many epochs
+    #[arg(long, value_name = "N", requires = "each")]
+    count: Option<u64>,
+}
+
+/// A document about epochs, and as text.
+pub trait Document: DeserializeOwned + Serialize {
+    const PATH: &'static str;
+    fn last_epoch(&self) -> Option<u64>;
+    fn text(&self) -> String;
+}
+
+impl Epochs {
+    pub fn show<D: Document>(&self, client: &Client, json: bool) -> Result<(), Failure> {
+        let Self { top, threshold, last, .. } = self;
+        let query = format!("{}?top={top}&threshold={threshold}", D::PATH);
+        if self.each {
+            return self.follow::<D>(client, &query, json);
+        }
+        let document: D = client.get(&format!("{query}&seconds={}", last.0.as_secs_f64()))?;
+        if json { output::json(&document) } else { output::print(&document.text()) }
+    }
+
+    /// Follows the epochs from the newest on.
+    fn follow<D: Document>(&self, client: &Client, query: &str, json: bool) -> Result<(), Failure> {
+        let newest: D = client.get(&format!("{query}&seconds=0"))?;
+        let mut seen = newest.last_epoch().unwrap_or(0);
+        let mut left = self.count.unwrap_or(u64::MAX);
+        while left > 0 {
+            let document: D = client.get(&format!("{query}&after={seen}"))?;
+            let Some(last) = document.last_epoch() else {
+                std::thread::sleep(FOLLOW_EVERY);
+                continue;
+            };
+            (seen, left) = (last, left - 1);
+            let line = serde_json::to_string(&document).map_err(Failure::failed);
+            let text = if json { line? } else { format!("{}\n", document.text()) };
+            if !output::print_while_read(&text)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which epochs an answer is about, and what is missing of them.
+fn covered_text(covered: &Covered, all: &str) -> String {
+    let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
+        return "no epoch has ended yet".into();
+    };
+    let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
+    let complete = if covered.complete { all.to_owned() } else { format!("not {all}") };
+    let mut text = format!("{epochs}, {:.1} s: {complete}", covered.seconds);
+    const SHOWN: usize = 5;
+    for gap in covered.gaps.iter().rev().take(SHOWN) {
+        text += &format!("\n  gap: epoch {}, {}: {}", gap.epoch, gap.switch, gap.gap);
+    }
+    if covered.gaps.len() > SHOWN {
+        text += &format!("\n  and {} gaps before", covered.gaps.len() - SHOWN);
+    }
+    text
+}
+
+fn number(number: Option<f64>, digits: usize) -> String {
+    number.map_or("too many to tell".into(), |number| format!("{number:.digits$}"))
+}
+
+fn signed(packets: i64) -> String {
+    let digits = output::grouped(packets.unsigned_abs());
+    if packets < 0 { format!("-{digits}") } else { digits }
+}
+
+fn lost_name(lost: &LostFlow) -> String {
+    lost.ipv6_digest.as_ref().map_or_else(|| lost.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
+}
+
+impl Document for view::Losses {
+    const PATH: &'static str = "/v1/losses";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.covered.last_epoch
+    }
+
+    fn text(&self) -> String {
+        let covered = covered_text(&self.covered, "all losses");
+        if self.covered.last_epoch.is_none() {
+            return covered;
+        }
+        let unknown = match self.unknown_epochs {
+            0 => String::new(),
+            n => format!("; {n} epochs are unknown"),
+        };
+        let (packets, victims) = (signed(self.lost_packets), output::grouped(self.victims));
+        let sum = format!("{packets} packets lost, {victims} flows found{unknown}\n{covered}");
+        if self.losses.is_empty() {
+            return sum;
+        }
+        let rows = self.losses.iter().map(|lost| [lost_name(lost), signed(lost.packets)]);
+        format!("{}\n\n{sum}", output::table(["flow", ">lost packets"], rows))
+    }
+}
+
+impl Document for view::FlowSizes {
+    const PATH: &'static str = "/v1/flows";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.covered.last_epoch
+    }
+
+    fn text(&self) -> String {
+        let covered = covered_text(&self.covered, "all heavy flows");
+        if self.covered.last_epoch.is_none() {
+            return covered;
+        }
+        let rows = self.heavy.iter().map(|heavy| [heavy.name(), output::grouped(heavy.count())]);
+        let heavy = output::table(["flow", ">packets"], rows);
+        // Sizes by powers of two.
+        let mut classes = std::collections::BTreeMap::<u32, f64>::new();
+        for class in &self.distribution {
+            *classes.entry(class.packets.max(1).ilog2()).or_default() += class.flows;
+        }
+        let row = |(power, flows): (u32, f64)| {
+            let (from, to) = (1u64 << power, (2u64 << power) - 1);
+            [if from == to { format!("{from}") } else { format!("{from} to {to}") }, format!("{flows:.0}")]
+        };
+        let sizes = output::table([">packets", ">flows"], classes.into_iter().map(row));
+        let (flows, entropy) = (number(self.flows, 0), number(self.entropy_bits, 3));
+        format!("{heavy}\n\n{sizes}\n\n{flows} flows, entropy {entropy} bits\n{covered}")
+    }
+}
+
+impl Document for view::HeavyChanges {
+    const PATH: &'static str = "/v1/changes";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.covered.last_epoch
+    }
+
+    fn text(&self) -> String {
+        let covered = covered_text(&self.covered, "all heavy changes");
+        let row = |change: &view::ChangedFlow| {
+            let name = change.ipv6_digest.as_ref();
+            [
+                name.map_or_else(|| change.flow.to_string(), |digest| format!("ipv6 flow {digest}")),
+                output::grouped(change.before_packets),
+                output::grouped(change.after_packets),
+            ]
+        };
+        if self.changes.is_empty() {
+            return covered;
+        }
+        let table = output::table(["flow", ">packets before", ">and after"], self.changes.iter().map(row));
+        format!("{table}\n\n{covered}")
+    }
+}
+
+/// Numbers of flows.
+#[derive(Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Cardinality(view::Numbers);
+
+/// Entropies.
+#[derive(Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Entropy(view::Numbers);
+
+/// Epochs that are shown of those that an answer has.
+const ROWS: usize = 20;
+
+/// One column of numbers, of the network and of each switch.
+fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>, Option<f64>) -> String) -> String {
+    let all = if heading == "flows" { "all flows" } else { "of all flows" };
+    let covered = covered_text(&numbers.covered, all);
+    let mut rows = Vec::new();
+    for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
+        rows.push([epoch.epoch.to_string(), "all".into(), of(epoch.flows, epoch.entropy_bits)]);
+        if epoch.switches.len() > 1 {
+            let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];
+            rows.extend(epoch.switches.iter().map(switch));
+        }
+    }
+    if rows.is_empty() {
+        return covered;
+    }
+    format!("{}\n\n{covered}", output::table([">epoch", "switch", &format!(">{heading}")], rows))
+}
+
+impl Document for Cardinality {
+    const PATH: &'static str = "/v1/cardinality";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.0.covered.last_epoch
+    }
+
+    fn text(&self) -> String {
+        numbers_text(&self.0, "flows", |flows, _| number(flows, 0))
+    }
+}
+
+impl Document for Entropy {
+    const PATH: &'static str = "/v1/entropy";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.0.covered.last_epoch
+    }
+
+    fn text(&self) -> String {
+        numbers_text(&self.0, "entropy, bits", |_, entropy| number(entropy, 4))
+    }
+}
+
+impl Document for view::Attention {
+    const PATH: &'static str = "/v1/attention";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.epochs.last().map(|epoch| epoch.epoch)
+    }
+
+    fn text(&self) -> String {
+        if self.epochs.is_empty() {
+            return "no epoch has ended yet".into();
+        }
+        let row = |epoch: &view::EpochAttention| {
+            let p = &epoch.parameters;
+            [
+                epoch.epoch.to_string(),
+                epoch.state.clone(),
+                format!("{} {} {}", p.hh_buckets, p.hl_buckets, p.ll_buckets),
+                p.hh_threshold_packets.to_string(),
+                p.hl_threshold_packets.to_string(),
+                output::percent(p.sample_share),
+                epoch.why.clone(),
+            ]
+        };
+        let shown = self.epochs.iter().rev().take(ROWS).rev().map(row);
+        output::table([">epoch", "state", "HH HL LL", ">T_h", ">T_l", ">sampled", "what changes, and why"], shown)
+    }
+}
