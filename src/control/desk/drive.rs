@@ -56,7 +56,7 @@ impl Drive {
     }
 
     /// Does what there is to do, and waits up to `wait` for it.
-    pub fn round(&mut self, wait: Duration) -> Result<(), StateError> {
+    pub fn round(&mut self, wait: Duration) {
         let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
         let first = self.waiting.events.recv_timeout(due.map_or(wait, |due| due.min(wait)));
         let mut next = first.ok();
@@ -75,7 +75,7 @@ impl Drive {
         controller.answer();
         self.board.post(&controller);
         drop(controller);
-        self.keep()
+        self.keep();
     }
 
     fn lock(&self) -> MutexGuard<'_, Controller> {
@@ -100,18 +100,21 @@ impl Drive {
         }
     }
 
-    /// Stores what a restart needs when it has changed.
-    fn keep(&mut self) -> Result<(), StateError> {
+    /// Stores what a restart needs when it has changed. A full disk is no reason to measure no more: the next change is stored
+    /// with what this one was.
+    fn keep(&mut self) {
         let controller = self.lock();
         let revision = controller.revision();
         if revision == self.stored {
-            return Ok(());
+            return;
         }
         let saved = controller.save();
         drop(controller);
         self.state.controller = saved;
         self.stored = revision;
-        self.file.write(&self.state)
+        if let Err(error) = self.file.write(&self.state) {
+            tracing::error!(target: "weir", event = "state", "the state is not stored: {error}");
+        }
     }
 }
 

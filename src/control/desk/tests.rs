@@ -71,7 +71,7 @@ impl Office {
         let stopped = stop.clone();
         let driven = std::thread::spawn(move || {
             while !stopped.load(Relaxed) {
-                drive.round(Duration::from_millis(5)).unwrap();
+                drive.round(Duration::from_millis(5));
             }
         });
         Self { _dir: dir, socket, desk, controller, stop, driven: Some(driven) }
