@@ -27,7 +27,7 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
-    /// How long after the transit time a record is waited for; by default a quarter of an epoch.
+    /// How long after the transit time a record of a connected switch is waited for; by default an epoch.
     pub patience: Option<Length>,
     /// How long the answers of past epochs are kept.
     pub history: Length,
@@ -148,7 +148,7 @@ impl NetworkConfig {
         let settings = Settings::new(length, salt);
         let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
         Settings {
-            patience: self.patience.map_or(settings.patience, nanos),
+            patience: self.patience.map_or(length, nanos),
             history,
             shifts: self.shift && self.program().attention == AttentionMode::Auto,
             ..settings

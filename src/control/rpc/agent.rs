@@ -77,7 +77,7 @@ async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (boo
 
 /// Connects and asks to be taken in.
 async fn open(dial: &Dial, messages: mpsc::Receiver<FromSwitch>) -> Result<Streaming<ToSwitch>, String> {
-    let channel = dial.channel().await.map_err(|error| tls::whole(&error))?;
+    let channel = dial.channel().await.map_err(|error| caused(&error))?;
     let mut client = ControllerClient::new(channel).max_decoding_message_size(super::LONGEST);
     let stream = timeout(ANSWER, client.attach(ReceiverStream::new(messages))).await;
     let stream = stream.map_err(|_| "the controller does not answer".to_owned())?.map_err(|status| said(&status))?;
@@ -145,7 +145,12 @@ fn obey(message: ToSwitch, link: &Link, shape: &Shape) -> Result<(), String> {
 /// What a controller gave as its reason, or what went wrong on the way.
 fn said(status: &Status) -> String {
     match std::error::Error::source(status) {
-        Some(source) => tls::whole(source),
+        Some(source) => format!("the connection broke: {}", tls::whole(source)),
         None => status.message().to_owned(),
     }
+}
+
+/// What is behind an error of which the first words say nothing.
+fn caused(error: &dyn std::error::Error) -> String {
+    tls::whole(error.source().unwrap_or(error))
 }

@@ -162,11 +162,11 @@ struct Reporter(Arc<Link>);
 
 impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
-        let sketches = |record| match record {
-            &program::Record::ChameleMon(ref sketches) => Some(sketches),
+        let sketches = epoch.records.iter().find_map(|record| match record {
+            program::Record::ChameleMon(sketches) => Some(sketches),
             program::Record::HashPipe(_) => None,
-        };
-        let Some(sketches) = epoch.records.iter().find_map(sketches) else { return };
+        });
+        let Some(sketches) = sketches else { return };
         let link = &*self.0;
         let mut standing = link.standing();
         let Standing { to, polynomials, told_unsent, .. } = &mut *standing;
