@@ -2,6 +2,7 @@
 
 mod attack;
 mod baseline;
+mod controller;
 mod figures;
 mod hashpipe;
 mod heavy;
@@ -28,6 +29,8 @@ enum Command {
     Figures(figures::Arguments),
     /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash polynomials
     Attack(attack::Attack),
+    /// From the records of four switches to the order for them: the controller's response time
+    Controller(controller::ControllerTime),
     /// Forward beside dpdk-testpmd on the same devices, in turns
     #[cfg(feature = "dpdk")]
     Peers(throughput::Peers),
@@ -49,6 +52,7 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Attack(attack) => attack.run(),
+        Command::Controller(controller) => controller.run(),
         #[cfg(feature = "dpdk")]
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]

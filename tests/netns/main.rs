@@ -14,6 +14,7 @@ mod heavy;
 mod hostile;
 mod live;
 mod living;
+mod losses;
 mod mishaps;
 mod policy;
 mod privileges;

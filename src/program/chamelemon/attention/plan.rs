@@ -176,9 +176,9 @@ impl Attention {
         let measured = seen.runtime.sample.max(1);
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
-        // Another T_l makes light losses of heavy ones, or the other way round.
+        // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
         let heavy = self.heavy(seen, losses);
-        let moved = heavy.map_or(0.0, |heavy| heavy - self.heavy_at(seen, losses, heavy, hl_threshold));
+        let moved = heavy.map_or(0.0, |heavy| (heavy - self.heavy_at(seen, losses, heavy, hl_threshold)).max(0.0));
         let light = (flows / rate(&seen.runtime) + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;

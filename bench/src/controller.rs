@@ -1,0 +1,178 @@
+//! How long ChameleMon's controller takes from the last record of an epoch to its order (the paper's Figure 20), and to all answers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use weir::control::controller::{Controller, Joining, Report, Settings, Terms};
+use weir::pisa::hash::Polynomials;
+use weir::pisa::{Order, Phv};
+use weir::program::chamelemon::{ChameleMon, Config, Schedule};
+use weir::program::{Bank, Dataplane, Record};
+use weir::trace::{SplitMix64, Trace, Workload};
+use weir::wire::{Flow, Headers, Net};
+
+/// 50 ms, the paper's (§5.2), with its transit time.
+const LENGTH: u64 = 50_000_000;
+const TRANSIT: u64 = 10_000_000;
+const EDGES: usize = 4;
+/// One packet in so many of a victim's is lost, and its first.
+const LOST: u32 = 20;
+
+/// The distribution of the controller's response time, with four edge switches of the default size.
+#[derive(Args)]
+pub struct ControllerTime {
+    /// Epochs of each state of the network
+    #[arg(long, default_value_t = 20)]
+    epochs: u64,
+    /// Packets of each flow, on average
+    #[arg(long, default_value_t = 12)]
+    packets: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tell of every epoch
+    #[arg(long)]
+    verbose: bool,
+}
+
+struct Edge {
+    program: ChameleMon,
+    schedule: Schedule,
+    spare: Box<dyn Bank>,
+}
+
+impl Edge {
+    fn new(config: &Config, polynomials: &Polynomials) -> Result<Self> {
+        let mut program = ChameleMon::new(config, polynomials)?;
+        let schedule = Schedule::new(config.shape(), config.runtime());
+        program.equip();
+        program.follow(&schedule);
+        program.enter(0, true);
+        let spare = program.spare();
+        Ok(Self { program, schedule, spare })
+    }
+
+    fn end(&mut self, epoch: u64) -> Option<Report> {
+        self.program.exchange(self.spare.as_mut());
+        self.program.prepare(epoch + 1);
+        self.program.enter(epoch + 1, true);
+        self.program.exchange_egress(self.spare.as_mut());
+        let Record::ChameleMon(sketches) = self.spare.record() else { return None };
+        self.spare.clear();
+        Some(Report { first_epoch: epoch, epoch, sketches })
+    }
+}
+
+fn headers(flow: &Flow) -> Headers {
+    let bits = |address: Option<std::net::IpAddr>| match address {
+        Some(std::net::IpAddr::V4(address)) => u128::from(address.to_bits()),
+        _ => 0,
+    };
+    Headers {
+        net: Net::Ipv4,
+        src_ip: bits(flow.src),
+        dst_ip: bits(flow.dst),
+        sport: flow.sport.unwrap_or(0),
+        dport: flow.dport.unwrap_or(0),
+        proto: flow.proto.unwrap_or(0),
+        ..Headers::default()
+    }
+}
+
+/// An epoch's packets through the switches: each flow from one to the next.
+fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64, epoch: u64, rng: &mut SplitMix64) {
+    let victim: Vec<bool> = headers.iter().map(|_| rng.unit() < victims).collect();
+    let mut seen = vec![0u32; headers.len()];
+    for &flow in &trace.sequence {
+        let flow = flow as usize;
+        let mut phv = [Phv { headers: headers[flow], enters: true, epoch: epoch & 1 == 1, ..Phv::default() }];
+        edges[flow % EDGES].program.ingress(&mut phv, Order::PacketMajor);
+        let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
+        seen[flow] += 1;
+        if !lost {
+            (phv[0].enters, phv[0].leaves) = (false, true);
+            edges[(flow + 1) % EDGES].program.egress(&mut phv, Order::PacketMajor);
+        }
+    }
+}
+
+impl ControllerTime {
+    pub fn run(&self) -> Result<()> {
+        let config = Config::default();
+        let polynomials = Polynomials::reproducible(self.seed);
+        let mut edges = (0..EDGES).map(|_| Edge::new(&config, &polynomials)).collect::<Result<Vec<_>>>()?;
+        let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
+        let terms = Terms { shape: config.shape(), tower: config.tower.clone(), length: LENGTH, transit: TRANSIT };
+        for edge in 0..EDGES {
+            let (name, terms) = (format!("edge{edge}"), terms.clone());
+            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
+        }
+        let states = [(10_000, 0.1), (50_000, 0.025), (50_000, 0.1), (100_000, 0.1), (50_000, 0.25), (20_000, 0.05)];
+        let mut epoch = 0;
+        let (mut orders, mut answers) = (Vec::new(), Vec::new());
+        for (flows, victims) in states {
+            let packets = flows * self.packets;
+            let workload: Workload = format!("isp,flows={flows},packets={packets},seed={}", self.seed).parse()?;
+            let trace = workload.generate();
+            let headers: Vec<_> = (0..flows as u32).map(|flow| headers(&trace.workload.flow(flow))).collect();
+            let mut rng = SplitMix64::new(self.seed);
+            let (first, mut complete) = (orders.len(), 0);
+            for _ in 0..self.epochs {
+                traffic(&mut edges, &trace, &headers, victims, epoch, &mut rng);
+                let reports: Vec<_> = edges.iter_mut().filter_map(|edge| edge.end(epoch)).collect();
+                let now = (epoch + 1) * LENGTH + TRANSIT;
+                let start = Instant::now();
+                let mut order = None;
+                for (number, report) in reports.into_iter().enumerate() {
+                    order = controller.report(&format!("edge{number}"), report, now)?.or(order);
+                }
+                orders.push(start.elapsed());
+                controller.answer();
+                answers.push(start.elapsed());
+                for (edge, order) in edges.iter().flat_map(|edge| order.map(|order| (edge, order))) {
+                    edge.schedule.order(order.epoch, order.runtime)?;
+                }
+                let newest = controller.answers().next_back();
+                complete += newest.map_or(0, |newest| u64::from(newest.losses_complete && newest.network.hh_complete));
+                if let Some(newest) = newest.filter(|_| self.verbose) {
+                    let (heavy, light) = newest.losses.as_ref().map_or_else(Default::default, |l| (l.heavy, l.light));
+                    println!(
+                        "{epoch}: {:?}, HH {} {}, HL {heavy:?}, LL {light:?}",
+                        newest.runtime, newest.network.hh_flows, newest.network.hh_complete
+                    );
+                    println!("    {}", newest.why);
+                }
+                epoch += 1;
+            }
+            let newest = controller.answers().next_back().map(|newest| (newest.state, newest.runtime));
+            if let Some((state, runtime)) = newest {
+                let (division, thresholds) = (runtime.division, (runtime.hh_threshold, runtime.hl_threshold));
+                println!(
+                    "{flows} flows, {:.1} % victims: {}, {complete} of {} epochs complete, HH {} HL {} LL {}, T_h {} T_l {}; {}",
+                    victims * 100.0,
+                    state.name(),
+                    self.epochs,
+                    division.hh,
+                    division.hl,
+                    division.ll,
+                    thresholds.0,
+                    thresholds.1,
+                    summary(&orders[first..]),
+                );
+            }
+        }
+        println!("report to order, all: {}", summary(&orders));
+        println!("report to all answers: {}", summary(&answers));
+        Ok(())
+    }
+}
+
+fn summary(times: &[Duration]) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let at = |share: f64| {
+        let index = (share * sorted.len() as f64) as usize;
+        sorted.get(index.min(sorted.len().saturating_sub(1))).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    format!("p50 {:.2} ms, p99 {:.2} ms, most {:.2} ms, of {}", at(0.5), at(0.99), at(1.0), sorted.len())
+}

@@ -1,0 +1,42 @@
+//! A running switch names the flows whose packets it did not let out, with their exact numbers.
+
+use crate::common::{Lab, Link, eventually};
+
+const PINGS: i64 = 20;
+
+#[test]
+fn a_port_that_is_down() {
+    let Some(lab) = Lab::new("losses::down") else { return };
+    let (weir, hosts) = lab.start(Link::Tap, 2, "--program chamelemon");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    let ports = weir.ask("show ports");
+    let port = ports["ports"][1]["name"].as_str().expect("a name").to_owned();
+    let known = |word: &str| {
+        let answer = weir.ask(&format!("show {word} --last 0s"));
+        (answer["complete"] == true).then_some(answer)
+    };
+    let answer = eventually("an epoch of which all is known", || known("losses"));
+    assert_eq!((&answer["unknown_epochs"], &answer["lost_packets"]), (&0.into(), &0.into()), "{answer:#}");
+
+    weir.ask(&format!("port down {port}"));
+    assert!(!a.ping(b, &format!("-c {PINGS} -i 0.05 -W 1")), "the port is down");
+    let lost = eventually("all lost pings to be named", || {
+        let answer = weir.ask("show losses --last 30s");
+        let losses = answer["losses"].as_array()?.clone();
+        let lost = losses.into_iter().find(|one| {
+            one["flow"]["src"] == a.address() && one["flow"]["dst"] == b.address() && one["flow"]["proto"] == 1
+        })?;
+        (lost["packets"].as_i64() >= Some(PINGS)).then_some(lost)
+    });
+    assert_eq!(lost["packets"], PINGS, "{lost}");
+
+    for word in ["flows", "changes", "cardinality", "entropy"] {
+        eventually(word, || known(word));
+    }
+    let attention = weir.ask("show attention --last 1s");
+    let newest = attention["epochs"].as_array().and_then(|epochs| epochs.last()).expect("an epoch").clone();
+    assert_eq!((&newest["state"], &newest["hh_threshold_packets"]), (&"healthy".into(), &1.into()), "{newest}");
+    assert_eq!(newest["ordered_epoch"].as_u64(), newest["epoch"].as_u64().map(|epoch| epoch + 2), "{newest}");
+    weir.stop();
+}
