@@ -30,8 +30,9 @@ pub fn slot(folded: u64, function: usize, slots: usize) -> usize {
     ((u128::from(hash) * slots as u128) >> 64) as usize
 }
 
+/// A number with its bits well mixed; no two numbers become one.
 #[inline]
-fn mix(mut z: u64) -> u64 {
+pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -48,6 +49,10 @@ impl Hasher for FoldHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&b| self.0 = mix(self.0 ^ u64::from(b)));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.0 = mix(self.0 ^ u64::from(n));
     }
 
     fn write_u128(&mut self, bits: u128) {

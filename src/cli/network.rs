@@ -120,6 +120,7 @@ impl Document for view::Losses {
         }
         let unknown = match self.unknown_epochs {
             0 => String::new(),
+            1 => "; 1 epoch is unknown".into(),
             n => format!("; {n} epochs are unknown"),
         };
         let (packets, victims) = (signed(self.lost_packets), output::grouped(self.victims));

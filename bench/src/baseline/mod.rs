@@ -1,7 +1,9 @@
-//! The algorithms that HashPipe is compared with, as its paper describes them (§3, §5.3). For figures only.
+//! The algorithms that HashPipe is compared with, as its paper describes them (§3, §5.3), and in [`losses`] those that find lost
+//! packets. For figures only.
 
 mod count_min;
 mod hash_parallel;
+pub mod losses;
 mod sample_and_hold;
 mod space_saving;
 

@@ -82,6 +82,7 @@ where
     let position = match figure.legend {
         Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
         Legend::UpperRight => SeriesLabelPosition::UpperRight,
+        Legend::LowerRight => SeriesLabelPosition::LowerRight,
     };
     chart
         .configure_series_labels()
@@ -121,7 +122,8 @@ where
             );
             chart.draw_series(points().map(|p| Circle::new(p, radius, color.filled()))).map_err(failed)?;
         }
-        Source::Paper => {
+        Source::Paper | Source::Authors => {
+            let whose = if curve.source == Source::Paper { "paper" } else { "authors' program" };
             let thin = color.mix(0.75).stroke_width(1);
             let hollow = move |at| {
                 EmptyElement::at(at)
@@ -131,7 +133,7 @@ where
             chart
                 .draw_series(DashedLineSeries::new(points(), 5, 4, thin))
                 .map_err(failed)?
-                .label(format!("{}, paper", curve.name))
+                .label(format!("{}, {whose}", curve.name))
                 .legend(move |(x, y)| {
                     EmptyElement::at((x, y))
                         + PathElement::new([(2, 0), (9, 0)], thin)

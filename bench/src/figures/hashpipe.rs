@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir::trace::Order;
 
 use super::experiment::{
@@ -21,7 +21,6 @@ use super::{compare, paper};
 const COUNTER_BYTES: f64 = 17.5;
 
 pub fn run(out: &Path, quick: bool) -> Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
     let start = Instant::now();
     let experiment = Experiment::run(quick, |what| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64()));
     for figure in figures(&experiment) {

@@ -4,35 +4,52 @@ mod compare;
 mod draw;
 mod experiment;
 mod hashpipe;
+mod losses;
 mod paper;
 mod plot;
 mod score;
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The paper whose figures are drawn
-    #[arg(value_enum, default_value_t = Paper::Hashpipe)]
-    paper: Paper,
+    /// The paper whose figures are drawn; without one all
+    #[arg(value_enum)]
+    paper: Option<Paper>,
+    /// These figures alone (chamelemon-losses)
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "paper")]
+    figure: Vec<losses::Part>,
+    /// Most trials for one point; large sketches take fewer (chamelemon-losses)
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    trials: u32,
     /// Directory for the CSV and SVG files
     #[arg(long, value_name = "DIR", default_value = "out/figures")]
     out: PathBuf,
-    /// A tenth of the packets and one seed: to see that everything works, not for the numbers
+    /// A tenth of the packets and one seed, at most 100 trials: to see that everything works, not for the numbers
     #[arg(long)]
     quick: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Paper {
     Hashpipe,
+    /// Figures 4, 5, 6 and 10 of ChameleMon: packet loss detection
+    ChamelemonLosses,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    match arguments.paper {
-        Paper::Hashpipe => hashpipe::run(&arguments.out, arguments.quick),
+    let wanted = |paper| arguments.paper.is_none_or(|only| only == paper);
+    fs::create_dir_all(&arguments.out).with_context(|| format!("creating {}", arguments.out.display()))?;
+    if wanted(Paper::Hashpipe) {
+        hashpipe::run(&arguments.out, arguments.quick)?;
     }
+    if wanted(Paper::ChamelemonLosses) {
+        let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
+        losses::run(&arguments.out, &arguments.figure, trials)?;
+    }
+    Ok(())
 }

@@ -34,6 +34,7 @@ pub struct Axis {
 pub enum Legend {
     UpperLeft,
     UpperRight,
+    LowerRight,
 }
 
 pub struct Panel {
@@ -47,6 +48,8 @@ pub struct Panel {
 pub enum Source {
     Weir,
     Paper,
+    /// The authors' programs, run by us.
+    Authors,
 }
 
 pub struct Curve {
@@ -103,6 +106,7 @@ impl Figure {
                     Source::Weir => (panel.order, "weir"),
                     Source::Paper if panel.order != self.panels[0].order => continue,
                     Source::Paper => ("caida", "paper"),
+                    Source::Authors => (panel.order, "authors"),
                 };
                 for p in &curve.points {
                     let Point { x, y, min, max, .. } = p;

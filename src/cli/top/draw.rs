@@ -72,8 +72,9 @@ pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {
     let area = frame.area();
     // On a low screen the table has the room.
     let history = if area.height >= 14 { 4 } else { 0 };
-    let [head, spark, tabs, body, foot] = Layout::vertical([
+    let [head, attention, spark, tabs, body, foot] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(u16::from(rates.attention.is_some())),
         Constraint::Length(history),
         Constraint::Length(1),
         Constraint::Min(0),
@@ -81,6 +82,9 @@ pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {
     ])
     .areas(area);
     header(frame, head, rates, screen);
+    if let Some(shown) = &rates.attention {
+        frame.render_widget(Paragraph::new(format!(" {}", tables::attention(shown))), attention);
+    }
     sparkline(frame, spark, screen);
     frame.render_widget(tabs_line(screen.view), tabs);
     tables::draw(frame, body, rates, screen);

@@ -17,6 +17,7 @@ use super::show::Where;
 use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::{Client, ClientError};
+use crate::control::view::Attention;
 use draw::{Screen, View};
 use rates::{Look, Rates};
 
@@ -59,13 +60,18 @@ impl Top {
 
 fn look(client: &Client) -> Result<Look, ClientError> {
     let status = client.get("/v1/status")?;
-    let heavy = match client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")) {
-        Ok(heavy) => Some(heavy),
-        // It runs no such program.
-        Err(ClientError::Refused { .. }) => None,
-        Err(error) => return Err(error),
-    };
-    Ok(Look { status, heavy })
+    let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
+    let attention = if_any(client.get::<Attention>("/v1/attention?seconds=0"))?;
+    Ok(Look { status, heavy, attention: attention.and_then(|mut attention| attention.epochs.pop()) })
+}
+
+/// Nothing of a switch that runs no such program.
+fn if_any<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ClientError::Refused { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with its reader.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::control::baseline;
-use crate::control::view::{Drops, HeavyFlows, Packets, Port, Ports, Status, Worker};
+use crate::control::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker};
 use crate::program::hashpipe::Unit;
 use crate::wire::Flow;
 
@@ -13,6 +13,8 @@ pub struct Look {
     pub status: Status,
     /// `None` when it runs no program that finds heavy flows.
     pub heavy: Option<HeavyFlows>,
+    /// `None` when it runs no program that shifts its attention, or no epoch has ended yet.
+    pub attention: Option<EpochAttention>,
 }
 
 impl Look {
@@ -41,6 +43,9 @@ pub struct Rates {
     pub drops: Vec<DropRate>,
     pub programs: Vec<ProgramRates>,
     pub cores: Vec<CoreRates>,
+    /// What ChameleMon measured its last epoch with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<EpochAttention>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -116,6 +121,7 @@ impl Rates {
             drops: drops(&status.totals, &changed, per_second),
             programs: now.heavy.iter().map(ProgramRates::new).collect(),
             cores: cores(&before.status.workers, &status.workers, per_second),
+            attention: now.attention.clone(),
         }
     }
 }

@@ -9,6 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use super::draw::{Screen, View, si};
 use super::rates::{PortRates, ProgramRates, Rates};
 use crate::cli::output;
+use crate::control::view::EpochAttention;
 use crate::program::hashpipe::Unit;
 
 /// Between two columns.
@@ -246,6 +247,16 @@ impl Cells {
     }
 }
 
+/// Where the attention of ChameleMon is: the division of memory, thresholds and sample rate of the last epoch.
+pub fn attention(attention: &EpochAttention) -> String {
+    let EpochAttention { epoch, state, parameters: p, .. } = attention;
+    let sampled = output::percent(p.sample_share);
+    format!(
+        "chamelemon {state}: HH {} HL {} LL {} buckets, T_h {}, T_l {}, {sampled} of light losses sampled, epoch {epoch}",
+        p.hh_buckets, p.hl_buckets, p.ll_buckets, p.hh_threshold_packets, p.hl_threshold_packets
+    )
+}
+
 /// Everything, as text.
 pub fn text(rates: &Rates) -> String {
     let [rx, tx, lost] =
@@ -256,6 +267,7 @@ pub fn text(rates: &Rates) -> String {
         parts.push(format!("{}\n\n{}", program_title(program), flows(program).text()));
     }
     parts.push(cores(rates, Sort::Configured).text());
+    parts.extend(rates.attention.as_ref().map(attention));
     parts.join("\n\n")
 }
 

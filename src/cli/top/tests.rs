@@ -67,7 +67,7 @@ fn look(seconds: u64) -> Look {
         workers,
         totals,
     };
-    Look { status, heavy: Some(heavy(3)) }
+    Look { status, heavy: Some(heavy(3)), attention: None }
 }
 
 /// What stands on a terminal of this size.
@@ -173,4 +173,32 @@ fn rates_are_what_changed_over_the_time() {
 #[test]
 fn one_frame_as_text() {
     assert_snapshot!(text(&Rates::between(&look(10), &look(11))));
+}
+
+#[test]
+fn attention_has_a_line() {
+    let parameters = crate::control::view::Parameters {
+        hh_buckets: 1024,
+        hl_buckets: 2560,
+        ll_buckets: 512,
+        hh_threshold_packets: 28,
+        hl_threshold_packets: 9,
+        sample_share: 0.25,
+    };
+    let shown = EpochAttention {
+        epoch: 77,
+        state: "ill".into(),
+        parameters,
+        heavy_candidates: None,
+        heavy_losses: None,
+        light_losses: None,
+        ordered_epoch: None,
+        ordered: None,
+        why: String::new(),
+    };
+    let now = Look { attention: Some(shown), ..look(2) };
+    let line =
+        "chamelemon ill: HH 1024 HL 2560 LL 512 buckets, T_h 28, T_l 9, 25.00 % of light losses sampled, epoch 77";
+    assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
+    assert!(!text(&Rates::between(&look(1), &look(2))).contains("chamelemon"));
 }

@@ -311,7 +311,8 @@ fn orders_are_for_the_epoch_after_the_running_one() {
 /// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
 #[test]
 fn records_that_do_not_fit() {
-    let cases: [(fn(&mut Report), Gap); 4] = [
+    type Spoil = fn(&mut Report);
+    let cases: [(Spoil, Gap); 4] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
         (|report| report.sketches.mixed = true, Gap::Mixed),
         (|report| report.sketches.runtime.sample = 5, Gap::Parameters),

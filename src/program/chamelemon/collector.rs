@@ -8,6 +8,7 @@ pub mod fermat;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::net::IpAddr;
 use std::sync::Arc;

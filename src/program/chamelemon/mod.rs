@@ -17,7 +17,10 @@
 //! - A complete decoding is exact: flows and packets (the sums leave room for no other flows but with a probability far below the false
 //!   positives of a single test, which is 2⁻²⁰ / m, A.4).
 //! - d = 3 arrays with m d > 1.23 M buckets decode M flows, but with probability O(1 / M) (Theorem 3.1); two flows in one set of buckets
-//!   (about M² / 2m³ pairs) are what is left of it for small M. `small` adds an array that tells them apart.
+//!   (about M² / 2m³ pairs) are what is left of it for small M. `small` adds an array that tells them apart; numbers are in
+//!   `bench/record/2026-11-21-fermat.md`.
+//! - The few hash bits of D.1 make buckets uneven, which takes at most 0.5 % more of them than even ones (a length of 4.5 / 2ⁿ of the
+//!   mask's range), and nothing at a power of two.
 //! - A size from the classifier is never below the truth, and never says more than its counters can.
 //! - Decoding takes O(m d²) (A.2).
 //!
@@ -35,8 +38,10 @@
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, and MRAC is computed in closed form
 //!   ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
-//! - Two flows in one set of buckets are not solved for. Their two IDs have 208 bits; the sums give 128, and bucket numbers
-//!   and fingerprints of the default sketch 3 × 12 + 20 for each ID, of which 20 are in the sums too: not enough.
+//! - Two flows in one set of buckets are told apart when one of them is known from elsewhere, as lost heavy-hitter candidates are
+//!   (`collector/twins.rs`). Two unknown ones are not. Unknown are 208 bits of IDs and how the count c is shared; the four sums
+//!   give 128 bits (fingerprints are functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of IDs fit, and
+//!   nothing short of trying them finds these.
 
 pub mod attention;
 mod bank;

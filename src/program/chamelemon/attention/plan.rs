@@ -69,13 +69,13 @@ impl Attention {
                 why.push("losses are unknown: their memory stays".into());
                 Plan::keep(latest)
             }
-            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.from_healthy(seen, losses, latest, why),
-            Some(losses) => self.from_ill(seen, losses, latest, why),
+            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.while_healthy(seen, losses, latest, why),
+            Some(losses) => self.while_ill(seen, losses, latest, why),
         }
     }
 
     /// §4.3.1, step 2.
-    fn from_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         if let (true, true, Some(victims)) = (losses.sure, losses.heavy.complete, losses.heavy.flows) {
             return self.well(victims, false, seen, latest, why);
         }
@@ -138,7 +138,7 @@ impl Attention {
     }
 
     /// §4.3.2, steps 1 to 3.
-    fn from_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::dataplane::Part;
+use super::super::dataplane::{MAX_ROWS, Part};
 use super::super::field;
 use super::super::hashes::Hashes;
 use super::super::id::{FINGERPRINT_MASK, FRAGMENTS, FlowId};
@@ -27,7 +27,7 @@ impl Bucket {
         self.count += other.count;
     }
 
-    fn sub(&mut self, other: &Self) {
+    pub(super) fn sub(&mut self, other: &Self) {
         self.ids = std::array::from_fn(|i| field::sub(self.ids[i], other.ids[i]));
         self.count -= other.count;
     }
@@ -65,8 +65,8 @@ pub struct Decoded {
 pub struct Fermat {
     hashes: Arc<Hashes>,
     /// Each row's place among the buckets.
-    rows: Part,
-    buckets: Vec<Bucket>,
+    pub(super) rows: Part,
+    pub(super) buckets: Vec<Bucket>,
 }
 
 impl Fermat {
@@ -118,12 +118,27 @@ impl Fermat {
     /// Takes in `packets` packets of a flow (Algorithm 1); a negative number takes them out.
     pub fn insert(&mut self, id: FlowId, packets: i64) {
         let key = id.bytes();
-        let count = field::of(packets);
-        let ids = id.fragments(self.hashes.fingerprint(&key)).map(|fragment| field::mul(fragment, count));
-        let flow = Bucket { ids, count: packets };
-        for (number, row) in self.rows.iter().enumerate() {
-            self.buckets[row.bucket(self.hashes.row(number, &key)) as usize].add(&flow);
+        let flow = self.bucket(id, &key, packets);
+        for &at in &self.places(&key)[..self.rows.len()] {
+            self.buckets[at as usize].add(&flow);
         }
+    }
+
+    /// A bucket that holds so many packets of one flow, whose key is `key`.
+    pub(super) fn bucket(&self, id: FlowId, key: &[u8; 13], packets: i64) -> Bucket {
+        let count = field::of(packets);
+        let ids = id.fragments(self.hashes.fingerprint(key)).map(|fragment| field::mul(fragment, count));
+        Bucket { ids, count: packets }
+    }
+
+    /// The flow's bucket in each row.
+    #[inline(always)]
+    pub(super) fn places(&self, key: &[u8; 13]) -> [u32; MAX_ROWS] {
+        let mut places = [0; MAX_ROWS];
+        for ((number, row), place) in self.rows.iter().enumerate().zip(&mut places) {
+            *place = row.bucket(self.hashes.row(number, key));
+        }
+        places
     }
 
     fn fits(&self, other: &Self) -> Result<(), Mismatch> {
@@ -159,17 +174,38 @@ impl Fermat {
     /// Extracts flow after flow from pure buckets (Algorithm 2). A flow that was wrongly extracted makes other buckets that
     /// verify with a count of the opposite sign; extracting those undoes it (appendix A.2). Time is linear in the number of
     /// buckets: each extraction asks for at most d more, and there are at most eight for each bucket.
-    pub fn decode(mut self, verify: Verify) -> Decoded {
+    pub fn decode(self, verify: Verify) -> Decoded {
+        self.decode_knowing(verify, [])
+    }
+
+    /// The same, and beyond it tells two flows apart that share all their buckets, when one is among `known`: flows that were found
+    /// elsewhere. They are looked at only when something is left over.
+    pub fn decode_knowing(mut self, verify: Verify, known: impl IntoIterator<Item = FlowId>) -> Decoded {
+        let mut flows = self.peel(verify);
+        if self.nonempty() > 0 {
+            self.split_twins(known, |id, packets| *flows.entry(id).or_insert(0) += packets);
+        }
+        flows.retain(|_, packets| *packets != 0);
+        let buckets_left = self.nonempty();
+        Decoded { flows, complete: buckets_left == 0, buckets_left }
+    }
+
+    fn peel(&mut self, verify: Verify) -> FxHashMap<FlowId, i64> {
         let filled = (0u32..).zip(&self.buckets).filter(|(_, bucket)| bucket.count != 0).map(|(i, _)| i);
         let mut queue: VecDeque<_> = filled.collect();
         let mut flows = FxHashMap::with_capacity_and_hasher(queue.len() / self.rows.len().max(1), Default::default());
         let mut extractions = 8 * self.buckets.len();
         while let (Some(at), 1..) = (queue.pop_front(), extractions) {
-            let Some((id, buckets)) = self.pure(at, verify) else { continue };
-            extractions -= 1;
             let flow = self.buckets[at as usize];
+            let Some((id, key)) = self.pure(&flow, verify) else { continue };
+            let places = self.places(&key);
+            let places = &places[..self.rows.len()];
+            if !places.contains(&at) {
+                continue;
+            }
+            extractions -= 1;
             *flows.entry(id).or_insert(0) += flow.count;
-            for &other in &buckets[..self.rows.len()] {
+            for &other in places {
                 let bucket = &mut self.buckets[other as usize];
                 bucket.sub(&flow);
                 if bucket.count != 0 {
@@ -177,25 +213,17 @@ impl Fermat {
                 }
             }
         }
-        flows.retain(|_, packets| *packets != 0);
-        let buckets_left = self.nonempty();
-        Decoded { flows, complete: buckets_left == 0, buckets_left }
+        flows
     }
 
-    /// The flow of a bucket that holds no other, and that flow's buckets (§3.1: f = ID · count^(p − 2) mod p).
+    /// The flow of a bucket that holds no other, and its key (§3.1: f = ID · count^(p − 2) mod p). Where the flow's buckets are is not
+    /// asked yet.
     #[inline(always)]
-    fn pure(&self, at: u32, verify: Verify) -> Option<(FlowId, [u32; super::super::dataplane::MAX_ROWS])> {
-        let bucket = self.buckets[at as usize];
+    pub(super) fn pure(&self, bucket: &Bucket, verify: Verify) -> Option<(FlowId, [u8; 13])> {
         let inverse = field::inverse(bucket.count)?;
         let (id, fingerprint) = FlowId::of_fragments(bucket.ids.map(|sum| field::mul(sum, inverse)))?;
         let key = id.bytes();
-        if verify == Verify::Fingerprint && (self.hashes.fingerprint(&key) ^ fingerprint) & FINGERPRINT_MASK != 0 {
-            return None;
-        }
-        let mut buckets = [0; super::super::dataplane::MAX_ROWS];
-        for ((number, row), bucket) in self.rows.iter().enumerate().zip(&mut buckets) {
-            *bucket = row.bucket(self.hashes.row(number, &key));
-        }
-        buckets[..self.rows.len()].contains(&at).then_some((id, buckets))
+        let wrong = (self.hashes.fingerprint(&key) ^ fingerprint) & FINGERPRINT_MASK != 0;
+        (verify == Verify::Rehash || !wrong).then_some((id, key))
     }
 }

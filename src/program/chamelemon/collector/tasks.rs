@@ -136,6 +136,8 @@ impl Analysis {
 pub struct Delta {
     hl: Fermat,
     ll: Fermat,
+    /// Heavy-hitter candidates, whose IDs help to decode.
+    known: Vec<FlowId>,
     /// Packets that were lost of each class.
     packets: [i64; 2],
     sure: bool,
@@ -148,7 +150,8 @@ impl Delta {
     /// If the switch's sketches could not be merged.
     pub fn entered(analysis: &Analysis) -> Result<Self, Mismatch> {
         let sketches = &analysis.sketches;
-        let mut delta = Self { hl: sketches.hl.clone(), ll: sketches.ll.clone(), packets: [0; 2], sure: true };
+        let (hl, ll) = (sketches.hl.clone(), sketches.ll.clone());
+        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true };
         delta.candidates(analysis)?;
         Ok(delta)
     }
@@ -172,6 +175,7 @@ impl Delta {
         self.packets[0] += hh.packets() + hl.packets();
         self.packets[1] += ll.packets();
         self.sure &= analysis.hh.complete;
+        self.known.extend(analysis.hh.flows.keys());
         analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
         Ok(())
     }
@@ -198,9 +202,9 @@ impl Delta {
 
     /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
     pub fn decode(self) -> Losses {
-        let Self { hl, ll, packets, sure } = self;
+        let Self { hl, ll, known, packets, sure } = self;
         let estimated = [hl.estimated_flows().filter(|_| sure), ll.estimated_flows()];
-        let hl = if sure { hl.decode(Verify::Fingerprint) } else { Decoded::default() };
+        let hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
         let ll = ll.decode(Verify::Fingerprint);
         let mut lost = hl.flows.clone();
         ll.flows.iter().for_each(|(&id, packets)| *lost.entry(id).or_default() += packets);

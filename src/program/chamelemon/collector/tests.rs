@@ -112,6 +112,110 @@ fn a_small_array_helps_few_flows() {
     assert!(failed[0] >= 1 && failed[1] == 0, "{failed:?}");
 }
 
+/// Pairs of flows with the same bucket in every row of a short sketch.
+fn twins(sketch: &Fermat, rng: &mut SplitMix64, pairs: usize) -> Vec<[FlowId; 2]> {
+    let mut seen = std::collections::HashMap::new();
+    let mut found: Vec<[FlowId; 2]> = Vec::new();
+    while found.len() < pairs {
+        let id = random_id(rng);
+        let places = sketch.places(&id.bytes());
+        let apart = found.iter().all(|[other, _]| {
+            sketch.places(&other.bytes()).iter().zip(&places).take(sketch.rows.len()).all(|(a, b)| a != b)
+        });
+        match seen.insert(places, id) {
+            Some(first) if apart => found.push([first, id]),
+            _ => {}
+        }
+    }
+    found
+}
+
+proptest! {
+    /// Two flows that share all buckets are told apart when one is known, and are never taken for others.
+    #[test]
+    fn twins_are_split_when_one_is_known(
+        seed in 0u64..1000,
+        small in 0u32..3,
+        packets in [1i64..300, 1..300, 1..300, 1..300],
+        sign in proptest::sample::select(&[1i64, -1]),
+        which: bool,
+    ) {
+        let mut rng = SplitMix64::new(seed);
+        let mut sketch = sketch(seed % 20, Shape { small, ..SHAPE }, 24);
+        let pairs = twins(&sketch, &mut rng, 2);
+        let flows = pairs.concat().into_iter().zip(packets.map(|packets| sign * packets));
+        let mut expected: std::collections::BTreeMap<_, _> = flows.collect();
+        expected.iter().for_each(|(&id, &packets)| sketch.insert(id, packets));
+        let bystanders: Vec<_> = (0..1000).map(|_| random_id(&mut rng)).collect();
+        let without = sketch.clone().decode_knowing(Verify::Fingerprint, bystanders.clone());
+        prop_assert!(!without.complete && without.flows.is_empty(), "{:?}", without);
+        // One of each pair, among others; then one of the first pair alone.
+        let known = bystanders.into_iter().chain(pairs.iter().map(|pair| pair[usize::from(which)]));
+        let decoded = sketch.clone().decode_knowing(Verify::Fingerprint, known);
+        prop_assert!(decoded.complete);
+        prop_assert_eq!(decoded.flows.into_iter().collect::<std::collections::BTreeMap<_, _>>(), expected.clone());
+        let half = sketch.decode_knowing(Verify::Fingerprint, [pairs[0][0]]);
+        expected.retain(|id, _| pairs[0].contains(id));
+        prop_assert!(!half.complete);
+        prop_assert_eq!(half.flows.into_iter().collect::<std::collections::BTreeMap<_, _>>(), expected);
+    }
+
+    /// Whatever the order of insertion, addition and subtraction, the sketch is that of the sum.
+    #[test]
+    fn sums_commute_with_insertion(
+        packets in proptest::collection::vec((0u64..40, -9i64..2000, 0usize..3), 0..200),
+        small in 0u32..3,
+    ) {
+        let empty = sketch(3, Shape { small, ..SHAPE }, 16);
+        let mut parts = [empty.clone(), empty.clone(), empty.clone()];
+        let mut all = empty.clone();
+        for (flow, packets, part) in packets {
+            let id = random_id(&mut SplitMix64::new(flow));
+            parts[part].insert(id, packets);
+            all.insert(id, if part == 2 { -packets } else { packets });
+        }
+        let [mut sum, second, taken] = parts;
+        let mut otherwise = second.clone();
+        otherwise.subtract(&taken).unwrap();
+        otherwise.add(&sum).unwrap();
+        sum.add(&second).unwrap();
+        sum.subtract(&taken).unwrap();
+        prop_assert_eq!(&sum, &all);
+        prop_assert_eq!(otherwise, all);
+    }
+}
+
+/// A heavy-hitter candidate and another flow, both victims, share all their buckets: the candidate's ID tells them apart.
+#[test]
+fn losses_of_twins_are_known_from_heavy_hitters() {
+    let sketch = sketch(9, SHAPE, 24);
+    let [heavy, light] = twins(&sketch, &mut SplitMix64::new(2), 1)[0];
+    let division = crate::program::chamelemon::Division { hh: 24, hl: 24, ll: 0 };
+    let runtime = Runtime { division, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
+    let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
+    let exits = || Exits { hl: blank.clone(), ll: none.clone() };
+    let mut sketches = Sketches {
+        runtime,
+        shape: SHAPE,
+        tower: Vec::new(),
+        hh: blank.clone(),
+        hl: blank.clone(),
+        ll: none.clone(),
+        exits: [exits(), exits()],
+        bit: false,
+        strays: 0,
+        mixed: false,
+        hashes: hashes(9, SHAPE.rows()),
+    };
+    sketches.hh.insert(heavy, 70);
+    sketches.hl.insert(light, 9);
+    sketches.exits[0].hl.insert(heavy, 50);
+    sketches.exits[0].hl.insert(light, 6);
+    let losses = Analysis::new(sketches).losses();
+    let found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect();
+    assert_eq!((losses.complete, found), (true, vec![(heavy, 20), (light, 3)]));
+}
+
 #[test]
 fn sketches_of_other_hash_functions_do_not_mix() {
     let mut one = sketch(1, SHAPE, 16);
