@@ -98,7 +98,7 @@ impl Summary for TowerFermat {
     }
 
     fn distribution(&self) -> Option<Distribution> {
-        self.analysis().distribution()
+        self.analysis().distribution().cloned()
     }
 
     fn cardinality(&self) -> Option<f64> {

@@ -50,7 +50,7 @@ fn answer_ms(kilobytes: usize, quick: bool) -> f64 {
         let start = Instant::now();
         let analysis = Analysis::new(sketches);
         let answers = (analysis.heavy_hitters(0), analysis.cardinality(), analysis.distribution());
-        let entropy = answers.2.as_ref().map(Distribution::entropy_bits);
+        let entropy = answers.2.as_ref().map(|distribution| distribution.entropy_bits());
         let time = start.elapsed();
         std::hint::black_box((answers, entropy));
         time
