@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use epochs::Epochs;
 pub use runs::Algorithm;
 use runs::{MEMORY, Runs, Task};
-use weir::program::chamelemon::collector::{Analysis, Distribution};
+use weir::program::chamelemon::collector::Analysis;
 
 use crate::tower_fermat::{BUCKET_BYTES, TowerFermat};
 
