@@ -64,8 +64,8 @@ impl HeavyHitter for HashPipe {
     }
 }
 
-/// A packet of a flow, as far as HashPipe looks at it.
-fn phv(Tuple4(bits): Tuple4) -> Phv {
+/// A packet of a flow, as far as the programs look at it.
+pub fn phv(Tuple4(bits): Tuple4) -> Phv {
     let headers = Headers {
         net: Net::Ipv4,
         src_ip: u128::from((bits >> 72) as u32),

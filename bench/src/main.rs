@@ -10,8 +10,10 @@ mod heavy;
 mod hosts;
 #[cfg(feature = "dpdk")]
 mod hostile;
+mod summary;
 #[cfg(feature = "dpdk")]
 mod throughput;
+mod tower_fermat;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

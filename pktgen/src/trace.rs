@@ -14,6 +14,7 @@ const RECORD_HEADER: u64 = 16;
 #[command(after_long_help = "\
 SIZES is one of
   isp          an ISP backbone link, calibrated to the HashPipe paper's trace
+  isp-scaled   the same shape for any number of flows: a shorter interval of the link
   zipfS        weight 1 / rank^S, such as zipf1.1
   websearch, datamining, hadoop, cache
                flow sizes measured in data centres

@@ -9,6 +9,8 @@ pub enum SizeLaw {
     /// An ISP backbone link: calibrated to what the HashPipe paper says of its CAIDA chunks (10 M packets and
     /// 400 k five-tuples, of which the 60th has about 6000 packets and the 150th about 4000).
     Isp,
+    /// `Isp` with its bends at the same shares of the flows whatever their number: a short interval of the same link.
+    IspScaled,
     /// Weight 1 / rank^s.
     Zipf(f64),
     /// Independent draws from a measured distribution.
@@ -21,6 +23,9 @@ const TAIL: f64 = 45_000.0;
 const HEAD_SLOPE: f64 = 0.4425;
 const BODY_SLOPE: f64 = 0.77;
 const TAIL_SLOPE: f64 = 2.275;
+
+/// The number of flows at which `isp` and `isp-scaled` are the same.
+const CALIBRATED: f64 = 400_000.0;
 
 /// Keeps the draws of sizes apart from those of the order under one seed.
 const STREAM: u64 = 0x5a5a_0001;
@@ -37,13 +42,17 @@ fn isp_weight(rank: f64) -> f64 {
 }
 
 impl SizeLaw {
-    /// Packets of each flow. For `Isp` and `Zipf` flow 0 is the largest, and the sum is exactly `packets`, which must
+    /// Packets of each flow. For `Isp`, `IspScaled` and `Zipf` flow 0 is the largest, and the sum is exactly `packets`, which must
     /// be at least `flows`. For `Cdf` one of the two may be 0 and follows from the other: `flows` draws, or draws
     /// until `packets` are reached (the last flow cut to fit).
     pub fn sizes(self, flows: u32, packets: u64, seed: u64) -> Vec<u32> {
         let ranks = (1..=flows).map(f64::from);
         match self {
             Self::Isp => scaled(ranks.map(isp_weight).collect(), packets),
+            Self::IspScaled => {
+                let scale = CALIBRATED / f64::from(flows.max(1));
+                scaled(ranks.map(|rank| isp_weight(rank * scale)).collect(), packets)
+            }
             Self::Zipf(s) => scaled(ranks.map(|r| pow(r, -s)).collect(), packets),
             Self::Cdf(cdf) => drawn(cdf, flows, packets, seed),
         }
@@ -53,7 +62,7 @@ impl SizeLaw {
     pub(super) fn mean_packets(self) -> f64 {
         match self {
             Self::Cdf(cdf) => cdf.mean_bytes() / 1500.0,
-            Self::Isp | Self::Zipf(_) => 0.0,
+            Self::Isp | Self::IspScaled | Self::Zipf(_) => 0.0,
         }
     }
 
@@ -112,10 +121,21 @@ mod tests {
         assert!(sizes.is_sorted_by(|a, b| a >= b));
     }
 
+    /// The share of flows of one packet does not depend on how many flows there are, as it does for `Isp`.
+    #[test]
+    fn isp_scaled_keeps_its_shape() {
+        assert_eq!(SizeLaw::IspScaled.sizes(400_000, 10_000_000, 1), SizeLaw::Isp.sizes(400_000, 10_000_000, 1));
+        let single = |law: SizeLaw| {
+            let sizes = law.sizes(40_000, 1_000_000, 1);
+            sizes.iter().filter(|&&n| n == 1).count() as f64 / 40_000.0
+        };
+        assert!((single(SizeLaw::IspScaled) - 0.533).abs() < 0.01 && single(SizeLaw::Isp) == 0.0);
+    }
+
     #[test]
     fn ranked_sums_are_exact() {
         for (flows, packets) in [(1, 1), (1, 999), (7, 7), (10, 1000), (1000, 1001), (5000, 123_456)] {
-            for law in [SizeLaw::Isp, SizeLaw::Zipf(0.0), SizeLaw::Zipf(1.0), SizeLaw::Zipf(2.5)] {
+            for law in [SizeLaw::Isp, SizeLaw::IspScaled, SizeLaw::Zipf(0.0), SizeLaw::Zipf(1.0), SizeLaw::Zipf(2.5)] {
                 let sizes = law.sizes(flows, packets, 0);
                 assert_eq!(sizes.iter().map(|&n| u64::from(n)).sum::<u64>(), packets, "{law:?} {flows}");
                 assert!(sizes.iter().all(|&n| n > 0));

@@ -14,7 +14,9 @@ const PACKETS_PER_FLOW: u64 = 25;
 /// What is wrong with a workload's text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
-    #[error("unknown flow sizes `{0}`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache")]
+    #[error(
+        "unknown flow sizes `{0}`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache"
+    )]
     Law(String),
     #[error("unknown order `{0}`: uniform or burst")]
     Order(String),
@@ -36,6 +38,7 @@ impl fmt::Display for SizeLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Isp => f.write_str("isp"),
+            Self::IspScaled => f.write_str("isp-scaled"),
             Self::Zipf(s) => write!(f, "zipf{s}"),
             Self::Cdf(cdf) => f.write_str(cdf.name()),
         }
@@ -46,8 +49,8 @@ impl FromStr for SizeLaw {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        if text == "isp" {
-            return Ok(Self::Isp);
+        if let Some(law) = [Self::Isp, Self::IspScaled].into_iter().find(|law| law.to_string() == text) {
+            return Ok(law);
         }
         if let Some(cdf) = Cdf::ALL.into_iter().find(|cdf| cdf.name() == text) {
             return Ok(Self::Cdf(cdf));
@@ -188,6 +191,7 @@ mod tests {
         for text in [
             "isp",
             "isp/uniform",
+            "isp-scaled,flows=63k,packets=2300k",
             "zipf1.25/burst,flows=10,packets=1k,seed=9",
             "hadoop,flows=2k",
             "cache",
@@ -221,9 +225,9 @@ mod tests {
         ];
         let errors = wrong.map(|text| format!("{text}: {}", Workload::parse(text).unwrap_err()));
         insta::assert_snapshot!(errors.join("\n"), @r"
-        : unknown flow sizes ``: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
-        caida: unknown flow sizes `caida`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
-        zipf-1: unknown flow sizes `zipf-1`: one of isp, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
+        : unknown flow sizes ``: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
+        caida: unknown flow sizes `caida`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
+        zipf-1: unknown flow sizes `zipf-1`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch, datamining, hadoop, cache
         isp/random: unknown order `random`: uniform or burst
         isp,flows: `flows` is not key=value
         isp,flow=3: unknown key `flow`: one of flows, packets, seed, ipv6, len, rate

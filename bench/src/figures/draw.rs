@@ -11,8 +11,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::plot::{Curve, Figure, Legend, Panel, Source};
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart.
-const COLORS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(148, 82, 160)];
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(148, 82, 160),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(110, 110, 110),
+    RGBColor(0, 0, 0),
+];
 const INK: RGBColor = RGBColor(40, 40, 40);
 const PALE: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
@@ -105,7 +113,7 @@ where
     let color = COLORS[curve.color % COLORS.len()];
     let line = color.stroke_width(2);
     // Curves may coincide: a ring of the one below stays in sight.
-    let radius = 6 - (curve.color % COLORS.len()) as i32;
+    let radius = 6 - (curve.color % 4) as i32;
     let points = || curve.points.iter().map(|p| (p.x, p.y));
     match curve.source {
         Source::Weir => {

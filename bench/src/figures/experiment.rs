@@ -35,6 +35,15 @@ pub struct Trials {
     pub count: usize,
 }
 
+impl Trials {
+    /// `None` without trials.
+    pub fn of(all: &[f64]) -> Option<Self> {
+        let fold = |f: fn(f64, f64) -> f64| all.iter().copied().reduce(f);
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        Some(Self { mean, min: fold(f64::min)?, max: fold(f64::max)?, count: all.len() })
+    }
+}
+
 pub struct Run {
     pub setup: Setup,
     pub order: Order,
@@ -97,9 +106,7 @@ impl Experiment {
     /// A number of each trial, taken together; `None` without trials.
     pub fn trials(&self, setup: Setup, order: Order, number: impl Fn(&Outcome) -> f64) -> Option<Trials> {
         let all: Vec<f64> = self.runs(setup, order).map(|r| number(&r.outcome)).collect();
-        let fold = |f: fn(f64, f64) -> f64| all.iter().copied().reduce(f);
-        let mean = all.iter().sum::<f64>() / all.len() as f64;
-        Some(Trials { mean, min: fold(f64::min)?, max: fold(f64::max)?, count: all.len() })
+        Trials::of(&all)
     }
 }
 

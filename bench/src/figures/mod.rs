@@ -8,6 +8,7 @@ mod losses;
 mod paper;
 mod plot;
 mod score;
+mod tasks;
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// A tenth of the packets and one seed, at most 100 trials: to see that everything works, not for the numbers
     #[arg(long)]
     quick: bool,
+    /// Run only these algorithms (chamelemon-tasks)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<tasks::Algorithm>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -39,6 +43,8 @@ enum Paper {
     Hashpipe,
     /// Figures 4, 5, 6 and 10 of ChameleMon: packet loss detection
     ChamelemonLosses,
+    /// Figure 11 of ChameleMon: six tasks
+    ChamelemonTasks,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -50,6 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Paper::ChamelemonLosses) {
         let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
         losses::run(&arguments.out, &arguments.figure, trials)?;
+    }
+    if wanted(Paper::ChamelemonTasks) {
+        tasks::run(&arguments.out, arguments.quick, &arguments.only)?;
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ impl Figure {
                 for p in &curve.points {
                     let Point { x, y, min, max, .. } = p;
                     let trials = if p.trials == 0 { String::new() } else { p.trials.to_string() };
-                    writeln!(text, "{order},{source},{name},{x},{y:.4},{min:.4},{max:.4},{trials}")
+                    writeln!(text, "{order},{source},{name},{x},{y:.6},{min:.6},{max:.6},{trials}")
                         .expect("a string takes all");
                 }
             }

@@ -5,8 +5,12 @@
 //! The published form lists the ways to split a value, which grow exponentially, so it cuts them off and still takes
 //! minutes. This one needs no list: when λ_k flows of size k fall on a counter on average, their number is a Poisson variable, a
 //! counter's value is a compound Poisson variable with probabilities g_v, and the expected number of flows of size k in a
-//! counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the expectation cost V² for
-//! values up to V, so 8-bit counters take 33 000 multiplications each, `STEPS` times at the most.
+//! counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the expectation cost V² / 2 for
+//! values up to V: 33 000 multiplications each for 8-bit counters, for each array, `STEPS` times at the most.
+//!
+//! All arrays have counted the same flows, so each says something of small sizes and of the number of flows. They are taken together, and
+//! the emptier an array, the more it counts.
+//!
 //! Values above `DENSE` are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
 //! window of `WINDOW` values. The work is bounded by counters × window × `SPARSE_STEPS`.
 
@@ -25,6 +29,24 @@ const MOST_LOAD: f64 = 30.0;
 /// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when none is empty.
 pub fn linear_counting(width: usize, empty: usize) -> Option<f64> {
     (empty > 0).then(|| -(width as f64) * (empty as f64 / width as f64).ln()).map(|flows| flows.max(0.0))
+}
+
+/// The number of flows that left so many counters of each array empty. Each array is counted linearly, and weighs by the inverse
+/// of its variance w (e^t − t − 1) for t flows a counter (Whang et al.). `None` when no array has an empty counter.
+pub fn flows(tower: &[Level]) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for level in tower {
+        let (width, empty) = (level.sizes.len(), level.sizes.iter().filter(|&&size| size == 0).count());
+        let Some(flows) = linear_counting(width, empty) else { continue };
+        if flows == 0.0 {
+            return Some(0.0);
+        }
+        let load = flows / width as f64;
+        let certainty = (width as f64 * (load.exp_m1() - load)).recip();
+        sum += certainty * flows;
+        weight += certainty;
+    }
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// How many flows there are of each size, in ascending order of sizes. The numbers are expectations, so no whole ones.
@@ -106,19 +128,18 @@ impl Distribution {
     }
 }
 
-/// The distribution from the classifier's arrays, each for the sizes that the one before it cannot say. Sizes of `known.0` and more come
-/// from the flows `known.1` instead, whose sizes were decoded. `None` when the arrays are too full to tell.
+/// The distribution from the classifier's arrays: small sizes from all, larger ones each from the first that can say them. Sizes
+/// of `known.0` and more come from the flows `known.1` instead, whose sizes were decoded. `None` when the arrays are too full to tell.
 pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Distribution> {
     let first = tower.first()?;
     let cap = DENSE.min(first.most() as usize);
-    let small = dense(first, cap)?;
-    let width = first.sizes.len() as f64;
-    let mut flows: Vec<(u32, f64)> = (0..).zip(&small).skip(1).map(|(size, rate)| (size, rate * width)).collect();
+    let small = dense(tower, cap)?;
+    let mut flows: Vec<(u32, f64)> = (0..).zip(&small).skip(1).map(|(size, &flows)| (size, flows)).collect();
     let cut = known.map_or(INFINITE, |(threshold, _)| threshold);
     let mut from = cap as u32;
     for level in tower {
         if from < level.most() && from < cut {
-            flows.extend(sparse(level, from, &small, width));
+            flows.extend(sparse(level, from, &small));
             from = level.most();
         }
     }
@@ -129,38 +150,82 @@ pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Dis
     Some(Distribution(flows))
 }
 
-/// Flows of each size below `cap` on one counter, on average.
-fn dense(level: &Level, cap: usize) -> Option<Vec<f64>> {
-    let mut counters = vec![0.0; cap];
-    for &size in &level.sizes {
-        if let Some(counter) = counters.get_mut(size as usize) {
-            *counter += 1.0;
+/// One array's counters by their value, as far as sizes are estimated from it.
+struct Histogram {
+    counters: Vec<f64>,
+    /// Counters of the array, and those of them that the histogram holds.
+    width: f64,
+    seen: f64,
+    /// How much the array's word counts.
+    weight: f64,
+}
+
+impl Histogram {
+    fn new(level: &Level, cap: usize) -> Self {
+        let mut counters = vec![0.0; cap];
+        for &size in &level.sizes {
+            if let Some(counter) = counters.get_mut(size as usize) {
+                *counter += 1.0;
+            }
         }
+        let (width, seen) = (level.sizes.len() as f64, counters.iter().sum::<f64>());
+        // With t flows a counter, e^−t of the counters are empty, and collisions make an estimate of small flows vary as e^t − 1.
+        let empty = counters.first().copied().unwrap_or(0.0) / width;
+        let weight = empty / (1.0 - empty).max(1.0 / width);
+        Self { counters, width, seen, weight }
     }
-    let seen: f64 = counters.iter().sum();
-    if seen == 0.0 {
-        return None;
+
+    /// Expectation and maximisation: `next` gains this array's share of the flows of each size, given those `now`.
+    fn step(&self, now: &[f64], share: f64, next: &mut [f64]) {
+        let rates: Vec<f64> = now.iter().map(|flows| flows / self.width).collect();
+        let g = panjer(&rates, rates.len());
+        let reversed: Vec<f64> = g.iter().rev().copied().collect();
+        let mut expected = vec![0.0; rates.len()];
+        for (value, (&counters, &g)) in self.counters.iter().zip(&g).enumerate().skip(1) {
+            // A value that the flows do not explain at all is left out, before dividing by next to nothing.
+            if counters > 0.0 && g > 1e-280 {
+                let others = &reversed[rates.len() - 1 - value..];
+                expected.iter_mut().zip(others).for_each(|(sum, other)| *sum += counters / g * other);
+            }
+        }
+        let flows = now.iter().zip(expected).map(|(now, expected)| share * now * expected / self.seen);
+        next.iter_mut().zip(flows).for_each(|(next, flows)| *next += flows);
     }
-    // A size that starts at 0 stays there; one that never occurs falls to 0 by itself.
-    let start = |(value, &counters): (usize, &f64)| if value == 0 { 0.0 } else { (counters + 0.01) / seen };
-    let mut rates: Vec<f64> = counters.iter().enumerate().map(start).collect();
+}
+
+/// Flows of each size below `cap`.
+fn dense(tower: &[Level], cap: usize) -> Option<Vec<f64>> {
+    let mut arrays: Vec<_> = tower.iter().map(|level| Histogram::new(level, cap)).filter(|a| a.seen > 0.0).collect();
+    // An array without empty counters adds nothing to one that has some.
+    if arrays.iter().any(|array| array.weight > 0.0) {
+        arrays.retain(|array| array.weight > 0.0);
+    } else {
+        arrays.truncate(1);
+        arrays.iter_mut().for_each(|array| array.weight = 1.0);
+    }
+    let least_width = arrays.iter().map(|array| array.width).reduce(f64::min)?;
+    let weights: f64 = arrays.iter().map(|array| array.weight).sum();
+    let mut flows = vec![0.0; cap];
+    for array in &arrays {
+        // A size that starts at 0 stays there; one that never occurs falls to 0 by itself.
+        let start = |counters: &f64| (counters + 0.01) / array.seen * array.width * array.weight / weights;
+        flows.iter_mut().zip(&array.counters).skip(1).for_each(|(flows, counters)| *flows += start(counters));
+    }
+    let mut before: f64 = flows.iter().sum();
     for _ in 0..STEPS {
-        let before: f64 = rates.iter().sum();
-        if before > MOST_LOAD {
+        if before / least_width > MOST_LOAD {
             return None;
         }
-        let g = panjer(&rates, cap);
-        let ratio: Vec<f64> = counters.iter().zip(&g).map(|(y, g)| if *y > 0.0 { y / g } else { 0.0 }).collect();
-        for size in 1..cap {
-            let expected: f64 = ratio[size..].iter().zip(&g).map(|(ratio, g)| ratio * g).sum();
-            rates[size] *= expected / seen;
-        }
-        let after: f64 = rates.iter().sum();
-        if (after - before).abs() < ENOUGH * before {
+        let mut next = vec![0.0; cap];
+        arrays.iter().for_each(|array| array.step(&flows, array.weight / weights, &mut next));
+        let after: f64 = next.iter().sum();
+        flows = next;
+        if (after - before).abs() <= ENOUGH * before {
             break;
         }
+        before = after;
     }
-    Some(rates)
+    Some(flows)
 }
 
 /// The probabilities of a counter's values below `cap`: v g_v = Σ k λ_k g_{v−k}.
@@ -168,19 +233,21 @@ pub(super) fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
     let weights: Vec<f64> = rates.iter().enumerate().map(|(size, rate)| size as f64 * rate).collect();
     let mut g = vec![0.0; cap];
     g[0] = (-rates.iter().sum::<f64>()).exp();
-    for value in 1..cap {
-        let most = value.min(weights.len() - 1);
-        let sum: f64 = weights[1..=most].iter().zip(g[value - most..value].iter().rev()).map(|(w, g)| w * g).sum();
-        g[value] = sum / value as f64;
+    // What is known goes into the sums of all larger values at once, which a vector unit adds side by side.
+    for value in 0..cap {
+        let (known, sums) = g.split_at_mut(value + 1);
+        known[value] /= value.max(1) as f64;
+        let probability = known[value];
+        sums.iter_mut().zip(&weights[1..]).for_each(|(sum, weight)| *sum += weight * probability);
     }
     g
 }
 
-/// Flows of the sizes from `from` to what the array can say, given those on `width` counters of the first array that are smaller.
-fn sparse(level: &Level, from: u32, small: &[f64], width: f64) -> Vec<(u32, f64)> {
+/// Flows of the sizes from `from` to what the array can say, given the smaller ones.
+fn sparse(level: &Level, from: u32, small: &[f64]) -> Vec<(u32, f64)> {
     let counters = level.sizes.len() as f64;
-    let scaled: Vec<f64> = small.iter().map(|rate| rate * width / counters).collect();
-    let noise = panjer(&scaled, WINDOW);
+    let rates: Vec<f64> = small.iter().map(|flows| flows / counters).collect();
+    let noise = panjer(&rates, WINDOW);
     let mut values = std::collections::BTreeMap::<u32, f64>::new();
     for &size in level.sizes.iter().filter(|size| (from..level.most()).contains(size)) {
         *values.entry(size).or_default() += 1.0;

@@ -74,6 +74,9 @@ impl Analysis {
 
     /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the largest change first. A size that
     /// neither epoch can tell counts as T_h − 1, since the flow was no candidate.
+    ///
+    /// A flow falls on the same counters in both epochs, and much of what collides with it is there in both: the two errors
+    /// largely cancel. Correcting only the size that was not decoded would make the difference worse.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
         let size =
             |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1));
@@ -85,11 +88,9 @@ impl Analysis {
         changes
     }
 
-    /// Number of flows, by linear counting on the classifier's longest array; `None` when none of its counters is empty.
+    /// Number of flows, by linear counting on all the classifier's arrays; `None` when no counter is empty.
     pub fn cardinality(&self) -> Option<f64> {
-        let longest = self.sketches.tower.iter().max_by_key(|level| level.sizes.len())?;
-        let empty = longest.sizes.iter().filter(|&&size| size == 0).count();
-        estimate::linear_counting(longest.sizes.len(), empty)
+        estimate::flows(&self.sketches.tower)
     }
 
     /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.

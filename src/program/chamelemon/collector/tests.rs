@@ -280,6 +280,31 @@ fn the_distribution_of_flow_sizes() {
     assert!(with.rounded().0.len() < 1856 && (with.rounded().flows() - with.flows()).abs() < 1e-6);
 }
 
+/// Flows of one size alone, of few sizes, and arrays of very different load: the number of flows is right, and two arrays are no
+/// worse than either.
+#[test]
+fn arrays_are_taken_together() {
+    let mut rng = SplitMix64::new(5);
+    let flows: Vec<u64> = (0..30_000).map(|_| 1 + rng.below(3) * rng.below(40)).collect();
+    let truth = Distribution::of_sizes(flows.iter().copied());
+    let (mut alone, mut together, mut off) = ([0.0; 2], 0.0, [0.0; 3]);
+    for _ in 0..6 {
+        let tower = tower(&flows, &[(8, 40_000), (16, 20_000)], &mut rng);
+        let error = |levels: &[Level]| distribution(levels, None).unwrap().error(&truth);
+        alone = [alone[0] + error(&tower[..1]), alone[1] + error(&tower[1..])];
+        together += error(&tower);
+        let miss = |levels: &[Level]| (super::estimate::flows(levels).unwrap() - 30_000.0).powi(2);
+        off = [off[0] + miss(&tower[..1]), off[1] + miss(&tower[1..]), off[2] + miss(&tower)];
+    }
+    assert!(together < alone[0] && together < alone[1], "{together} {alone:?}");
+    assert!(off[2] < off[1] && off[2] / 6.0 < 200.0f64.powi(2), "{off:?}");
+    // 16 counters for 30 000 flows say nothing, and do no harm.
+    let mut lopsided = tower(&flows, &[(8, 40_000), (16, 16)], &mut rng);
+    let both = distribution(&lopsided, None).unwrap();
+    lopsided.truncate(1);
+    assert_eq!(distribution(&lopsided, None), Some(both));
+}
+
 #[test]
 fn counters_that_tell_nothing() {
     assert_eq!(distribution(&[], None), None);
