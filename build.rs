@@ -1,8 +1,23 @@
-//! Generates the bindings to the installed DPDK. Without the feature `dpdk` there is nothing to do.
+//! Generates what switches and controllers say to each other, and, with the feature `dpdk`, the bindings to the installed DPDK.
+
+const PROTO: (&str, &str) = ("src/control/rpc", "controller.proto");
 
 fn main() {
+    messages();
     #[cfg(feature = "dpdk")]
     dpdk::generate();
+}
+
+/// protox reads the file, so nobody needs protoc.
+fn messages() {
+    let (directory, file) = PROTO;
+    println!("cargo:rerun-if-changed={directory}/{file}");
+    let described = protox::compile([file], [directory]).unwrap_or_else(|error| panic!("{error}"));
+    let builder = tonic_prost_build::configure()
+        .bytes(".weir")
+        .skip_debug([".weir.controller.v1.Welcome"])
+        .build_transport(false);
+    builder.compile_fds(described).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[cfg(feature = "dpdk")]

@@ -35,6 +35,8 @@ for program in weir pktgen; do
 done
 put 0644 packaging/weir.service lib/systemd/system/weir.service
 put 0644 packaging/weir.toml etc/weir/weir.toml
+put 0644 packaging/weir-controller.service lib/systemd/system/weir-controller.service
+put 0600 packaging/controller.toml etc/weir/controller.toml
 
 install -d "$root/usr/share/man/man1"
 "$binaries/weir" man --dir "$root/usr/share/man/man1"
@@ -42,7 +44,7 @@ install -d "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 chmod 0644 "$root"/usr/share/man/man1/*
 
-cp docs/*.md docs/weir.toml "$doc"
+cp docs/*.md docs/weir.toml docs/edge.toml "$doc"
 [[ -d docs/reproduce ]] && cp -r docs/reproduce "$doc"
 [[ -d docs/containerlab ]] && cp -r docs/containerlab "$doc"
 {
@@ -86,7 +88,7 @@ Description: software switch that measures what it forwards
  The package brings the switch (weir), a traffic generator with known truth
  (pktgen), and a systemd service that is off until it is given ports.
 END
-printf '/etc/weir/weir.toml\n' >"$root/DEBIAN/conffiles"
+printf '/etc/weir/weir.toml\n/etc/weir/controller.toml\n' >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do
     install -m 0755 "packaging/debian/$script" "$root/DEBIAN/$script"
 done

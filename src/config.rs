@@ -13,9 +13,11 @@ use crate::program::ProgramConfig;
 use crate::switch::Role;
 
 mod api;
+mod controller;
 mod error;
 mod idle;
 mod length;
+mod network;
 mod policy;
 mod port;
 mod routes;
@@ -23,9 +25,11 @@ mod switch;
 mod words;
 
 pub use api::{ApiConfig, SocketMode, TlsConfig};
+pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};
 pub use idle::Idle;
 pub use length::Length;
+pub use network::{NetworkConfig, TlsFiles};
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
 pub use switch::{AclDefault, ForwardMode, OrderConfig, SwitchConfig};
@@ -40,6 +44,8 @@ pub struct Config {
     pub switch: SwitchConfig,
     /// Who may ask it.
     pub api: ApiConfig,
+    /// Who it reports to.
+    pub controller: ControllerConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -91,6 +97,7 @@ impl Config {
         self.switch.validate()?;
         self.metrics()?;
         self.api.validate()?;
+        self.controller.validate(&self.programs)?;
         self.check_ports()?;
         self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {

@@ -91,8 +91,13 @@ pub fn hand_over(replica: usize, length: Option<Nanos>, depth: usize) -> (HandOv
 impl HandOver {
     /// Lets packets leave for so long after the end of their epoch; at most half an epoch.
     pub fn with_transit(self, transit: Nanos) -> Self {
-        let most = self.length.map_or(0, |length| length / 2);
+        let most = self.length.map_or(0, Self::longest_transit);
         Self { transit: transit.min(most), ..self }
+    }
+
+    /// For epochs of this length.
+    pub fn longest_transit(length: Nanos) -> Nanos {
+        length / 2
     }
 
     pub fn transit(&self) -> Nanos {

@@ -1,6 +1,7 @@
 //! A live switch: DPDK, ports, workers, collector and control socket put together, changed, and taken apart again.
 
 mod change;
+mod controlled;
 mod diff;
 mod front;
 mod service;
@@ -21,6 +22,7 @@ use crate::config::{Config, ConfigError};
 use crate::control::api::{HeavyQuery, Service};
 use crate::control::controller::{AloneSettings, Board};
 use crate::control::duties::{Duties, duties};
+use crate::control::rpc::{self, Link};
 use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::tls::TlsError;
 use crate::control::watch::{Event, Watch};
@@ -30,6 +32,7 @@ use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
+use crate::pisa::hash::Polynomials;
 use crate::port::{MemoryHandle, PortError};
 use crate::privileges::{PrivilegeError, Privileges};
 use crate::stats::SwitchStats;
@@ -102,6 +105,9 @@ struct Shared {
     board: Board,
     alone: Arc<Mutex<AloneSettings>>,
     about: About,
+    /// The polynomials of the network that the switch is of.
+    network: Mutex<Option<Polynomials>>,
+    link: Option<Arc<Link>>,
 }
 
 /// The control socket's file, removed when dropped.
@@ -141,6 +147,8 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let mut assembly = assemble(&config, Some(epoch), cores.len())?;
+        let controller = controlled::link(&config, &mut assembly)?;
         let Assembly {
             mut switches,
             mut collector,
@@ -153,7 +161,7 @@ impl Live {
             names,
             schedules,
             ..
-        } = assemble(&config, Some(epoch), cores.len())?;
+        } = assembly;
         let privileges = Privileges::of(&config)?;
         let tls = setup::tls_listener(&config)?;
         let (listener, socket) =
@@ -182,7 +190,10 @@ impl Live {
         let (renewals, renewed) = bounded(1);
         let board = Board::default();
         let alone = Arc::new(Mutex::new(setup::alone(&config)));
-        collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
+        // Two controllers would order each their own.
+        if controller.is_none() {
+            collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
+        }
         let collector = setup::start_collector(collector, renewed, collected.clone())?;
         let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
@@ -208,10 +219,15 @@ impl Live {
             board,
             alone,
             about,
+            network: Mutex::default(),
+            link: controller.as_ref().map(|(_, link)| link.clone()),
         });
         let (control, duties) = duties();
         let front = Arc::new(Front { shared: shared.clone(), control });
         api::serve(listener, tls, front.clone())?;
+        if let Some((dial, link)) = controller {
+            rpc::start(dial, link, front.clone())?;
+        }
         if let Some(metrics) = metrics {
             api::serve_metrics(metrics, front)?;
         }

@@ -15,6 +15,8 @@ mod filter;
 mod graph;
 #[path = "../fuzz/checks/program_words.rs"]
 mod program_words;
+#[path = "../fuzz/checks/record.rs"]
+mod record;
 #[path = "../fuzz/checks/wire_parse.rs"]
 mod wire_parse;
 
@@ -60,6 +62,11 @@ fn graphs() {
 #[test]
 fn control_messages() {
     each("control", control::run);
+}
+
+#[test]
+fn records() {
+    each("record", record::run);
 }
 
 #[test]

@@ -39,8 +39,7 @@ fn is_json() -> bool {
     FORMAT.get() == Some(&Format::Json)
 }
 
-/// The switch named `name` forwards.
-#[cfg(feature = "dpdk")]
+/// The switch named `name` forwards, or the controller serves.
 pub fn ready(name: &str, describe: &str) {
     match is_json() {
         true => tracing::info!(target: "weir", event = "ready", switch = name, "{describe}"),

@@ -3,13 +3,13 @@
 mod budget;
 mod capture;
 mod config;
+mod controller;
 mod demo;
 mod doctor;
 mod log;
 pub mod manual;
 mod measured;
 mod network;
-#[cfg(feature = "dpdk")]
 mod notify;
 mod output;
 mod port;
@@ -59,6 +59,8 @@ enum Command {
     Demo(demo::Demo),
     /// Run the switch
     Run(run::Run),
+    /// Collect from the switches of a network, answer for all of it, and order what they measure
+    Controller(controller::Controller),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
     /// Simulate a network of switches, with what they measure beside what is true
@@ -178,6 +180,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Demo(command) => command.run(json),
         Command::Run(command) => command.run(json),
+        Command::Controller(command) => command.run(),
         Command::Replay(command) => command.run(json),
         Command::Sim(command) => command.run(json),
         Command::Show(command) => command.run(json),

@@ -72,6 +72,10 @@ pub struct Run {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<String>,
+    /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with the certificates of
+    /// [controller] in the configuration file
+    #[arg(long, value_name = "ADDRESS")]
+    controller: Option<String>,
     /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there
     #[arg(long)]
     rootless: bool,
@@ -140,6 +144,9 @@ impl Run {
         switch.reproducible = self.reproducible.or(switch.reproducible);
         if self.metrics.is_some() {
             switch.metrics.clone_from(&self.metrics);
+        }
+        if self.controller.is_some() {
+            config.controller.at.clone_from(&self.controller);
         }
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {

@@ -89,6 +89,10 @@ enum What {
     Entropy(Epochs),
     /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why they change
     Attention(Epochs),
+    /// How the switch stands with its controller
+    Controller,
+    /// The switches of a controller's network
+    Switches,
     /// The heaviest flows
     Heavy {
         /// Name at most this many
@@ -139,6 +143,14 @@ impl Show {
             What::Cardinality(epochs) => epochs.show::<network::Cardinality>(&client, json),
             What::Entropy(epochs) => epochs.show::<network::Entropy>(&client, json),
             What::Attention(epochs) => epochs.show::<view::Attention>(&client, json),
+            What::Switches => {
+                let switches: view::NetworkSwitches = client.get("/v1/switches")?;
+                if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }
+            }
+            What::Controller => {
+                let link: view::ControllerLink = client.get("/v1/controller")?;
+                if json { output::json(&link) } else { output::print(&controller_text(&link)) }
+            }
             What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
             What::Heavy { top, threshold, last, .. } => {
                 let seconds = last.0.as_secs_f64();
@@ -148,6 +160,39 @@ impl Show {
             }
         }
     }
+}
+
+fn switches_text(network: &view::NetworkSwitches) -> String {
+    let row = |switch: &view::NetworkSwitch| {
+        [
+            switch.name.clone(),
+            if switch.connected { "connected" } else { "absent" }.into(),
+            switch.software.clone(),
+            output::grouped(switch.records),
+            output::grouped(switch.unsent_records),
+            output::grouped(switch.refused_records),
+            switch.last_refusal.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = ["switch", "", "software", ">records", ">not sent", ">refused", "last refusal"];
+    let epoch = Duration::from_nanos(network.epoch_ns);
+    format!("{}\n\nepochs of {}", output::table(headings, network.switches.iter().map(row)), Length(epoch))
+}
+
+fn controller_text(link: &view::ControllerLink) -> String {
+    let standing = match &link.why {
+        Some(why) => format!("not connected: {why}"),
+        None => "connected".into(),
+    };
+    let rows = [
+        ("connections", link.connections),
+        ("records sent", link.sent_records),
+        ("records not sent", link.unsent_records),
+        ("records hashed otherwise", link.foreign_records),
+        ("orders", link.orders),
+    ];
+    let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
+    format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows))
 }
 
 /// Follows the epochs from the newest on.

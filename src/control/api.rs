@@ -15,7 +15,7 @@ use axum::{Json, Router};
 pub use messages::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 
 use super::controller::Board;
-use super::serve::{self, Counters, TlsListener};
+use super::serve::{self, Counters, Served, TlsListener};
 use super::tables::Tables;
 use super::{taps, view};
 use crate::tap::Taps;
@@ -47,8 +47,34 @@ pub trait Service: Send + Sync + 'static {
     /// Becomes what the configuration file says now, or stays as it is.
     fn reload(&self) -> Result<view::Reloaded, String>;
     fn taps(&self) -> &Taps;
+    /// How it stands with its controller.
+    fn controller(&self) -> Result<view::ControllerLink, String> {
+        Err("the switch reports to no controller; start it with --controller ADDRESS".into())
+    }
     /// The ports by number, for traces and captures.
     fn tap_ports(&self) -> Vec<taps::TapPort>;
+}
+
+/// Who has the answers of ChameleMon's controller.
+pub trait Finds: Send + Sync + 'static {
+    fn found(&self) -> Result<Board, String>;
+}
+
+impl<S: Service> Finds for S {
+    fn found(&self) -> Result<Board, String> {
+        self.board()
+    }
+}
+
+/// The routes of what ChameleMon finds.
+pub fn found<F: Finds>() -> Router<Arc<F>> {
+    Router::new()
+        .route("/v1/losses", get(answers::losses::<F>))
+        .route("/v1/flows", get(answers::flows::<F>))
+        .route("/v1/changes", get(answers::changes::<F>))
+        .route("/v1/cardinality", get(answers::numbers::<F>))
+        .route("/v1/entropy", get(answers::numbers::<F>))
+        .route("/v1/attention", get(answers::attention::<F>))
 }
 
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
@@ -56,6 +82,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(answers::add_port::<S>))
         .route("/v1/ports/{name}", delete(answers::remove_port::<S>))
+        .route("/v1/controller", get(async |State(s): State<Arc<S>>| answers::answer(s.controller())))
         .route("/v1/reload", post(answers::reload::<S>))
         .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
         .route("/v1/reset", put(answers::reset::<S>))
@@ -63,12 +90,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/metrics", get(answers::metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
         .route("/v1/heavy", get(answers::heavy::<S>))
-        .route("/v1/losses", get(answers::losses::<S>))
-        .route("/v1/flows", get(answers::flows::<S>))
-        .route("/v1/changes", get(answers::changes::<S>))
-        .route("/v1/cardinality", get(answers::numbers::<S>))
-        .route("/v1/entropy", get(answers::numbers::<S>))
-        .route("/v1/attention", get(answers::attention::<S>))
+        .merge(found())
         .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
         .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))
         .route("/v1/ports/{name}/mtu", put(answers::set_mtu::<S>))
@@ -97,11 +119,11 @@ pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>>
 /// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
 pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
-    let router = serve::limited(router(service, counters.clone()));
+    let served = Served::Http(serve::limited(router(service, counters.clone())));
     if let Some(tls) = tls {
-        serve::tls(tls, router.clone(), counters.clone())?;
+        serve::tls(tls, served.clone(), counters.clone())?;
     }
-    serve::unix(listener, router, counters)
+    serve::unix(listener, served, counters)
 }
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.

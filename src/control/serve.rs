@@ -14,8 +14,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use axum::{Json, http::StatusCode};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::taps::TRACE;
-use super::{tls, view};
+use super::{rpc, tls, view};
 
 /// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS they are closed.
 pub const CONNECTIONS: usize = 64;
@@ -69,32 +69,60 @@ impl Counters {
     }
 }
 
-/// Serves the control socket until the process ends.
-pub fn unix(listener: UnixListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+/// What answers on a connection.
+#[derive(Clone)]
+pub enum Served {
+    /// The API.
+    Http(Router),
+    /// Switches that report to a controller: gRPC, on streams that last.
+    Grpc(Router),
+}
+
+impl Served {
+    /// The threads for its Unix socket and for TCP.
+    fn threads(&self) -> [&'static str; 2] {
+        match self {
+            Self::Http(_) => ["weir-api", "weir-tls"],
+            Self::Grpc(_) => ["weir-switches", "weir-switch-tls"],
+        }
+    }
+
+    /// Answers one connection until it ends.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        match self {
+            Self::Http(router) => converse(stream, router).await,
+            Self::Grpc(router) => converse_grpc(stream, router).await,
+        }
+    }
+}
+
+/// Serves a Unix socket until the process ends.
+pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    on_a_thread("weir-api", async move {
+    on_a_thread(served.threads()[0], async move {
         let arrived = || {
             counters.socket_connections.fetch_add(1, Relaxed);
         };
-        all(tokio::net::UnixListener::from_std(listener)?, router, arrived).await
+        all(tokio::net::UnixListener::from_std(listener)?, served, arrived).await
     })
 }
 
 /// Serves TCP without TLS until the process ends: for what anyone on the machine may read.
 pub fn plain(listener: TcpListener, router: Router) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    on_a_thread("weir-metrics", async move { all(tokio::net::TcpListener::from_std(listener)?, router, || ()).await })
+    let served = Served::Http(router);
+    on_a_thread("weir-metrics", async move { all(tokio::net::TcpListener::from_std(listener)?, served, || ()).await })
 }
 
 /// Serves TCP until the process ends.
-pub fn tls(listener: TlsListener, router: Router, counters: Arc<Counters>) -> io::Result<()> {
+pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
-    on_a_thread("weir-tls", async move {
+    on_a_thread(served.threads()[1], async move {
         let door = Arc::new(Door {
             acceptor: TlsAcceptor::from(config),
             room: Arc::new(Semaphore::new(CONNECTIONS)),
-            router,
+            served,
             counters,
             log: Log::new(),
         });
@@ -118,12 +146,12 @@ async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
 }
 
 /// Answers whoever connects.
-async fn all(listener: impl Listener, router: Router, arrived: impl Fn()) -> io::Result<()> {
+async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io::Result<()> {
     let serve = |stream, _, place| {
         arrived();
-        let router = router.clone();
+        let served = served.clone();
         async move {
-            converse(stream, router).await;
+            served.converse(stream).await;
             drop(place);
         }
     };
@@ -134,7 +162,7 @@ async fn all(listener: impl Listener, router: Router, arrived: impl Fn()) -> io:
 struct Door {
     acceptor: TlsAcceptor,
     room: Arc<Semaphore>,
-    router: Router,
+    served: Served,
     counters: Arc<Counters>,
     log: Log,
 }
@@ -155,7 +183,7 @@ impl Door {
             return;
         };
         self.counters.tls_connections.fetch_add(1, Relaxed);
-        converse(stream, self.router.clone()).await;
+        self.served.clone().converse(stream).await;
     }
 }
 
@@ -169,7 +197,18 @@ fn on_a_thread(name: &'static str, serving: impl Future<Output = io::Result<()>>
     Ok(())
 }
 
-/// Answers one connection until it ends.
+/// Answers one connection of a switch: one stream, and a second while the first ends.
+async fn converse_grpc(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new()).keep_alive_interval(rpc::ALIVE_EVERY).keep_alive_timeout(rpc::ALIVE_WITHIN);
+    http.max_concurrent_streams(2).max_header_list_size(HEADER_BYTES as u32).max_pending_accept_reset_streams(2);
+    http.initial_stream_window_size(rpc::WINDOW).initial_connection_window_size(rpc::WINDOW);
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await {
+        tracing::debug!("a switch's connection ended: {}", tls::whole(&error));
+    }
+}
+
+/// Answers one connection of the API until it ends.
 pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);

@@ -3,6 +3,8 @@
 mod counts;
 mod drops;
 mod heavy;
+mod link;
+mod switches;
 mod network;
 pub mod packet;
 mod ports;
@@ -14,12 +16,14 @@ use serde::{Deserialize, Serialize};
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
+pub use link::ControllerLink;
 pub use network::{
     Attention, ChangedFlow, Covered, EpochAttention, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers,
     Parameters, SwitchNumbers,
 };
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker};
+pub use switches::{NetworkSwitch, NetworkSwitches};
 pub use tables::{Station, Stations, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: what happened at the doors of the API.

@@ -15,6 +15,7 @@ use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
+use crate::pisa::hash::Polynomials;
 use crate::port::PortError;
 use crate::program::chamelemon::Schedule;
 use crate::switch::{Outbox, PortInfo, Role};
@@ -63,13 +64,15 @@ pub(super) struct Next {
     pub pairs: Vec<[String; 2]>,
     /// The tables set on ports become what the configuration says as well; else they stay as they are.
     pub tables: bool,
+    /// The programs hash with these polynomials instead of those so far.
+    pub hashes: Option<Polynomials>,
 }
 
 impl Next {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let name = |id: PortId| config.ports[usize::from(id)].name.clone();
         let pairs = config.pairs()?.into_iter().map(|(a, b)| [name(a), name(b)]).collect();
-        Ok(Self { config, pairs, tables: true })
+        Ok(Self { config, pairs, tables: true, hashes: None })
     }
 }
 
@@ -150,7 +153,10 @@ impl Shared {
     fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
         let workers = state.remotes.len();
-        let polynomials = assemble::polynomials(config)?;
+        let polynomials = match next.hashes.or_else(|| self.polynomials()) {
+            Some(polynomials) => polynomials,
+            None => assemble::polynomials(config)?,
+        };
         assemble::place(config, &polynomials)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
@@ -191,6 +197,11 @@ impl Shared {
         set_devices(state, &kept)?;
         let infos = diff.ports.then_some(infos);
         Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
+    }
+
+    /// Those of the network that the switch is of.
+    fn polynomials(&self) -> Option<Polynomials> {
+        *self.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(
@@ -301,6 +312,9 @@ impl Shared {
         }
         if !diff.words.is_empty() {
             tracing::info!("changed: {}", diff.words.join("; "));
+        }
+        if let Some(polynomials) = next.hashes {
+            *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some(polynomials);
         }
         (state.config, state.pairs) = (next.config, next.pairs);
         self.name_ports(state.slots.iter());

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::change::{ChangeError, Next, State};
-use crate::config::{ApiConfig, Config, ForwardMode, PortConfig, SwitchConfig};
+use crate::config::{ApiConfig, Config, ControllerConfig, ForwardMode, PortConfig, SwitchConfig};
 use crate::pisa::PortId;
 use crate::port::Dev;
 
@@ -23,16 +23,22 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, api, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } = &next.config;
+        let Config { switch, api, controller, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } =
+            &next.config;
         let running = &state.config.switch;
         restart(running, switch)?;
         restart_api(&state.config.api, api)?;
+        restart_controller(&state.config.controller, controller)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {
             diff.measure = true;
             let names = programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
             diff.words.push(if names.is_empty() { "no programs".into() } else { format!("programs {names}") });
+        }
+        if next.hashes.is_some() {
+            diff.measure = true;
+            diff.words.push("the network's hash functions".into());
         }
         diff.measure |= diff.value("switch.epoch", running.epoch, switch.epoch);
         diff.measure |= diff.value("switch.transit", running.transit, switch.transit);
@@ -163,6 +169,15 @@ fn restart_api(running: &ApiConfig, wanted: &ApiConfig) -> Result<(), ChangeErro
     same("api.certificate", &running.certificate, certificate)?;
     same("api.key", &running.key, key)?;
     same("api.client_ca", &running.client_ca, client_ca)
+}
+
+fn restart_controller(running: &ControllerConfig, wanted: &ControllerConfig) -> Result<(), ChangeError> {
+    let ControllerConfig { at, name, certificate, key, ca } = wanted;
+    same("controller.at", &running.at, at)?;
+    same("controller.name", &running.name, name)?;
+    same("controller.certificate", &running.certificate, certificate)?;
+    same("controller.key", &running.key, key)?;
+    same("controller.ca", &running.ca, ca)
 }
 
 fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {

@@ -79,6 +79,10 @@ impl Service for Front {
         self.shared.tables()
     }
 
+    fn controller(&self) -> Result<view::ControllerLink, String> {
+        self.shared.controller()
+    }
+
     fn taps(&self) -> &Taps {
         self.shared.taps()
     }

@@ -14,6 +14,7 @@ use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
+use crate::pisa::hash::Polynomials;
 use crate::program::ProgramConfig;
 use crate::program::hashpipe::Unit;
 use crate::tap::Taps;
@@ -76,7 +77,12 @@ impl Shared {
 
 /// The switch as it runs, to be changed.
 fn running(state: &State) -> Next {
-    Next { config: state.config.clone(), pairs: state.pairs.clone(), tables: false }
+    Next { config: state.config.clone(), pairs: state.pairs.clone(), tables: false, hashes: None }
+}
+
+/// The switch as it runs, but for its hash functions.
+pub(super) fn hashing(state: &State, polynomials: Polynomials) -> Next {
+    Next { hashes: Some(polynomials), ..running(state) }
 }
 
 fn no_port(state: &State, name: &str) -> ChangeError {
@@ -159,6 +165,9 @@ impl Service for Shared {
     }
 
     fn board(&self) -> Result<Board, String> {
+        if let Some(link) = &self.link {
+            return Err(format!("the switch reports to the controller {}, which answers with --name", link.at()));
+        }
         let runs = self.state().config.programs.iter().any(|program| matches!(program, ProgramConfig::ChameleMon(_)));
         let none = "the switch runs no program that finds losses; start it with --program chamelemon";
         runs.then(|| self.board.clone()).ok_or_else(|| none.into())
@@ -187,6 +196,11 @@ impl Service for Shared {
 
     fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), String> {
         self.edit(name, |port| port.mtu = bytes).map_err(|error| error.to_string())
+    }
+
+    fn controller(&self) -> Result<view::ControllerLink, String> {
+        let none = "the switch reports to no controller; start it with --controller ADDRESS";
+        self.link.as_ref().map(|link| link.view()).ok_or_else(|| none.into())
     }
 
     fn taps(&self) -> &Taps {

@@ -148,11 +148,13 @@ fn the_example_is_right_and_has_every_key() {
         checked.stderr
     );
 
-    let checked = weir_in(root, "config check docs/route.toml");
-    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    for more in ["route", "edge"] {
+        let checked = weir_in(root, &format!("config check docs/{more}.toml"));
+        assert_eq!(checked.code, 0, "{}", checked.stderr);
+    }
 
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
-    let (page, example, router) = (read("config.md"), read("weir.toml"), read("route.toml"));
+    let (page, example, others) = (read("config.md"), read("weir.toml"), [read("route.toml"), read("edge.toml")]);
     // What stands behind a # is right too, each by itself.
     let api: Vec<_> =
         example.lines().skip_while(|line| *line != "[api]").skip(1).take_while(|line| line.starts_with("# ")).collect();
@@ -191,9 +193,9 @@ fn the_example_is_right_and_has_every_key() {
         for key in properties {
             assert!(page.contains(&format!("| `{key}` |")), "docs/config.md does not have {table} {key}");
             let stands = |line: &str| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} = "));
-            // What only a router has a use for stands in an example of its own.
-            let found = example.lines().chain(router.lines()).any(stands);
-            assert!(found, "neither docs/weir.toml nor docs/route.toml has {table} {key}");
+            // What only a router, or a switch of a network, has a use for stands in an example of its own.
+            let found = example.lines().chain(others.iter().flat_map(|text| text.lines())).any(stands);
+            assert!(found, "none of docs/weir.toml, route.toml and edge.toml has {table} {key}");
         }
     }
 }
@@ -204,6 +206,7 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let tables = [
         ("switch", &schema["$defs"]["SwitchConfig"]),
         ("api", &schema["$defs"]["ApiConfig"]),
+        ("controller", &schema["$defs"]["ControllerConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
@@ -227,11 +230,11 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "api", "mirror", "neighbour", "port", "program", "route", "switch"]
+        ["acl", "api", "controller", "mirror", "neighbour", "port", "program", "route", "switch"]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [22, 6, 14, 9, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [22, 6, 5, 14, 9, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -4,6 +4,7 @@
 //! ends. As root the namespaces are plain ones; otherwise the switch's namespace comes with a user namespace in which
 //! the test is root, and the hosts' are made inside that.
 
+mod controller;
 mod iperf;
 mod lab;
 mod namespace;
@@ -11,6 +12,7 @@ pub mod pcap;
 mod testpmd;
 mod weir;
 
+pub use controller::Controller;
 pub use iperf::{Iperf, Protocol};
 pub use lab::{Host, Lab, Link, skip};
 pub use namespace::{Namespace, is_root};

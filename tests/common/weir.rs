@@ -1,6 +1,6 @@
 //! The real binary in a namespace.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Lab, Namespace, collect, eventually, finish};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_weir");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
 /// `weir run`, up and forwarding. Killed when dropped.
 pub struct Weir {
@@ -30,13 +30,7 @@ impl Weir {
         command.args(arguments.split_ascii_whitespace()).current_dir(lab.directory());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-        let log = Arc::new(Mutex::new(String::new()));
-        let (stderr, kept) = (child.stderr.take().expect("piped"), log.clone());
-        thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                *kept.lock().unwrap() += &(line + "\n");
-            }
-        });
+        let log = keep(child.stderr.take().expect("piped"));
         let results = collect(child.stdout.take().expect("piped"));
         let mut weir = Self { child, socket, log, results: Some(results) };
         eventually("weir to be ready", || {
@@ -93,6 +87,18 @@ impl Weir {
         totals.balance();
         totals
     }
+}
+
+/// Keeps what a process says.
+pub fn keep(stderr: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let kept = log.clone();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            *kept.lock().unwrap() += &(line + "\n");
+        }
+    });
+    log
 }
 
 impl Drop for Weir {

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod controller;
 mod devices;
 mod faults;
 mod heavy;

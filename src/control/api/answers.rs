@@ -8,13 +8,13 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, Method, StatusCode, Uri};
 
-use super::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use super::{Changes, Finds, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
 use crate::control::controller::Selected;
 use crate::control::{metrics, view};
 
-type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
+pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
 
-fn answer<T>(result: Result<T, String>) -> Answer<T> {
+pub fn answer<T>(result: Result<T, String>) -> Answer<T> {
     result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
 }
 
@@ -28,34 +28,34 @@ pub async fn heavy<S: Service>(
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 
 /// The epochs that are asked for.
-fn selected<S: Service>(service: &S, query: Asked) -> Result<(Selected, HeavyQuery), String> {
+fn selected(service: &impl Finds, query: Asked) -> Result<(Selected, HeavyQuery), String> {
     let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-    let board = service.board()?;
+    let board = service.found()?;
     let selected = query.after.map_or_else(|| board.last(query.seconds), |after| board.next(after));
     Ok((selected, query))
 }
 
-pub async fn losses<S: Service>(State(service): State<Arc<S>>, query: Asked) -> Answer<view::Losses> {
+pub async fn losses<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Losses> {
     let losses = |(selected, query): (Selected, HeavyQuery)| view::Losses::new(&selected, query.top, query.threshold);
     answer(selected(&*service, query).map(losses))
 }
 
-pub async fn flows<S: Service>(State(service): State<Arc<S>>, query: Asked) -> Answer<view::FlowSizes> {
+pub async fn flows<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::FlowSizes> {
     let flows = |(selected, query): (Selected, HeavyQuery)| view::FlowSizes::new(selected, query.top, query.threshold);
     answer(selected(&*service, query).map(flows))
 }
 
-pub async fn changes<S: Service>(State(service): State<Arc<S>>, query: Asked) -> Answer<view::HeavyChanges> {
+pub async fn changes<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::HeavyChanges> {
     let changes =
         |(selected, query): (Selected, HeavyQuery)| view::HeavyChanges::new(selected, query.top, query.threshold);
     answer(selected(&*service, query).map(changes))
 }
 
-pub async fn numbers<S: Service>(State(service): State<Arc<S>>, query: Asked) -> Answer<view::Numbers> {
+pub async fn numbers<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Numbers> {
     answer(selected(&*service, query).map(|(selected, _)| view::Numbers::new(&selected)))
 }
 
-pub async fn attention<S: Service>(State(service): State<Arc<S>>, query: Asked) -> Answer<view::Attention> {
+pub async fn attention<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Attention> {
     answer(selected(&*service, query).map(|(selected, _)| view::Attention::new(&selected)))
 }
 

@@ -44,6 +44,14 @@ impl Polynomials {
         self.0[i]
     }
 
+    /// A family that another switch has too: [`Self::LEN`] different polynomials, all of them irreducible or in print.
+    pub fn from_slice(polynomials: &[Polynomial]) -> Option<Self> {
+        let good = |(i, p): (usize, &Polynomial)| {
+            (p.is_irreducible() || Polynomial::STANDARD.contains(p)) && !polynomials[..i].contains(p)
+        };
+        polynomials.try_into().ok().filter(|_| polynomials.iter().enumerate().all(good)).map(Self)
+    }
+
     pub fn as_slice(&self) -> &[Polynomial] {
         &self.0
     }
@@ -84,6 +92,20 @@ mod tests {
         assert_eq!(family, Polynomials::reproducible(7));
         assert_ne!(family, Polynomials::reproducible(8));
         assert_ne!(Polynomials::random().unwrap(), Polynomials::random().unwrap());
+    }
+
+    #[test]
+    fn a_family_is_handed_on() {
+        for family in [Polynomials::reproducible(7), Polynomials::standard()] {
+            assert_eq!(Polynomials::from_slice(family.as_slice()), Some(family));
+            let mut other = *family.as_slice().first_chunk::<32>().unwrap();
+            assert_eq!(Polynomials::from_slice(&other[1..]), None);
+            other[3] = other[4];
+            assert_eq!(Polynomials::from_slice(&other), None, "one stands there twice");
+            other[3] = Polynomial::new(0x8000_0005).unwrap();
+            assert!(!other[3].is_irreducible());
+            assert_eq!(Polynomials::from_slice(&other), None, "one has factors");
+        }
     }
 
     #[test]

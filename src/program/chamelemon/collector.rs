@@ -2,6 +2,7 @@
 
 mod answers;
 mod candidates;
+pub mod encoding;
 pub mod estimate;
 pub mod fermat;
 pub mod tasks;
@@ -26,7 +27,7 @@ use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId};
 use super::runtime::{Runtime, Shape};
 use crate::pisa::Registers;
-use crate::pisa::hash::Range;
+use crate::pisa::hash::{Polynomials, Range};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.
@@ -118,6 +119,11 @@ impl Sketches {
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
         self.strays += other.strays;
         Ok(())
+    }
+
+    /// Whether they were made with the hash functions of this deployment.
+    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
+        self.hashes.are_of(polynomials)
     }
 
     /// Takes out what left with this epoch bit; the record then says that nothing did.

@@ -38,6 +38,11 @@ impl Hashes {
         }
     }
 
+    /// Whether they are of this deployment.
+    pub fn are_of(&self, polynomials: &Polynomials) -> bool {
+        self.family == *polynomials
+    }
+
     pub fn naming(&self) -> &Naming {
         &self.naming
     }

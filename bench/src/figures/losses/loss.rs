@@ -185,13 +185,18 @@ pub fn sweeps() -> [Sweep; 3] {
     ]
 }
 
+/// Of a measurement the value that is drawn and its range.
+type Value<'a> = &'a dyn Fn(&Measured) -> (f64, f64, f64);
+/// The same value of the authors' program.
+type Known = fn(&Row) -> Option<f64>;
+
 /// The two figures, and lines that compare them with the paper.
 pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     let measured: Vec<Vec<Measured>> =
         ALL.map(|sketch| sweep.links.iter().map(|(_, link)| losses.measure(sketch, *link)).collect()).into();
     let memory = |m: &Measured| (m.bytes() / 1e3, m.sketch.bytes(m.least.too_short) / 1e3, m.bytes() / 1e3);
     let time = |m: &Measured| (m.median_ms(), quantile(&m.times, 0.1), quantile(&m.times, 0.9));
-    let quantities: [(&str, Axis, &dyn Fn(&Measured) -> (f64, f64, f64), fn(&Row) -> Option<f64>); 2] = [
+    let quantities: [(&str, Axis, Value, Known); 2] = [
         ("memory", axis("memory of one sketch (KB of 1000 bytes)", "memory_kb", 1.0, 10_000.0, true), &memory, |row| {
             Some(row.bytes / 1e3)
         }),
@@ -237,7 +242,7 @@ fn axis(label: &'static str, column: &'static str, from: f64, to: f64, log: bool
 }
 
 /// What the authors' program takes, where the reference table has a row for the link.
-fn theirs(sweep: &Sweep, sketch: Sketch, color: usize, known: fn(&Row) -> Option<f64>) -> Option<Curve> {
+fn theirs(sweep: &Sweep, sketch: Sketch, color: usize, known: Known) -> Option<Curve> {
     let point = |&(x, link): &(f64, Link)| {
         let y = known(&reference::sufficient(sketch.key(), link)?)?;
         Some(Point { x, y, min: y, max: y, trials: 0 })

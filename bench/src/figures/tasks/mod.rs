@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use epochs::Epochs;
 pub use runs::Algorithm;
 use runs::{MEMORY, Runs, Task};
-use weir::program::chamelemon::collector::{Analysis, Distribution};
+use weir::program::chamelemon::collector::Analysis;
 
 use crate::tower_fermat::{BUCKET_BYTES, TowerFermat};
 
@@ -49,8 +49,8 @@ fn answer_ms(kilobytes: usize, quick: bool) -> f64 {
         let sketches = sketch.analysis().sketches().clone();
         let start = Instant::now();
         let analysis = Analysis::new(sketches);
-        let answers = (analysis.heavy_hitters(0), analysis.cardinality(), analysis.distribution().cloned());
-        let entropy = answers.2.as_ref().map(Distribution::entropy_bits);
+        let answers = (analysis.heavy_hitters(0), analysis.cardinality(), analysis.distribution());
+        let entropy = answers.2.as_ref().map(|distribution| distribution.entropy_bits());
         let time = start.elapsed();
         std::hint::black_box((answers, entropy));
         time

@@ -18,7 +18,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 

@@ -1,0 +1,223 @@
+//! `weir controller`: collects from the switches of a network, answers, and orders what they measure.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::notify::Notify;
+use super::{Failure, log};
+use crate::config::{Length, NetworkConfig};
+use crate::control::controller::{Order, Saved};
+use crate::control::desk::{Drive, State, StateError, StateFile, api};
+use crate::control::rpc::socket_name;
+use crate::control::serve::TlsListener;
+use crate::control::socket::{self, Access};
+use crate::control::tls::{self, Files};
+use crate::pisa::hash::Polynomials;
+
+/// How often it is looked whether the controller is to stop.
+const ROUND: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug, Args)]
+pub struct Controller {
+    /// Configuration file (TOML); what is given on the command line comes on top
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Names the controller, its control socket and the one for switches
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// An edge switch of the network, by name; may be given several times. Without, those that have come so far
+    #[arg(long = "switch", value_name = "NAME")]
+    switches: Vec<String>,
+    /// The program of all switches: chamelemon and its parameters
+    #[arg(long, value_name = "P[:KEY=VALUE,…]")]
+    program: Option<String>,
+    /// Length of an epoch of all switches
+    #[arg(long, value_name = "LENGTH")]
+    epoch: Option<Length>,
+    /// The switches' transit time
+    #[arg(long, value_name = "LENGTH")]
+    transit: Option<Length>,
+    /// How long after the transit time a record is waited for
+    #[arg(long, value_name = "LENGTH")]
+    patience: Option<Length>,
+    /// Leave the parameters as they are, whatever the state of the network
+    #[arg(long)]
+    no_shift: bool,
+    /// Where the state is kept that a restart needs; a secret
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Hash polynomials from this seed instead of secret ones
+    #[arg(long, value_name = "SEED")]
+    reproducible: Option<u64>,
+    /// Address and port for switches on other machines; needs [tls] in the configuration file
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Where the control socket goes
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Where the socket for switches goes
+    #[arg(long, value_name = "PATH")]
+    switch_socket: Option<PathBuf>,
+    /// Stop by itself after this long
+    #[arg(long, value_name = "LENGTH")]
+    duration: Option<Length>,
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Wrong { .. } => Self::Usage(error.to_string()),
+            StateError::Io { .. } => Self::failed(error),
+        }
+    }
+}
+
+impl Controller {
+    fn config(&self) -> Result<NetworkConfig, Failure> {
+        let mut config = match &self.config {
+            Some(path) => NetworkConfig::load(path)?,
+            None => NetworkConfig::default(),
+        };
+        if let Some(name) = &self.name {
+            config.name.clone_from(name);
+        }
+        config.switches.extend(self.switches.iter().cloned());
+        if let Some(program) = &self.program {
+            config.program = program.parse()?;
+        }
+        config.epoch = self.epoch.unwrap_or(config.epoch);
+        config.transit = self.transit.unwrap_or(config.transit);
+        config.patience = self.patience.or(config.patience);
+        config.shift &= !self.no_shift;
+        config.reproducible = self.reproducible.or(config.reproducible);
+        if self.state.is_some() {
+            config.state.clone_from(&self.state);
+        }
+        if self.listen.is_some() {
+            config.listen.clone_from(&self.listen);
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    pub fn run(self) -> Result<(), Failure> {
+        let config = self.config()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+        }
+        let tcp = tcp(&config)?;
+        // Before the state is touched: a second controller of the name is not to.
+        let listen = |name: &str, at: Option<PathBuf>| {
+            let listening = socket::listen(name, at, Access::default()).map_err(Failure::failed);
+            listening.map(|(listener, path)| (listener, SocketFile(path)))
+        };
+        let (api, api_file) = listen(&config.name, self.socket)?;
+        let (switches, switches_file) = listen(&socket_name(&config.name), self.switch_socket)?;
+        let file = StateFile::at(state_path(&config)?)?;
+        let state = state(&config, &file)?;
+        let settings = config.settings(state.salt);
+        let mut drive = Drive::new(config.terms(), settings, state, file.clone(), config.switches.clone())?;
+        give_up_rights();
+        let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
+        api::serve(api::Doors { api, switches, tcp }, &drive).map_err(Failure::failed)?;
+        let describe = format!(
+            "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
+            config.name,
+            switches_file.0.display(),
+            api_file.0.display(),
+            file.path().display(),
+        );
+        log::ready(&config.name, &describe);
+        let mut notify = Notify::from_env();
+        notify.ready(&describe);
+        let started = Instant::now();
+        while !stop.load(Relaxed) && self.duration.is_none_or(|most| started.elapsed() < most.0) {
+            drive.round(ROUND);
+            notify.alive(Instant::now());
+        }
+        notify.stopping();
+        Ok(())
+    }
+}
+
+/// A socket's file, removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Nothing that it does from now on takes any; the threads that it starts inherit none.
+fn give_up_rights() {
+    #[cfg(feature = "dpdk")]
+    crate::dpdk::threads::strip_this();
+}
+
+fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
+    let wanted = config.api();
+    let Some(wanted) = wanted.tls()? else { return Ok(None) };
+    let files = Files {
+        certificate: ("tls.certificate", wanted.certificate),
+        key: ("tls.key", wanted.key),
+        ca: ("tls.client_ca", wanted.client_ca),
+    };
+    let mut server = (*tls::server(&files).map_err(|error| Failure::Usage(error.to_string()))?).clone();
+    server.alpn_protocols = vec![b"h2".to_vec()];
+    let listener = std::net::TcpListener::bind(wanted.listen);
+    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {}: {error}", wanted.listen)))?;
+    Ok(Some(TlsListener { listener, config: Arc::new(server) }))
+}
+
+/// Where systemd says, else where states of the system or of the user are.
+fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
+    if let Some(path) = &config.state {
+        return Ok(path.clone());
+    }
+    let file = format!("{}.json", config.name);
+    let given = |key: &str| std::env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let directory = given("STATE_DIRECTORY")
+        .or_else(|| rustix::process::geteuid().is_root().then(|| "/var/lib/weir".into()))
+        .or_else(|| given("XDG_STATE_HOME").map(|home| home.join("weir")))
+        .or_else(|| given("HOME").map(|home| home.join(".local/state/weir")));
+    let directory =
+        directory.ok_or_else(|| Failure::Usage("--state FILE: there is no home directory to keep it".into()))?;
+    Ok(directory.join(file))
+}
+
+/// What was stored, or a new state. The network's terms are the configuration's; orders of other terms say nothing.
+fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
+    let terms = Some(config.terms());
+    let first = vec![Order { epoch: 0, runtime: config.runtime() }];
+    let fresh = || Saved { version: 1, terms: terms.clone(), orders: first.clone(), switches: config.switches.clone() };
+    let mut state = match file.read()? {
+        Some(stored) => stored,
+        None => {
+            let random = || Polynomials::random().map_err(Failure::failed);
+            let salt = random()?.get(0).reveal();
+            let polynomials = config.reproducible.map_or_else(random, |seed| Ok(Polynomials::reproducible(seed)))?;
+            State { polynomials, salt: config.reproducible.unwrap_or(salt.into()), controller: fresh() }
+        }
+    };
+    if let Some(seed) = config.reproducible
+        && state.polynomials != Polynomials::reproducible(seed)
+    {
+        let why = format!("{}: it holds other hash functions; remove it", file.path().display());
+        return Err(Failure::Usage(format!("reproducible = {seed}: {why}")));
+    }
+    if state.controller.terms != terms {
+        state.controller = fresh();
+    }
+    if !config.switches.is_empty() {
+        state.controller.switches.clone_from(&config.switches);
+    }
+    Ok(state)
+}

@@ -1,0 +1,124 @@
+//! `[controller]`: the controller that the switch reports to.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, is_name, wrong};
+use crate::control::rpc::Address;
+use crate::control::tls::Files;
+use crate::program::ProgramConfig;
+
+/// The controller that the switch reports to, and takes its hash functions and the parameters of its measurement from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ControllerConfig {
+    /// Where it is: the name of a controller of this machine, the path of its socket for switches, or HOST:PORT. Without it the
+    /// switch reports to nobody.
+    pub at: Option<String>,
+    /// What the controller calls the switch; by default `switch.name`.
+    pub name: Option<String>,
+    /// With HOST:PORT: the switch's certificate and those between it and the CA (PEM).
+    pub certificate: Option<PathBuf>,
+    /// With HOST:PORT: the private key of the certificate (PEM).
+    pub key: Option<PathBuf>,
+    /// With HOST:PORT: the CA that the controller's certificate is from (PEM).
+    pub ca: Option<PathBuf>,
+}
+
+impl ControllerConfig {
+    pub(super) fn validate(&self, programs: &[ProgramConfig]) -> Result<(), ConfigError> {
+        if let Some(name) = self.name.as_ref().filter(|name| !is_name(name)) {
+            let right = "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'";
+            return wrong("controller.name", format!("{name:?}"), right);
+        }
+        let Some(address) = self.address()? else { return Ok(()) };
+        if !programs.iter().any(|program| matches!(program, ProgramConfig::ChameleMon(_))) {
+            return wrong(
+                "controller.at",
+                address,
+                "only with the program chamelemon, whose records a controller takes",
+            );
+        }
+        self.files().map(drop)
+    }
+
+    /// Where the controller is, if there is one.
+    pub fn address(&self) -> Result<Option<Address>, ConfigError> {
+        let Some(at) = &self.at else {
+            let others = [("controller.name", self.name.is_some())].into_iter();
+            let files = self.given().map(|(key, file, _)| (key, file.is_some()));
+            return match others.chain(files).find(|(_, given)| *given) {
+                Some((key, _)) => wrong(key, "(set)", "only with controller.at, the controller's address"),
+                None => Ok(None),
+            };
+        };
+        match at.parse() {
+            Ok(address) => Ok(Some(address)),
+            Err(_) => wrong("controller.at", format!("{at:?}"), "a controller's name, its socket's path, or HOST:PORT"),
+        }
+    }
+
+    fn given(&self) -> [(&'static str, Option<&Path>, &'static str); 3] {
+        [
+            ("controller.certificate", self.certificate.as_deref(), "the switch's certificate (PEM)"),
+            ("controller.key", self.key.as_deref(), "the certificate's private key (PEM)"),
+            ("controller.ca", self.ca.as_deref(), "the CA that the controller's certificate is from (PEM)"),
+        ]
+    }
+
+    /// The files that TLS takes, when the controller is reached by TCP.
+    pub fn files(&self) -> Result<Option<Files<'_>>, ConfigError> {
+        let files = self.given();
+        if !matches!(self.address()?, Some(Address::Tcp(_))) {
+            return match files.iter().find_map(|(key, file, _)| Some((*key, (*file)?))) {
+                Some((key, file)) => wrong(key, file.display(), "only with controller.at = HOST:PORT"),
+                None => Ok(None),
+            };
+        }
+        let [certificate, key, ca] = files.map(|(key, file, what)| match file {
+            Some(file) => Ok((key, file)),
+            None => wrong(key, "(missing)", format!("{what}: over TCP only with mutual TLS")),
+        });
+        Ok(Some(Files { certificate: certificate?, key: key?, ca: ca? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    const PROGRAM: &str = "[[program]]\nname = 'chamelemon'\n[controller]\n";
+
+    fn refused(text: &str) -> String {
+        Config::parse(&format!("{PROGRAM}{text}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_address_and_what_it_needs() {
+        for at in ["controller", "/run/weir/c.switches.sock"] {
+            let config = Config::parse(&format!("{PROGRAM}at = '{at}'\nname = 'edge1'")).unwrap();
+            assert_eq!(config.controller.address().unwrap(), Some(at.parse().unwrap()));
+            assert!(config.controller.files().unwrap().is_none());
+        }
+        let files = "certificate = 'c.pem'\nkey = 'k.pem'\nca = 'a.pem'\n";
+        let whole = format!("at = 'lab:9471'\n{files}");
+        assert!(Config::parse(&format!("{PROGRAM}{whole}")).unwrap().controller.files().unwrap().is_some());
+        for key in ["certificate", "key", "ca"] {
+            let without: String = whole.lines().filter(|l| !l.starts_with(key)).map(|l| format!("{l}\n")).collect();
+            let error = refused(&without);
+            assert!(error.starts_with(&format!("controller.{key} = (missing): ")), "{error}");
+        }
+        assert!(refused(&format!("at = 'controller'\n{files}")).contains("only with controller.at = HOST:PORT"));
+        assert!(refused(files).contains("only with controller.at, the controller's address"));
+        assert!(refused("name = 'a'").contains("only with controller.at"));
+        assert!(refused("at = 'a'\nname = '../a'").starts_with("controller.name = \"../a\": "));
+        assert!(refused("at = 'host:'").starts_with("controller.at = \"host:\": "));
+        let alone = Config::parse("[controller]\nat = 'controller'").unwrap_err().to_string();
+        assert_eq!(
+            alone,
+            "controller.at = controller: only with the program chamelemon, whose records a controller takes"
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! What `weir controller` needs to know.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
+use crate::control::controller::{Settings, Terms};
+use crate::epoch::{self, Nanos};
+use crate::program::chamelemon::AttentionMode;
+use crate::program::{ProgramConfig, chamelemon};
+
+/// A controller and its network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkConfig {
+    /// Names the control socket, and the one for switches.
+    pub name: String,
+    /// The edge switches of the network, by name. What is missing of one of them makes the losses of an epoch unknown. Empty:
+    /// those that have come so far.
+    pub switches: Vec<String>,
+    /// The program of all switches; its parameters from `hh` on are what the network starts with.
+    pub program: ProgramConfig,
+    /// Length of an epoch of all switches.
+    pub epoch: Length,
+    /// The switches' transit time.
+    pub transit: Length,
+    /// How long after the transit time a record of a connected switch is waited for; by default an epoch.
+    pub patience: Option<Length>,
+    /// How long the answers of past epochs are kept.
+    pub history: Length,
+    /// Whether the parameters follow the state of the network, or stay as they are.
+    pub shift: bool,
+    /// Where the state is kept that a restart needs: a secret. By default `NAME.json` in the user's or system's directory for
+    /// states.
+    pub state: Option<PathBuf>,
+    /// Hash polynomials from this seed instead of secret ones, for experiments.
+    pub reproducible: Option<u64>,
+    /// Address and port for switches on other machines. Needs `[tls]`.
+    pub listen: Option<String>,
+    /// Who the controller is, and whose switches may report.
+    pub tls: TlsFiles,
+}
+
+/// What serving TCP needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsFiles {
+    /// The controller's certificate and those between it and the CA (PEM).
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate (PEM).
+    pub key: Option<PathBuf>,
+    /// The CA whose switches may report (PEM).
+    pub client_ca: Option<PathBuf>,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            name: "controller".into(),
+            switches: Vec::new(),
+            program: ProgramConfig::ChameleMon(chamelemon::Config::default()),
+            epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
+            transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
+            patience: None,
+            history: Length(Duration::from_secs(60)),
+            shift: true,
+            state: None,
+            reproducible: None,
+            listen: None,
+            tls: TlsFiles::default(),
+        }
+    }
+}
+
+fn nanos(length: Length) -> Nanos {
+    length.0.as_nanos() as Nanos
+}
+
+impl NetworkConfig {
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+        let in_file = |line, source| ConfigError::InFile { path: path.into(), line, source: Box::new(source) };
+        let read = toml::from_str::<Self>(&text).map_err(|error| in_file(None, super::words::syntax(&text, &error)))?;
+        read.validate().map_err(|source| {
+            let line = match &source {
+                ConfigError::Value { key, .. } => super::words::line_of(&text, key),
+                _ => None,
+            };
+            in_file(line, source)
+        })?;
+        Ok(read)
+    }
+
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_name("name", &self.name)?;
+        for (i, name) in self.switches.iter().enumerate() {
+            check_name(&format!("switches[{i}]"), name)?;
+            if self.switches[..i].contains(name) {
+                return wrong(format!("switches[{i}]"), name, "each name once");
+            }
+        }
+        let ProgramConfig::ChameleMon(program) = &self.program else {
+            return wrong("program.name", self.program.name(), "chamelemon, whose records a controller takes");
+        };
+        program
+            .validate()
+            .map_err(|error| ConfigError::Program { text: "chamelemon".into(), why: error.to_string() })?;
+        check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
+        check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
+        if let Some(patience) = self.patience {
+            check_length("patience", patience, Duration::ZERO, Duration::from_secs(3600))?;
+        }
+        check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
+        self.api().tls().map(drop).map_err(ours)
+    }
+
+    /// The keys of TCP as those of a switch, which are checked alike.
+    pub fn api(&self) -> ApiConfig {
+        let TlsFiles { certificate, key, client_ca } = self.tls.clone();
+        ApiConfig { listen: self.listen.clone(), certificate, key, client_ca, ..ApiConfig::default() }
+    }
+
+    fn program(&self) -> chamelemon::Config {
+        match &self.program {
+            ProgramConfig::ChameleMon(config) => config.clone(),
+            ProgramConfig::HashPipe(_) => chamelemon::Config::default(),
+        }
+    }
+
+    /// What all switches of the network have in common.
+    pub fn terms(&self) -> Terms {
+        let program = self.program();
+        let (length, transit) = (nanos(self.epoch), nanos(self.transit));
+        Terms { shape: program.shape(), tower: program.tower, length, transit }
+    }
+
+    /// What they start with.
+    pub fn runtime(&self) -> chamelemon::Runtime {
+        self.program().runtime()
+    }
+
+    pub fn settings(&self, salt: u64) -> Settings {
+        let length = nanos(self.epoch);
+        let settings = Settings::new(length, salt);
+        let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
+        Settings {
+            patience: self.patience.map_or(length, nanos),
+            history,
+            shifts: self.shift && self.program().attention == AttentionMode::Auto,
+            ..settings
+        }
+    }
+}
+
+/// The same error with the keys of this configuration.
+fn ours(error: ConfigError) -> ConfigError {
+    match error {
+        ConfigError::Value { key, value, right } => {
+            let key = match key.strip_prefix("api.") {
+                Some("listen") => "listen".into(),
+                Some(file) => format!("tls.{file}"),
+                None => key,
+            };
+            ConfigError::Value { key, value, right: right.replace("api.listen", "listen") }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<NetworkConfig, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("controller.toml");
+        std::fs::write(&file, text).unwrap();
+        NetworkConfig::load(&file).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_whole_file() {
+        let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\npatience = '20ms'\n\
+                    shift = false\nlisten = '[::1]:9471'\n[program]\nname = 'chamelemon'\nupstream = 2048\n\
+                    [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
+        let config = read(text).unwrap();
+        let terms = config.terms();
+        assert_eq!((terms.length, terms.transit, terms.shape.upstream), (50_000_000, 5_000_000, 2048));
+        let settings = config.settings(9);
+        assert_eq!((settings.patience, settings.history, settings.shifts), (20_000_000, 1200, false));
+        assert_eq!(config.api().tls().unwrap().unwrap().listen.port(), 9471);
+        assert_eq!(read("").unwrap(), NetworkConfig::default());
+    }
+
+    #[test]
+    fn what_will_not_do_is_named() {
+        let refused = |text: &str, with: &str| {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(with), "{error}");
+        };
+        refused("name = '../x'", "controller.toml:1: name = ");
+        refused("switches = ['a', 'b', 'a']", "switches[2] = a: each name once");
+        refused("[program]\nname = 'hashpipe'", "program.name = hashpipe: chamelemon");
+        refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
+        refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
+        refused("epochs = '10ms'", "unknown field `epochs`");
+        refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
+        refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");
+    }
+}

@@ -1,0 +1,66 @@
+//! What a controller answers on its control socket.
+
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri};
+use axum::routing::get;
+use axum::{Json, Router};
+
+use super::{Desk, Drive};
+use crate::control::api::{Finds, found};
+use crate::control::controller::Board;
+use crate::control::serve::{self, Counters, Served, TlsListener};
+use crate::control::{rpc, view};
+
+/// What is asked.
+struct Office {
+    desk: Arc<Desk>,
+    board: Board,
+}
+
+impl Finds for Office {
+    fn found(&self) -> Result<Board, String> {
+        Ok(self.board.clone())
+    }
+}
+
+fn router(office: Office, counters: Arc<Counters>) -> Router {
+    Router::new()
+        .route("/v1/api", get(async move || Json(counters.view())))
+        .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.desk.view())))
+        .merge(found())
+        .fallback(unknown)
+        .method_not_allowed_fallback(unknown)
+        .with_state(Arc::new(office))
+}
+
+async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    let error = format!("{method} {}: a controller has no such answer; a switch may", uri.path());
+    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
+}
+
+/// Where a controller listens.
+pub struct Doors {
+    /// For `weir show`.
+    pub api: UnixListener,
+    pub switches: UnixListener,
+    /// For switches on other machines.
+    pub tcp: Option<TlsListener>,
+}
+
+/// Serves all of them until the process ends.
+pub fn serve(doors: Doors, drive: &Drive) -> io::Result<()> {
+    let counters = Arc::new(Counters::default());
+    let desk = drive.desk();
+    let office = Office { desk: desk.clone(), board: drive.board().clone() };
+    let api = Served::Http(serve::limited(router(office, counters.clone())));
+    serve::unix(doors.api, api, Arc::default())?;
+    let switches = Served::Grpc(rpc::serve(desk.clone(), desk.longest()));
+    if let Some(tcp) = doors.tcp {
+        serve::tls(tcp, switches.clone(), counters.clone())?;
+    }
+    serve::unix(doors.switches, switches, counters)
+}

@@ -1,0 +1,189 @@
+//! Where switches are taken in or refused, and leave their records.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tokio::sync::{oneshot, watch};
+
+use super::Event;
+use crate::control::controller::{Joining, Order, Report, Terms};
+use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
+use crate::control::view;
+use crate::pisa::hash::Polynomials;
+use crate::program::chamelemon::collector::encoding::{Form, Reader};
+
+/// Records that may wait for the drive; further ones are refused.
+const WAITING: usize = 64;
+
+/// What is known of a switch that has ever been there.
+#[derive(Default)]
+struct Seen {
+    /// Since when it is connected.
+    since: Option<Instant>,
+    software: String,
+    connections: u64,
+    records: u64,
+    unsent: u64,
+    refused: u64,
+    refusal: Option<String>,
+}
+
+/// The network's door.
+pub struct Desk {
+    terms: Terms,
+    polynomials: Polynomials,
+    /// The switches that may join; empty for any.
+    expected: Vec<String>,
+    reader: Reader,
+    seen: Mutex<BTreeMap<String, Seen>>,
+    events: Sender<Event>,
+    waiting: Arc<AtomicUsize>,
+    orders: watch::Sender<Vec<Order>>,
+}
+
+/// The drive's end.
+pub(super) struct Waiting {
+    pub events: Receiver<Event>,
+    pub reports: Arc<AtomicUsize>,
+}
+
+impl Desk {
+    pub(super) fn new(terms: Terms, polynomials: Polynomials, expected: Vec<String>) -> (Self, Waiting) {
+        let (events, receiver) = unbounded();
+        let waiting = Arc::new(AtomicUsize::default());
+        let form = Form { tower: terms.tower.clone(), shape: terms.shape };
+        let desk = Self {
+            reader: Reader::new(form, &polynomials),
+            terms,
+            polynomials,
+            expected,
+            seen: Mutex::default(),
+            events,
+            waiting: waiting.clone(),
+            orders: watch::Sender::default(),
+        };
+        (desk, Waiting { events: receiver, reports: waiting })
+    }
+
+    /// Bytes of the longest record of a switch of this network.
+    pub fn longest(&self) -> usize {
+        self.reader.form().longest()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All switches are to have these orders.
+    pub(super) fn publish(&self, orders: Vec<Order>) {
+        self.orders.send_if_modified(|published| {
+            let new = *published != orders;
+            *published = orders;
+            new
+        });
+    }
+
+    /// The controller has no use for a switch's record.
+    pub(super) fn refuse(&self, switch: &str, why: String) {
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.refused += 1;
+            seen.refusal = Some(why);
+        }
+    }
+
+    /// The switches that have been here, and those that are expected.
+    pub fn view(&self) -> view::NetworkSwitches {
+        let seen = self.seen();
+        let view = |(name, seen): (&String, &Seen)| view::NetworkSwitch {
+            name: name.clone(),
+            connected: seen.since.is_some(),
+            connected_seconds: seen.since.map(|since| since.elapsed().as_secs_f64()),
+            software: seen.software.clone(),
+            connections: seen.connections,
+            records: seen.records,
+            unsent_records: seen.unsent,
+            refused_records: seen.refused,
+            last_refusal: seen.refusal.clone(),
+        };
+        let absent = self.expected.iter().filter(|name| !seen.contains_key(*name));
+        let absent = absent.map(|name| view::NetworkSwitch { name: name.clone(), ..Default::default() });
+        let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
+        switches.sort_by(|a, b| a.name.cmp(&b.name));
+        view::NetworkSwitches { epoch_ns: self.terms.length, transit_ns: self.terms.transit, switches }
+    }
+
+    fn fits(&self, hello: &Hello) -> Result<(), Refusal> {
+        let Terms { shape, tower, length, transit } = &hello.terms;
+        let form = Form { tower: tower.clone(), shape: *shape };
+        let differing = [
+            ("switch.epoch", format!("{length} ns"), format!("{} ns", self.terms.length)),
+            ("switch.transit", format!("{transit} ns"), format!("{} ns", self.terms.transit)),
+            ("the program", form.to_string(), self.reader.form().to_string()),
+        ];
+        match differing.into_iter().find(|(_, theirs, ours)| theirs != ours) {
+            Some((what, theirs, ours)) => Err(Refusal::Differs { what, theirs, ours }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Network for Desk {
+    fn welcomes(&self, hello: &Hello) -> Result<Polynomials, Refusal> {
+        let name = &hello.name;
+        self.fits(hello)?;
+        if !self.expected.is_empty() && !self.expected.contains(name) {
+            return Err(Refusal::Unexpected { name: name.clone(), expected: self.expected.join(", ") });
+        }
+        let mut seen = self.seen();
+        let seen = seen.entry(name.clone()).or_default();
+        if seen.since.is_some() {
+            return Err(Refusal::Twice(name.clone()));
+        }
+        seen.since = Some(Instant::now());
+        seen.software.clone_from(&hello.software);
+        seen.connections += 1;
+        tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
+        Ok(self.polynomials)
+    }
+
+    async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {
+        let Hello { name, terms, runtime, software: _ } = hello.clone();
+        let (answer, answered) = oneshot::channel();
+        let joining = Joining { name, terms, runtime, first_epoch };
+        let _ = self.events.send(Event::Joins(joining, answer));
+        Ok(answered.await.map_err(|_| Refusal::Stopping)??)
+    }
+
+    fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
+        let Record { first, last, sketches, unsent } = record;
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.records += 1;
+            seen.unsent += unsent;
+        }
+        let bad = |why: String| BadMessage { field: "record.sketches", why };
+        let sketches = self.reader.read(&sketches).map_err(|error| bad(error.to_string()))?;
+        if self.waiting.load(Relaxed) >= WAITING {
+            self.refuse(switch, format!("epoch {last}: the controller is behind"));
+            return Ok(());
+        }
+        self.waiting.fetch_add(1, Relaxed);
+        let report = Report { first_epoch: first, epoch: last, sketches: Box::new(sketches) };
+        let _ = self.events.send(Event::Reports(switch.to_owned(), report));
+        Ok(())
+    }
+
+    fn leaves(&self, switch: &str) {
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.since = None;
+        }
+        let _ = self.events.send(Event::Leaves(switch.to_owned()));
+        tracing::warn!(target: "weir", event = "switch_gone", switch, "{switch}: gone");
+    }
+
+    fn orders(&self) -> watch::Receiver<Vec<Order>> {
+        self.orders.subscribe()
+    }
+}

@@ -1,0 +1,123 @@
+//! What keeps a controller going: the switches' records, the time, and a file for what must outlive the process.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Event;
+use super::door::{Desk, Waiting};
+use super::state::{State, StateError, StateFile};
+use crate::control::controller::{Board, Controller, Settings, Terms};
+use crate::epoch::Nanos;
+
+/// Drives a controller, on the thread that calls [`Self::round`].
+pub struct Drive {
+    controller: Arc<Mutex<Controller>>,
+    board: Board,
+    desk: Arc<Desk>,
+    waiting: Waiting,
+    state: State,
+    file: StateFile,
+    length: Nanos,
+    /// The revision of the controller's state that the file has.
+    stored: u64,
+}
+
+impl Drive {
+    /// A controller that goes on from `state`, which is stored before any switch hears of it.
+    pub fn new(
+        terms: Terms,
+        settings: Settings,
+        state: State,
+        file: StateFile,
+        expected: Vec<String>,
+    ) -> Result<Self, StateError> {
+        file.write(&state)?;
+        let controller =
+            Controller::restore(settings, &state.controller).map_err(|error| file.wrong(error.to_string()))?;
+        let stored = controller.revision();
+        let length = terms.length;
+        let (desk, waiting) = Desk::new(terms, state.polynomials, expected);
+        let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
+        Ok(Self { controller, board: Board::default(), desk, waiting, state, file, length, stored })
+    }
+
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
+    /// Where the answers are read.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    pub fn controller(&self) -> &Arc<Mutex<Controller>> {
+        &self.controller
+    }
+
+    /// Does what there is to do, and waits up to `wait` for it.
+    pub fn round(&mut self, wait: Duration) {
+        let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
+        let first = self.waiting.events.recv_timeout(due.map_or(wait, |due| due.min(wait)));
+        let mut next = first.ok();
+        while let Some(event) = next {
+            self.take(event);
+            next = self.waiting.events.try_recv().ok();
+        }
+        let now = now();
+        let mut controller = self.lock();
+        controller.tick(now);
+        let orders = controller.orders(now / self.length);
+        drop(controller);
+        self.desk.publish(orders);
+        // Takes longer than all that others wait for.
+        let mut controller = self.lock();
+        controller.answer();
+        self.board.post(&controller);
+        drop(controller);
+        self.keep();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Controller> {
+        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, event: Event) {
+        let now = now();
+        match event {
+            Event::Joins(joining, answer) => {
+                // The switch may be gone by now.
+                let _ = answer.send(self.lock().join(&joining, now).map(drop));
+            }
+            Event::Reports(switch, report) => {
+                self.waiting.reports.fetch_sub(1, Relaxed);
+                if let Err(error) = self.lock().report(&switch, report, now) {
+                    tracing::debug!("{error}");
+                    self.desk.refuse(&switch, error.to_string());
+                }
+            }
+            Event::Leaves(switch) => self.lock().leave(&switch),
+        }
+    }
+
+    /// Stores what a restart needs when it has changed. A full disk is no reason to measure no more: the next change is stored
+    /// with what this one was.
+    fn keep(&mut self) {
+        let controller = self.lock();
+        let revision = controller.revision();
+        if revision == self.stored {
+            return;
+        }
+        let saved = controller.save();
+        drop(controller);
+        self.state.controller = saved;
+        self.stored = revision;
+        if let Err(error) = self.file.write(&self.state) {
+            tracing::error!(target: "weir", event = "state", "the state is not stored: {error}");
+        }
+    }
+}
+
+fn now() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as Nanos)
+}

@@ -1,0 +1,26 @@
+//! A controller as a process: between the connections of switches and the pure [`Controller`] stands a desk. Connections are served by
+//! threads of their own, which decode records; one thread, the [`Drive`], tells the controller of them and of the time, and
+//! publishes its orders.
+
+pub mod api;
+mod door;
+mod drive;
+mod state;
+
+pub use door::Desk;
+pub use drive::Drive;
+pub use state::{State, StateError, StateFile};
+
+use tokio::sync::oneshot;
+
+use super::controller::{JoinError, Joining, Report};
+
+/// What connections tell the drive.
+enum Event {
+    Joins(Joining, oneshot::Sender<Result<(), JoinError>>),
+    Reports(String, Report),
+    Leaves(String),
+}
+
+#[cfg(test)]
+mod tests;

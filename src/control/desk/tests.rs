@@ -1,0 +1,291 @@
+//! Switches and a desk over a real socket.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+use super::*;
+use crate::config::NetworkConfig;
+use crate::control::controller::{Order, Saved, Terms};
+use crate::control::rpc::proto::controller_client::ControllerClient;
+use crate::control::rpc::proto::from_switch::What as From;
+use crate::control::rpc::proto::to_switch::What as To;
+use crate::control::rpc::proto::{self, FromSwitch, ToSwitch};
+use crate::control::rpc::{self, Address, Controlled, Dial, Hello, Link};
+use crate::control::socket::{self, Access};
+use crate::control::{Closed, view};
+use crate::epoch::Nanos;
+use crate::pisa::hash::Polynomials;
+use crate::program::{Record, chamelemon};
+
+const SEED: u64 = 11;
+
+fn config() -> NetworkConfig {
+    let program = "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,hh_threshold=5".parse().unwrap();
+    let length = |text: &str| text.parse().unwrap();
+    NetworkConfig {
+        program,
+        epoch: length("20ms"),
+        transit: length("2ms"),
+        patience: Some(length("500ms")),
+        ..NetworkConfig::default()
+    }
+}
+
+fn hello(name: &str) -> Hello {
+    let config = config();
+    Hello { name: name.into(), terms: config.terms(), runtime: config.runtime(), software: "test".into() }
+}
+
+/// A controller that runs until dropped.
+struct Office {
+    _dir: tempfile::TempDir,
+    socket: PathBuf,
+    desk: Arc<Desk>,
+    controller: Arc<Mutex<crate::control::controller::Controller>>,
+    stop: Arc<AtomicBool>,
+    driven: Option<JoinHandle<()>>,
+}
+
+impl Office {
+    fn open(expected: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config();
+        let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
+        let orders = vec![Order { epoch: 0, runtime: config.runtime() }];
+        let saved = Saved { version: 1, terms: Some(config.terms()), orders, switches: expected.clone() };
+        let state = State { polynomials: Polynomials::reproducible(SEED), salt: 1, controller: saved };
+        let file = StateFile::at(dir.path().join("state.json")).unwrap();
+        let mut drive = Drive::new(config.terms(), config.settings(1), state, file, expected).unwrap();
+        let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
+        let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
+        api::serve(api::Doors { api, switches, tcp: None }, &drive).unwrap();
+        let stop = Arc::new(AtomicBool::default());
+        let (desk, controller) = (drive.desk().clone(), drive.controller().clone());
+        let stopped = stop.clone();
+        let driven = std::thread::spawn(move || {
+            while !stopped.load(Relaxed) {
+                drive.round(Duration::from_millis(5));
+            }
+        });
+        Self { _dir: dir, socket, desk, controller, stop, driven: Some(driven) }
+    }
+
+    fn dial(&self) -> Dial {
+        Dial::new(Address::Socket(self.socket.clone()), None)
+    }
+
+    /// Opens a stream with these messages, which stays open.
+    async fn say(&self, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
+        let (to, stream) = mpsc::channel(messages.len() + 4);
+        for message in messages {
+            to.try_send(FromSwitch { what: Some(message) }).unwrap();
+        }
+        let mut client = ControllerClient::new(self.dial().channel().await.unwrap());
+        Ok((client.attach(ReceiverStream::new(stream)).await?.into_inner(), to))
+    }
+
+    fn seen(&self, name: &str) -> view::NetworkSwitch {
+        self.desk.view().switches.into_iter().find(|switch| switch.name == name).unwrap_or_default()
+    }
+}
+
+impl Drop for Office {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        let driven = self.driven.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || driven.is_some_and(|ended| ended.is_ok()));
+    }
+}
+
+fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        match attempt() {
+            Some(value) => return value,
+            None => assert!(Instant::now() < end, "waited for {what}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn now() -> Nanos {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as Nanos
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A switch without ports: it reports empty sketches of each epoch.
+struct Fake {
+    name: &'static str,
+    hashes: Mutex<Polynomials>,
+    link: Arc<Link>,
+    sink: Mutex<Box<dyn crate::control::Sink>>,
+    schedule: chamelemon::Schedule,
+}
+
+impl Fake {
+    fn start(office: &Office, name: &'static str) -> Arc<Self> {
+        let config = config();
+        let schedule = chamelemon::Schedule::new(config.terms().shape, config.runtime());
+        let link = Link::new("here".into(), Some(schedule.clone()));
+        let sink = Mutex::new(link.reporter());
+        let hashes = Mutex::new(Polynomials::random().unwrap());
+        let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
+        rpc::start(office.dial(), link, fake.clone()).unwrap();
+        fake
+    }
+
+    fn report(&self, epoch: u64) {
+        let program = config().program;
+        let mut dataplane = program.build(&self.hashes.lock().unwrap()).unwrap();
+        let schedule = chamelemon::Schedule::new(config().terms().shape, self.schedule.at(epoch));
+        dataplane.follow(&schedule);
+        dataplane.equip();
+        dataplane.enter(epoch, true);
+        let mut bank = dataplane.spare();
+        dataplane.exchange(bank.as_mut());
+        dataplane.exchange_egress(bank.as_mut());
+        let records: [Record; 1] = [bank.record()];
+        self.sink.lock().unwrap().closed(Closed { first: epoch, last: epoch, records: &records });
+    }
+
+    /// Reports epoch after epoch as they end, until `done`.
+    fn run_until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let length = config().terms().length;
+        let mut epoch = now() / length;
+        eventually(what, || {
+            while epoch < now() / length {
+                self.report(epoch);
+                epoch += 1;
+            }
+            done().then_some(())
+        });
+    }
+}
+
+impl Controlled for Fake {
+    fn hello(&self) -> Option<Hello> {
+        Some(hello(self.name))
+    }
+
+    fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
+        *self.hashes.lock().unwrap() = *polynomials;
+        self.sink.lock().unwrap().renewed(&[Some(self.schedule.clone())]);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_switch_joins_reports_and_obeys() {
+    let office = Office::open(&["edge1"]);
+    let fake = Fake::start(&office, "edge1");
+    let answered = || {
+        let controller = office.controller.lock().unwrap();
+        controller.answers().filter(|answers| answers.gaps.is_empty() && answers.losses_complete).count()
+    };
+    fake.run_until("three epochs without a gap", || answered() >= 3);
+    assert!(*fake.hashes.lock().unwrap() == Polynomials::reproducible(SEED), "it hashes as the network does");
+    let seen = office.seen("edge1");
+    assert_eq!((seen.connected, seen.connections, seen.software.as_str()), (true, 1, "test"));
+    let link = fake.link.view();
+    assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
+    // The sampling seed is another in each epoch.
+    let ordered = eventually("an order", || {
+        let orders = office.controller.lock().unwrap().orders(now() / config().terms().length);
+        orders.last().copied().filter(|order| fake.schedule.at(order.epoch) == order.runtime)
+    });
+    assert!(ordered.epoch > 0);
+    let stored = StateFile::at(office._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
+    assert_eq!(stored.controller.switches, ["edge1"]);
+}
+
+/// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
+#[test]
+fn records_that_are_not_sent_are_counted() {
+    let link = Link::new("nowhere".into(), None);
+    let mut sink = link.reporter();
+    let fake = Polynomials::reproducible(1);
+    let mut dataplane = config().program.build(&fake).unwrap();
+    dataplane.equip();
+    let records: [Record; 1] = [dataplane.spare().record()];
+    (0..5).for_each(|epoch| sink.closed(Closed { first: epoch, last: epoch, records: &records }));
+    let view = link.view();
+    assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
+}
+
+#[test]
+fn switches_that_do_not_fit_are_told_why() {
+    let office = Office::open(&["edge1", "edge2"]);
+    let refused = |change: &dyn Fn(&mut proto::Hello)| {
+        let mut hello = proto::Hello::from(&hello("edge1"));
+        change(&mut hello);
+        let status = run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err();
+        (status.code(), status.message().to_owned())
+    };
+    let (code, why) = refused(&|hello| hello.epoch_ns += 1);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(why, "switch.epoch of the switch is 20000001 ns, and the controller's is 20000000 ns");
+    let (code, why) = refused(&|hello| hello.shape.as_mut().unwrap().upstream = 65);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert!(why.contains("upstream=65") && why.contains("upstream=64"), "{why}");
+    let (code, why) = refused(&|hello| hello.name = "edge3".into());
+    assert_eq!((code, why.as_str()), (Code::FailedPrecondition, "no switch edge3 is expected; there are edge1, edge2"));
+    assert_eq!(refused(&|hello| hello.version = 2).0, Code::Unimplemented);
+    assert_eq!(refused(&|hello| hello.name = "a/b".into()).0, Code::InvalidArgument);
+    let status = run(office.say(vec![From::Ready(proto::Ready { first_epoch: 1 })])).map(drop).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+
+    run(async {
+        let first = office.say(vec![From::Hello((&hello("edge1")).into())]).await.unwrap();
+        let status = office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop).unwrap_err();
+        assert_eq!(status.code(), Code::AlreadyExists);
+        assert_eq!(status.message(), "a switch edge1 is connected already");
+        assert!(office.seen("edge1").connected);
+        drop(first);
+    });
+    eventually("the first to be gone", || (!office.seen("edge1").connected).then_some(()));
+    run(async { office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop) }).unwrap();
+}
+
+/// Bytes that are no record end the connection with the reason, and nothing else.
+#[test]
+fn hostile_records_end_their_own_connection() {
+    let office = Office::open(&[]);
+    let bad = |record: proto::Record| {
+        run(async {
+            let hello = From::Hello((&hello("edge1")).into());
+            let ready = From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+            let (mut from, _to) = office.say(vec![hello, ready, From::Record(record)]).await.unwrap();
+            loop {
+                match from.message().await {
+                    Ok(Some(message)) => assert!(matches!(message.what, Some(To::Welcome(_) | To::Order(_)))),
+                    Ok(None) => panic!("without a reason"),
+                    Err(status) => return status,
+                }
+            }
+        })
+    };
+    let record = |sketches: &[u8]| proto::Record { sketches: sketches.to_vec().into(), ..Default::default() };
+    for (bytes, why) in [(&b""[..], "ends after 0 bytes"), (b"\x09", "version 9"), (&[1; 4000], "")] {
+        let status = bad(record(bytes));
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().starts_with("record.sketches: ") && status.message().contains(why), "{status}");
+        eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+    }
+    let backwards = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
+    assert!(bad(backwards).message().starts_with("record.last_epoch: "));
+    eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+    // Longer than any record of this network can be: refused by its announced length.
+    assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
+    let terms: Terms = config().terms();
+    assert!(office.desk.longest() < 64 << 10, "{terms:?}");
+}

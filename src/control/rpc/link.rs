@@ -1,0 +1,207 @@
+//! What stands between a switch and its controller: which records are sent, which orders hold, and how it goes.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+
+use super::messages::Record;
+use super::proto::from_switch::What;
+use super::proto::{FromSwitch, Ready};
+use crate::control::controller::Order;
+use crate::control::{Closed, Sink, view};
+use crate::epoch::Nanos;
+use crate::pisa::hash::Polynomials;
+use crate::program;
+use crate::program::chamelemon::Schedule;
+
+/// Orders that are kept for programs that come later.
+const KEPT_ORDERS: usize = 8;
+/// By so much the clocks of workers may differ from this one.
+const SLACK: Nanos = 5_000_000;
+
+#[derive(Debug)]
+pub struct Link {
+    at: String,
+    standing: Mutex<Standing>,
+    connections: AtomicU64,
+    sent: AtomicU64,
+    unsent: AtomicU64,
+    foreign: AtomicU64,
+    orders: AtomicU64,
+    /// When the programs in use were put in place.
+    renewed: watch::Sender<Nanos>,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    /// Why there is no connection.
+    why: Option<String>,
+    schedule: Option<Schedule>,
+    polynomials: Option<Polynomials>,
+    /// By epoch.
+    orders: Vec<Order>,
+    /// Where records go while the switch is taken in.
+    to: Option<mpsc::Sender<FromSwitch>>,
+    /// The number of `unsent` that the controller has been told of.
+    told_unsent: u64,
+}
+
+impl Link {
+    /// To the controller at `at`, whose orders go to `schedule`.
+    pub fn new(at: String, schedule: Option<Schedule>) -> Arc<Self> {
+        let standing = Standing { schedule, why: Some("not dialled yet".into()), ..Standing::default() };
+        Arc::new(Self {
+            at,
+            standing: Mutex::new(standing),
+            connections: AtomicU64::default(),
+            sent: AtomicU64::default(),
+            unsent: AtomicU64::default(),
+            foreign: AtomicU64::default(),
+            orders: AtomicU64::default(),
+            renewed: watch::Sender::new(now()),
+        })
+    }
+
+    /// Where the controller is, as it was configured.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// What the collector is to give its records to.
+    pub fn reporter(self: &Arc<Self>) -> Box<dyn Sink> {
+        Box::new(Reporter(self.clone()))
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What tells when the switch's programs are replaced from now on.
+    pub(super) fn generation(&self) -> watch::Receiver<Nanos> {
+        self.renewed.subscribe()
+    }
+
+    /// The hash functions of the network, once they are known.
+    pub fn polynomials(&self) -> Option<Polynomials> {
+        self.standing().polynomials
+    }
+
+    pub(super) fn hashes_otherwise(&self, polynomials: &Polynomials) -> bool {
+        self.standing().polynomials.as_ref() != Some(polynomials)
+    }
+
+    /// The switch is taken in and hashes with `polynomials`; its records, of epochs of this length, go to `to`.
+    pub(super) fn welcomed(
+        &self,
+        polynomials: Polynomials,
+        length: Nanos,
+        to: mpsc::Sender<FromSwitch>,
+    ) -> Result<(), String> {
+        let mut standing = self.standing();
+        // Programs are put in place within an epoch. The one that is running is whole when they are older.
+        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
+        to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
+            .map_err(|error| error.to_string())?;
+        standing.polynomials = Some(polynomials);
+        (standing.to, standing.why) = (Some(to), None);
+        drop(standing);
+        self.connections.fetch_add(1, Relaxed);
+        tracing::info!(target: "weir", event = "controller", connected = true, "controller {}: connected", self.at);
+        Ok(())
+    }
+
+    pub(super) fn ordered(&self, order: Order) -> Result<(), String> {
+        self.orders.fetch_add(1, Relaxed);
+        self.standing().take(order)
+    }
+
+    /// There is no connection. Said once for each reason.
+    pub(super) fn left(&self, why: &str) {
+        let mut standing = self.standing();
+        standing.to = None;
+        if standing.why.as_deref() != Some(why) {
+            tracing::warn!(target: "weir", event = "controller", connected = false, "controller {}: {why}", self.at);
+            standing.why = Some(why.to_owned());
+        }
+    }
+
+    pub fn view(&self) -> view::ControllerLink {
+        let standing = self.standing();
+        view::ControllerLink {
+            at: self.at.clone(),
+            connected: standing.to.is_some(),
+            why: standing.why.clone(),
+            connections: self.connections.load(Relaxed),
+            sent_records: self.sent.load(Relaxed),
+            unsent_records: self.unsent.load(Relaxed),
+            foreign_records: self.foreign.load(Relaxed),
+            orders: self.orders.load(Relaxed),
+        }
+    }
+}
+
+impl Standing {
+    fn take(&mut self, order: Order) -> Result<(), String> {
+        self.orders.retain(|earlier| earlier.epoch < order.epoch);
+        self.orders.push(order);
+        if self.orders.len() > KEPT_ORDERS {
+            self.orders.remove(0);
+        }
+        self.tell(order)
+    }
+
+    fn tell(&self, order: Order) -> Result<(), String> {
+        let Some(schedule) = &self.schedule else { return Ok(()) };
+        schedule.order(order.epoch, order.runtime).map_err(|error| error.to_string())
+    }
+}
+
+/// Sends records, on the collector's thread.
+struct Reporter(Arc<Link>);
+
+impl Sink for Reporter {
+    fn closed(&mut self, epoch: Closed<'_>) {
+        let sketches = epoch.records.iter().find_map(|record| match record {
+            program::Record::ChameleMon(sketches) => Some(sketches),
+            program::Record::HashPipe(_) => None,
+        });
+        let Some(sketches) = sketches else { return };
+        let link = &*self.0;
+        let mut standing = link.standing();
+        let Standing { to, polynomials, told_unsent, .. } = &mut *standing;
+        let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
+            link.unsent.fetch_add(1, Relaxed);
+            return;
+        };
+        let hashed = polynomials.as_ref().is_some_and(|polynomials| sketches.is_hashed_with(polynomials));
+        if !hashed {
+            link.foreign.fetch_add(1, Relaxed);
+            return;
+        }
+        let unsent = link.unsent.load(Relaxed);
+        let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
+        let (first, last, sketches) = (epoch.first, epoch.last, sketches.encode().into());
+        let record = Record { first, last, sketches, unsent: unsent_since };
+        place.send(FromSwitch { what: Some(What::Record(record.into())) });
+        link.sent.fetch_add(1, Relaxed);
+    }
+
+    fn renewed(&mut self, schedules: &[Option<Schedule>]) {
+        let mut standing = self.0.standing();
+        standing.schedule = schedules.iter().flatten().next().cloned();
+        for order in &standing.orders {
+            // One that does not fit the new programs comes again with the next welcome, or not at all.
+            let _ = standing.tell(*order);
+        }
+        // Until it is known from which epoch on they have measured.
+        standing.to = None;
+        self.0.renewed.send_replace(now());
+    }
+}
+
+/// The wall clock.
+fn now() -> Nanos {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as Nanos)
+}

@@ -1,0 +1,60 @@
+//! A live switch that has a controller.
+
+use std::sync::Arc;
+
+use super::front::Front;
+use super::{LiveError, Shared, service};
+use crate::assemble::Assembly;
+use crate::config::Config;
+use crate::control::controller::Terms;
+use crate::control::rpc::{Controlled, Dial, Hello, Link};
+use crate::control::tls;
+use crate::epoch::{HandOver, Nanos};
+use crate::pisa::hash::Polynomials;
+use crate::program::ProgramConfig;
+
+/// What a controller is to know of a switch; `None` for one whose records it has no use for.
+fn hello(config: &Config) -> Option<Hello> {
+    let program = config.programs.iter().find_map(|program| match program {
+        ProgramConfig::ChameleMon(config) => Some(config),
+        ProgramConfig::HashPipe(_) => None,
+    })?;
+    let length = config.switch.epoch.0.as_nanos() as Nanos;
+    let transit = HandOver::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
+    let terms = Terms { shape: program.shape(), tower: program.tower.clone(), length, transit };
+    Some(Hello {
+        name: config.controller.name.clone().unwrap_or_else(|| config.switch.name.clone()),
+        terms,
+        runtime: program.runtime(),
+        software: format!("weir {}", env!("CARGO_PKG_VERSION")),
+    })
+}
+
+/// The way to the controller, if there is one. The collector's records go there from now on.
+pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(Dial, Arc<Link>)>, LiveError> {
+    let Some(address) = config.controller.address()? else { return Ok(None) };
+    let tls = config.controller.files()?.map(|files| tls::client(&files)).transpose()?;
+    let link = Link::new(address.to_string(), assembly.schedules.iter().flatten().next().cloned());
+    assembly.collector.subscribe(link.reporter());
+    Ok(Some((Dial::new(address, tls), link)))
+}
+
+impl Shared {
+    /// The programs hash with these polynomials from now on, and with them the switch becomes one of a network.
+    fn hash_with(&self, polynomials: Polynomials) -> Result<(), String> {
+        let mut state = self.state();
+        let next = service::hashing(&state, polynomials);
+        self.change(&mut state, next).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+impl Controlled for Front {
+    fn hello(&self) -> Option<Hello> {
+        hello(&self.shared.state().config)
+    }
+
+    fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
+        let polynomials = *polynomials;
+        self.control.ask(move |shared| shared.hash_with(polynomials))
+    }
+}

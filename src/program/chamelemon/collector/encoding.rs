@@ -1,0 +1,297 @@
+//! Sketches as bytes, for a controller. docs/record-format.md describes them to others.
+//!
+//! Empty counters and buckets are not written: cells come as runs of empty ones and of filled ones. Every record has one
+//! encoding only, and a reader takes no other; what it allocates follows from the shape that it was made for, never from the
+//! bytes.
+
+use std::sync::Arc;
+
+use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
+use crate::pisa::hash::Polynomials;
+use crate::program::ProgramError;
+use crate::program::chamelemon::field::P;
+use crate::program::chamelemon::id::FRAGMENTS;
+use crate::program::chamelemon::{Config, Division, Hashes, Runtime, Shape, TowerShape};
+
+/// The first byte.
+pub const VERSION: u8 = 1;
+/// Bits of the second byte.
+const BIT: u8 = 1;
+const MIXED: u8 = 2;
+/// Longest encodings: of a number of 32 bits, of one of 64 bits, of a bucket.
+const LONGEST_U32: usize = 5;
+const LONGEST_U64: usize = 10;
+const LONGEST_BUCKET: usize = 4 * FRAGMENTS + LONGEST_U64;
+
+/// Why bytes are no sketches of the expected shape. Places are counted in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodingError {
+    #[error("version {0}, and {VERSION} is understood")]
+    Version(u8),
+    #[error("it ends after {length} bytes, in {what}")]
+    Short { length: usize, what: &'static str },
+    #[error("{what} before byte {at}: {right}")]
+    Value { what: &'static str, at: usize, right: &'static str },
+    #[error("{0} bytes too many")]
+    Long(usize),
+    #[error(transparent)]
+    Runtime(#[from] ProgramError),
+}
+
+/// What sketches must have in common to be added or subtracted, but for their hash functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    pub tower: TowerShape,
+    pub shape: Shape,
+}
+
+impl Form {
+    pub fn of(config: &Config) -> Self {
+        Self { tower: config.tower.clone(), shape: config.shape() }
+    }
+
+    /// The length in bytes that no encoding exceeds.
+    pub fn longest(&self) -> usize {
+        // Between two runs lies a cell of each, so what says how long they are takes less than the cells it stands for.
+        let counters: usize = self.tower.0.iter().map(|level| level.counters as usize).sum();
+        let row = |row| self.shape.cells(row, self.shape.upstream) + 2 * self.shape.cells(row, self.shape.downstream);
+        let buckets: usize = (0..self.shape.rows()).map(|number| row(number) as usize).sum();
+        128 + counters * (2 + LONGEST_U32) + buckets * (2 + LONGEST_BUCKET)
+    }
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Shape { arrays, small, upstream, downstream } = self.shape;
+        write!(f, "tower={},arrays={arrays},small={small},upstream={upstream},downstream={downstream}", self.tower)
+    }
+}
+
+impl Sketches {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Writer(Vec::new());
+        to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
+        to.runtime(&self.runtime);
+        to.number(self.strays);
+        for exits in &self.exits {
+            [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
+        }
+        self.tower.iter().for_each(|level| to.runs(&level.sizes, |size| *size == 0, Writer::size));
+        [&self.hh, &self.hl, &self.ll].into_iter().for_each(|part| to.fermat(part));
+        self.exits.iter().flat_map(|exits| [&exits.hl, &exits.ll]).for_each(|part| to.fermat(part));
+        to.0
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    /// LEB128: seven bits a byte, the lowest first.
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn runtime(&mut self, runtime: &Runtime) {
+        let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *runtime;
+        let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
+        numbers.into_iter().for_each(|number| self.number(number.into()));
+    }
+
+    /// Cells as runs: how many are empty, how many are filled, and those.
+    fn runs<T>(&mut self, mut cells: &[T], empty: impl Fn(&T) -> bool, write: impl Fn(&mut Self, &T)) {
+        while !cells.is_empty() {
+            let blank = cells.iter().take_while(|cell| empty(cell)).count();
+            let filled = cells[blank..].iter().take_while(|cell| !empty(cell)).count();
+            self.number(blank as u64);
+            self.number(filled as u64);
+            cells[blank..blank + filled].iter().for_each(|cell| write(self, cell));
+            cells = &cells[blank + filled..];
+        }
+    }
+
+    /// A size that is not 0, so that 0 can be infinity.
+    fn size(&mut self, size: &u32) {
+        self.number(if *size == INFINITE { 0 } else { (*size).into() });
+    }
+
+    fn fermat(&mut self, sketch: &Fermat) {
+        let rows = (0..).map(|row| sketch.row(row)).take_while(|row| !row.is_empty());
+        rows.for_each(|row| self.runs(row, Bucket::is_empty, Self::bucket));
+    }
+
+    fn bucket(&mut self, bucket: &Bucket) {
+        bucket.ids.iter().for_each(|sum| self.0.extend(sum.to_le_bytes()));
+        // Zigzag: small numbers of either sign are short.
+        self.number((bucket.count << 1 ^ bucket.count >> 63) as u64);
+    }
+}
+
+/// Reads sketches of one form, which were made with one deployment's hash functions.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    form: Form,
+    hashes: Arc<Hashes>,
+}
+
+impl Reader {
+    pub fn new(form: Form, polynomials: &Polynomials) -> Self {
+        let hashes = Hashes::new(polynomials, form.tower.0.len(), form.shape.rows() as usize);
+        Self { form, hashes: Arc::new(hashes) }
+    }
+
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// # Errors
+    /// If these are not the bytes of sketches of this form, whole and without anything behind them.
+    pub fn read(&self, bytes: &[u8]) -> Result<Sketches, EncodingError> {
+        let mut from = Bytes { rest: bytes, length: bytes.len() };
+        let shape = &self.form.shape;
+        let [version] = from.take("the version")?;
+        if version != VERSION {
+            return Err(EncodingError::Version(version));
+        }
+        let [flags] = from.take("the flags")?;
+        if flags & !(BIT | MIXED) != 0 {
+            return from.wrong("the flags", "only bits 0 and 1 have a meaning");
+        }
+        let runtime = from.runtime()?;
+        runtime.validate(shape)?;
+        let strays = from.number("the strays")?;
+        let mut lengths = [[0; 2]; 2];
+        for [hl, ll] in &mut lengths {
+            (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
+            if u64::from(*hl) + u64::from(*ll) > shape.downstream.into() {
+                return from.wrong("a part's length", "the parts fit into the downstream encoder");
+            }
+        }
+        let mut tower = Vec::with_capacity(self.form.tower.0.len());
+        for level in &self.form.tower.0 {
+            let mut sizes = vec![0; level.counters as usize];
+            from.runs(&mut sizes, Bytes::size)?;
+            tower.push(Level::new(level.width.bits(), sizes));
+        }
+        let Division { hh, hl, ll } = runtime.division;
+        let mut part = |buckets| self.fermat(&mut from, buckets);
+        let (hh, hl, ll) = (part(hh)?, part(hl)?, part(ll)?);
+        let [[hl0, ll0], [hl1, ll1]] = lengths;
+        let exits = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
+        match from.rest.len() {
+            0 => {}
+            more => return Err(EncodingError::Long(more)),
+        }
+        let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
+        let (shape, hashes) = (*shape, self.hashes.clone());
+        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, mixed, hashes })
+    }
+
+    fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, EncodingError> {
+        let part = self.form.shape.sketch(buckets);
+        let rows = part.len();
+        let mut sketch = Fermat::new(self.hashes.clone(), part);
+        (0..rows).try_for_each(|row| from.runs(sketch.row_mut(row), Bytes::bucket))?;
+        Ok(sketch)
+    }
+}
+
+struct Bytes<'a> {
+    rest: &'a [u8],
+    length: usize,
+}
+
+impl Bytes<'_> {
+    fn wrong<T>(&self, what: &'static str, right: &'static str) -> Result<T, EncodingError> {
+        Err(EncodingError::Value { what, at: self.length - self.rest.len(), right })
+    }
+
+    fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], EncodingError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(EncodingError::Short { length: self.length, what })?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    fn number(&mut self, what: &'static str) -> Result<u64, EncodingError> {
+        let mut number = 0;
+        for place in 0..LONGEST_U64 as u32 {
+            let [byte] = self.take(what)?;
+            let bits = u64::from(byte & 0x7f);
+            if place == 9 && bits > 1 || byte == 0 && place > 0 {
+                return self.wrong(what, "numbers have 64 bits at the most, and no zeros in front");
+            }
+            number |= bits << (7 * place);
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        self.wrong(what, "numbers have 64 bits at the most, and no zeros in front")
+    }
+
+    fn u32(&mut self, what: &'static str) -> Result<u32, EncodingError> {
+        let number = self.number(what)?;
+        u32::try_from(number).or_else(|_| self.wrong(what, "it has 32 bits at the most"))
+    }
+
+    fn runtime(&mut self) -> Result<Runtime, EncodingError> {
+        let mut numbers = [0; 6];
+        for number in &mut numbers {
+            *number = self.u32("the parameters")?;
+        }
+        let seed = self.u32("the sample seed")?;
+        let sample_seed =
+            u16::try_from(seed).or_else(|_| self.wrong("the sample seed", "it has 16 bits at the most"))?;
+        let [hh, hl, ll, hh_threshold, hl_threshold, sample] = numbers;
+        Ok(Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
+    }
+
+    /// Fills the cells, which are empty.
+    fn runs<T>(
+        &mut self,
+        mut cells: &mut [T],
+        read: impl Fn(&mut Self) -> Result<T, EncodingError>,
+    ) -> Result<(), EncodingError> {
+        let mut first = true;
+        while !cells.is_empty() {
+            let (blank, filled) = (self.number("a run")?, self.number("a run")?);
+            let end = blank.checked_add(filled).filter(|end| *end <= cells.len() as u64);
+            let Some(end) = end else { return self.wrong("a run", "it ends with the cells") };
+            if blank == 0 && !first || filled == 0 && end < cells.len() as u64 {
+                return self.wrong("a run", "only the first has no empty cells, only the last no filled ones");
+            }
+            let (run, rest) = cells.split_at_mut(end as usize);
+            for cell in &mut run[blank as usize..] {
+                *cell = read(self)?;
+            }
+            (cells, first) = (rest, false);
+        }
+        Ok(())
+    }
+
+    fn size(&mut self) -> Result<u32, EncodingError> {
+        match self.u32("a counter")? {
+            0 => Ok(INFINITE),
+            INFINITE => self.wrong("a counter", "0 stands for infinity"),
+            size => Ok(size),
+        }
+    }
+
+    fn bucket(&mut self) -> Result<Bucket, EncodingError> {
+        let mut ids = [0; FRAGMENTS];
+        for sum in &mut ids {
+            *sum = u32::from_le_bytes(self.take("a bucket")?);
+            if *sum >= P {
+                return self.wrong("a bucket", "sums are below 2^32 - 5");
+            }
+        }
+        let count = self.number("a bucket's count")?;
+        let bucket = Bucket { ids, count: (count >> 1) as i64 ^ -((count & 1) as i64) };
+        if bucket.is_empty() { self.wrong("a bucket", "empty ones are not written") } else { Ok(bucket) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

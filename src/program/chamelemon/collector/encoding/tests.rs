@@ -1,0 +1,192 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::program::chamelemon::FlowId;
+use crate::program::chamelemon::collector::Verify;
+use crate::wire::Tuple4;
+
+fn config() -> Config {
+    let tower = "8x64+16x32".parse().unwrap();
+    Config { tower, small: 2, upstream: 48, downstream: 40, hh: Some(16), hl: Some(20), ll: 8, ..Config::default() }
+}
+
+fn reader(config: &Config) -> Reader {
+    Reader::new(Form::of(config), &Polynomials::reproducible(5))
+}
+
+fn blank(config: &Config) -> Sketches {
+    let (reader, runtime) = (reader(config), config.runtime());
+    let part = |buckets| Fermat::new(reader.hashes.clone(), config.shape().sketch(buckets));
+    let Division { hh, hl, ll } = runtime.division;
+    let level =
+        |level: &crate::program::chamelemon::Level| Level::new(level.width.bits(), vec![0; level.counters as usize]);
+    Sketches {
+        runtime,
+        shape: config.shape(),
+        tower: config.tower.0.iter().map(level).collect(),
+        hh: part(hh),
+        hl: part(hl),
+        ll: part(ll),
+        // The epoch before was divided otherwise.
+        exits: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
+        bit: false,
+        strays: 0,
+        mixed: false,
+        hashes: reader.hashes,
+    }
+}
+
+fn flow(n: u128) -> FlowId {
+    FlowId::of_v4(Tuple4(n << 64 | n << 8 | 17))
+}
+
+/// A flow, its packets, and where they are put.
+type Put = (u8, u16, i64);
+
+fn filled(config: &Config, sizes: &[(usize, u32)], puts: &[Put]) -> Sketches {
+    let mut sketches = blank(config);
+    for &(at, size) in sizes {
+        let counters = sketches.tower.iter().map(|level| level.sizes.len()).sum::<usize>();
+        let counter = sketches.tower.iter_mut().flat_map(|level| &mut level.sizes).nth(at % counters);
+        *counter.unwrap() = size;
+    }
+    for &(place, n, packets) in puts {
+        let Sketches { hh, hl, ll, exits: [zero, one], .. } = &mut sketches;
+        let parts = [hh, hl, ll, &mut zero.hl, &mut zero.ll, &mut one.hl];
+        parts[usize::from(place) % 6].insert(flow(n.into()), packets);
+    }
+    sketches
+}
+
+prop_compose! {
+    fn any_sketches()(
+        sizes in prop::collection::vec((any::<usize>(), prop_oneof![Just(INFINITE), 0..300u32, any::<u32>()]), 0..60),
+        puts in prop::collection::vec((any::<u8>(), any::<u16>(), prop_oneof![-3..9i64, any::<i32>().prop_map(i64::from)]), 0..60),
+        bit: bool,
+        strays: u64,
+        mixed: bool,
+    ) -> Sketches {
+        Sketches { bit, strays, mixed, ..filled(&config(), &sizes, &puts) }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(sketches in any_sketches()) {
+        let bytes = sketches.encode();
+        prop_assert!(bytes.len() <= Form::of(&config()).longest());
+        prop_assert_eq!(reader(&config()).read(&bytes), Ok(sketches));
+    }
+
+    /// Each record has one encoding: what is read at all is what would be written.
+    #[test]
+    fn damage_is_noticed_or_makes_another_record(sketches in any_sketches(), at: prop::sample::Index, with: u8) {
+        let mut bytes = sketches.encode();
+        let at = at.index(bytes.len());
+        bytes[at] = with;
+        if let Ok(read) = reader(&config()).read(&bytes) {
+            prop_assert_eq!(read.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(bytes: Vec<u8>, head in 0..16usize) {
+        let start = blank(&config()).encode();
+        let bytes = [&start[..head], &bytes].concat();
+        if let Ok(read) = reader(&config()).read(&bytes) {
+            prop_assert_eq!(read.encode(), bytes);
+        }
+    }
+}
+
+#[test]
+fn every_beginning_is_too_short_and_every_end_too_long() {
+    let sketches = filled(&config(), &[(3, 7), (70, INFINITE)], &[(0, 1, 5), (3, 2, 700), (5, 9, -1)]);
+    let mut bytes = sketches.encode();
+    for end in 0..bytes.len() {
+        let error = reader(&config()).read(&bytes[..end]).unwrap_err();
+        assert!(matches!(error, EncodingError::Short { length, .. } if length == end), "{end}: {error}");
+    }
+    bytes.push(0);
+    assert_eq!(reader(&config()).read(&bytes), Err(EncodingError::Long(1)));
+}
+
+/// The bytes that docs/record-format.md describes.
+#[test]
+fn the_format_is_pinned() {
+    let tower = "8x4".parse().unwrap();
+    let config =
+        Config { tower, upstream: 2, downstream: 1, arrays: 2, hh: Some(1), hl: Some(1), ll: 0, ..Config::default() };
+    let mut sketches = blank(&config);
+    sketches.exits[1] = Exits { hl: sketches.exits[0].ll.clone(), ll: sketches.exits[0].ll.clone() };
+    sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
+    let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
+    sketches.hh.row_mut(0)[0] = bucket;
+    (sketches.bit, sketches.strays) = (true, 258);
+    let head = [1, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0, 130, 2, 1, 0, 0, 0];
+    let tower = [1, 2, 0, 0xc8, 1, 1, 0];
+    let hh = [&[0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 3, 2, 1, 3][..], &[1, 0]].concat();
+    let rest = [1, 0, 1, 0, 1, 0, 1, 0];
+    assert_eq!(sketches.encode(), [&head[..], &tower, &hh, &rest].concat());
+    assert_eq!(reader(&config).read(&sketches.encode()), Ok(sketches));
+}
+
+#[test]
+fn what_breaks_a_rule_is_named() {
+    let good = blank(&config()).encode();
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        reader(&config()).read(&bytes).unwrap_err().to_string()
+    };
+    assert_eq!(refused(&|b| b[0] = 2), "version 2, and 1 is understood");
+    assert!(refused(&|b| b[1] = 4).contains("only bits 0 and 1"));
+    // HH, HL and LL do not fit together.
+    assert!(refused(&|b| b[2] = 21).contains("hh = 21 is out of range, it may be 0 to 20"));
+    let after_the_parameters = 2 + 5 + 4 + 2;
+    assert!(refused(&|b| b[after_the_parameters] = 41).contains("fit into the downstream encoder"));
+    let tower = after_the_parameters + 4;
+    assert!(refused(&|b| b[tower] = 65).contains("it ends with the cells"));
+    assert!(
+        refused(&|b| {
+            b[tower] = 60;
+        })
+        .contains("only the last no filled ones")
+    );
+    assert!(
+        refused(&|b| {
+            b.splice(tower..=tower, [0xc0, 0x00]);
+        })
+        .contains("no zeros in front")
+    );
+    assert!(
+        refused(&|b| {
+            b.splice(tower..tower + 2, [63, 1, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+        })
+        .contains("stands for infinity")
+    );
+    assert!(
+        refused(&|b| {
+            b.splice(tower..tower, [0xff; 9]);
+        })
+        .contains("64 bits at the most")
+    );
+}
+
+/// Two switches' records make the same answer after the way over the wire.
+#[test]
+fn losses_survive_the_way() {
+    let config = config();
+    let mut entered = blank(&config);
+    let mut left = blank(&config);
+    for n in 0..6 {
+        entered.hl.insert(flow(n), 10);
+        left.exits[0].hl.insert(flow(n), if n == 3 { 8 } else { 10 });
+    }
+    let [entered, left] = [entered, left].map(|sketches| reader(&config).read(&sketches.encode()).unwrap());
+    let mut delta = entered.hl;
+    delta.subtract(&left.exits[0].hl).unwrap();
+    let lost = delta.decode(Verify::Fingerprint);
+    assert!(lost.complete);
+    assert_eq!(lost.flows.into_iter().collect::<Vec<_>>(), [(flow(3), 2)]);
+}

@@ -1,0 +1,309 @@
+//! Two switches with a lossy link between them, and their controller: it names the victims and counts their packets exactly, and
+//! what it does not know it calls unknown.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use serde_json::Value;
+
+use crate::common::{Controller, Host, Iperf, Lab, Link, Namespace, Protocol, Weir, eventually};
+
+/// Long enough for a machine that does other things as well.
+const EPOCH: &str = "250ms";
+const TRANSIT: &str = "60ms";
+const EPOCH_NS: u128 = 250_000_000;
+/// How often traffic is tried again when the machine was too busy to measure each epoch whole.
+const ROUNDS: usize = 6;
+
+/// The first switch loses one ping in five of its host's, and two TCP packets in a hundred; the second all packets whose ECN
+/// field is 1.
+const NEAR: &str = "tx:drop=20%,seed=7,proto=icmp,src=10.0.0.1;tx:drop=2%,seed=3,proto=tcp,src=10.0.0.1";
+const FAR: &str = "tx:drop=1,ecn=1";
+
+struct Network {
+    lab: Lab,
+    hosts: Vec<Host>,
+    beyond: Namespace,
+}
+
+impl Network {
+    fn new(test: &str) -> Option<Self> {
+        let lab = Lab::new(test)?;
+        let ports = lab.ports(Link::Veth, 2);
+        let beyond = lab.switch.sibling();
+        lab.switch.run(&format!("ip link set p2 netns {}", beyond.id()));
+        beyond.run("ip link set p2 up");
+        // Larger than the hosts' links by the shim, so that full packets carry it too.
+        lab.switch.run(&format!("ip link add f1 mtu 1600 type veth peer name f2 mtu 1600 netns {}", beyond.id()));
+        lab.switch.run("ip link set f1 up");
+        beyond.run("ip link set f2 up");
+        let hosts = ports.connect();
+        Some(Self { lab, hosts, beyond })
+    }
+
+    fn switch(&self, name: &str, host: &str, fabric: &str, fault: &str, core: usize) -> Weir {
+        let at = Controller::switch_socket(&self.lab);
+        let file = format!(
+            "[switch]\nepoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{core}]\n\
+             [[port]]\nname = \"host\"\ndev = \"veth:{host}\"\n\
+             [[port]]\nname = \"fabric\"\ndev = \"veth:{fabric}\"\nrole = \"fabric\"\nmtu = 1600\nfault = \"{fault}\"\n\
+             [[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n",
+            at.display()
+        );
+        fs::write(self.lab.path(&format!("{name}.toml")), file).unwrap();
+        let space = if name == "far" { &self.beyond } else { &self.lab.switch };
+        Weir::start(&self.lab, space, name, &format!("-vv --config {name}.toml"))
+    }
+
+    fn near(&self) -> Weir {
+        self.switch("near", "p1", "f1", NEAR, 0)
+    }
+
+    fn far(&self) -> Weir {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        self.switch("far", "p2", "f2", FAR, usize::from(cores > 1))
+    }
+
+    fn controller(&self) -> Controller {
+        let expected = "--switch near --switch far";
+        Controller::start(&self.lab, &format!("{expected} --epoch {EPOCH} --transit {TRANSIT} --patience 2s -vv"))
+    }
+}
+
+fn running_epoch() -> u64 {
+    (SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() / EPOCH_NS) as u64
+}
+
+fn newest(controller: &Controller) -> u64 {
+    controller.ask("show losses --last 0s")["last_epoch"].as_u64().unwrap_or(0)
+}
+
+fn until_known(controller: &Controller) {
+    eventually("two epochs of which all is known", || {
+        (controller.ask("show losses --last 500ms")["complete"] == true).then_some(())
+    });
+}
+
+/// Packets that faults of a switch's link have dropped.
+fn dropped(weir: &Weir) -> i64 {
+    let ports = weir.ask("show ports");
+    let fabric = ports["ports"].as_array().unwrap().iter().find(|port| port["name"] == "fabric").unwrap();
+    fabric["device"]["fault_drop"].as_i64().unwrap_or(0)
+}
+
+/// Pings, and gives how many of them were not answered.
+fn unanswered(from: &Host, to: &Host, options: &str) -> i64 {
+    let output = from.space.try_run(&format!("ping -n -q -i 0.02 -W 1 {options} {}", to.address()));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counts = text.lines().find(|line| line.contains("packets transmitted")).unwrap_or_else(|| panic!("{output:?}"));
+    let mut numbers = counts.split(", ").map(|part| part.split(' ').next().unwrap().parse::<i64>().ok());
+    numbers.next().flatten().unwrap() - numbers.next().flatten().unwrap()
+}
+
+/// IPv4 flows by what a test calls them, with the packets lost.
+type Lost = BTreeMap<&'static str, i64>;
+
+/// Adds up an epoch's losses. Hosts also speak IPv6 by themselves; nobody drops that on purpose.
+fn add(lost: &mut Lost, epoch: &Value) {
+    for victim in epoch["losses"].as_array().unwrap().iter().filter(|victim| victim["ipv6_digest"].is_null()) {
+        let flow = &victim["flow"];
+        let name = match (flow["src"].as_str().unwrap(), flow["proto"].as_u64().unwrap()) {
+            ("10.0.0.1", 1) => "pings of host 1",
+            ("10.0.0.2", 1) => "pings of host 2",
+            ("10.0.0.1", 6) if flow["dport"] == 5201 => "tcp of host 1",
+            _ => panic!("{flow} lost nothing"),
+        };
+        let packets = victim["packets"].as_i64().unwrap();
+        assert!(packets > 0, "{flow}: {packets} packets lost");
+        *lost.entry(name).or_default() += packets;
+    }
+}
+
+/// Waits until the network is quiet and its epochs have closed; gives what the faults have dropped until then.
+fn settled(controller: &Controller, near: &Weir, far: &Weir) -> [i64; 2] {
+    eventually("the network to be quiet", || {
+        let (drops, last) = ([dropped(near), dropped(far)], running_epoch());
+        eventually("the epochs to close", || (newest(controller) > last).then_some(()));
+        (drops == [dropped(near), dropped(far)]).then_some(drops)
+    })
+}
+
+/// Traffic until an attempt of which each epoch is known; then the losses are the faults' own counts.
+fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &Weir, far: &Weir) {
+    let [host1, host2] = &network.hosts[..] else { unreachable!("two hosts") };
+    for _ in 0..ROUNDS {
+        until_known(controller);
+        let before = settled(controller, near, far);
+        let epochs = controller.follow("show losses --each --top 1000");
+        let iperf = Iperf::serve(host2);
+        let tcp = iperf.start(host1, Protocol::Tcp, "--time 2 --bitrate 8M");
+        let pings = unanswered(host1, host2, "-c 80");
+        let marked = unanswered(host2, host1, "-c 40 -Q 1");
+        tcp.finish();
+        drop(iperf);
+        let after = settled(controller, near, far);
+        let epochs = epochs.stop();
+        let truth = Lost::from([
+            ("pings of host 1", pings),
+            ("pings of host 2", marked),
+            ("tcp of host 1", after[0] - before[0] - pings),
+        ]);
+        assert!(truth.values().all(|&packets| packets > 0) && marked == 40, "{truth:?}");
+        assert_eq!(after[1] - before[1], 40);
+        let mut lost = Lost::new();
+        epochs.iter().for_each(|epoch| add(&mut lost, epoch));
+        if epochs.iter().all(|epoch| epoch["complete"] == true) {
+            assert_eq!(lost, truth, "{epochs:#?}");
+            return;
+        }
+        // What is known of the rest is right all the same.
+        for (name, packets) in lost {
+            assert!(packets <= truth[name], "{name}: {packets} of {}", truth[name]);
+        }
+        eprintln!("a busy machine: {:?}", epochs.iter().map(|epoch| &epoch["gaps"]).collect::<Vec<_>>());
+    }
+    panic!("the machine is too busy");
+}
+
+#[test]
+fn victims_are_named_with_the_exact_number_of_packets() {
+    let Some(network) = Network::new("victims_are_named_with_the_exact_number_of_packets") else { return };
+    let controller = network.controller();
+    let (near, far) = (network.near(), network.far());
+    network.hosts[0].reaches(&network.hosts[1]);
+    traffic_is_accounted_for(&network, &controller, &near, &far);
+
+    // A switch that crashes: what it had counted of its epochs is unknown, and said to be.
+    let epochs = controller.follow("show losses --each");
+    drop(far);
+    assert!(!network.hosts[0].ping(&network.hosts[1], "-c 2 -W 1"));
+    let far = network.far();
+    until_known(&controller);
+    let epochs = epochs.stop();
+    let unknown = |epoch: &&Value| {
+        let far = epoch["gaps"].as_array().unwrap().iter().any(|gap| gap["switch"] == "far");
+        epoch["unknown_epochs"] == 1 && epoch["complete"] == false && far
+    };
+    assert!(epochs.iter().filter(unknown).count() >= 2, "{epochs:#?}");
+    let mut made_up = Lost::new();
+    epochs.iter().for_each(|epoch| add(&mut made_up, epoch));
+    assert!(made_up.is_empty(), "{made_up:?}");
+    traffic_is_accounted_for(&network, &controller, &near, &far);
+
+    // So does the controller: it goes on with the same hash functions, and no switch starts anew.
+    let state = fs::read_to_string(network.lab.path("network.json")).unwrap();
+    controller.kill();
+    let controller = network.controller();
+    until_known(&controller);
+    traffic_is_accounted_for(&network, &controller, &near, &far);
+    let link = near.ask("show controller");
+    assert!(link["connected"] == true && link["connections"] == 2, "{link}");
+    assert_eq!(near.log().matches("the network's hash functions").count(), 1, "{}", near.log());
+    let switches = controller.ask("show switches");
+    secrets_are_kept(
+        &network,
+        &state,
+        &[near.log(), far.log(), controller.log(), link.to_string(), switches.to_string()],
+    );
+    near.stop();
+    far.stop();
+    controller.stop();
+}
+
+/// The hash functions stand in the state and nowhere else.
+fn secrets_are_kept(network: &Network, state: &str, told: &[String]) {
+    let path = network.lab.path("network.json");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    let [before, now] = [state, &fs::read_to_string(&path).unwrap()]
+        .map(|text| serde_json::from_str::<Value>(text).unwrap()["polynomials"].clone());
+    assert_eq!(before, now, "a restart changes nothing");
+    for polynomial in now.as_array().unwrap().iter().map(|polynomial| polynomial.as_u64().unwrap()) {
+        for form in [polynomial.to_string(), format!("{polynomial:08x}"), format!("{polynomial:#x}")] {
+            assert!(told.iter().all(|text| !text.contains(&form)), "{form} was told");
+        }
+    }
+}
+
+/// A switch that does not fit is told why, in words that name what would be right; forwarding goes on.
+#[test]
+fn a_switch_that_does_not_fit_is_refused() {
+    let Some(lab) = Lab::new("a_switch_that_does_not_fit_is_refused") else { return };
+    let controller = Controller::start(&lab, "--epoch 100ms");
+    let at = Controller::switch_socket(&lab).display().to_string();
+    let (weir, hosts) = lab.start(Link::Veth, 2, &format!("--program chamelemon --controller {at}"));
+    hosts[0].reaches(&hosts[1]);
+    let link = eventually("the refusal", || {
+        let link = weir.ask("show controller");
+        link["why"].as_str().is_some_and(|why| why.contains("switch.epoch")).then_some(link)
+    });
+    let why = "switch.epoch of the switch is 67108864 ns, and the controller's is 100000000 ns";
+    assert_eq!((link["why"].as_str(), link["connected"].as_bool()), (Some(why), Some(false)));
+    assert!(weir.log().contains(why), "{}", weir.log());
+    assert_eq!(weir.log().matches(why).count(), 1, "said once, not at each attempt");
+    assert!(hosts[0].ping(&hosts[1], "-c 2"));
+    assert_eq!(controller.try_ask("show losses --last x").status.code(), Some(2));
+    weir.stop();
+    controller.stop();
+}
+
+/// A CA, and a certificate for 127.0.0.1 with its key, as files.
+fn certificates(directory: &Path, name: &str) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+    for (kind, text) in [("ca", ca.pem()), ("cert", certificate.pem()), ("key", key.serialize_pem())] {
+        let path = directory.join(format!("{name}-{kind}.pem"));
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+}
+
+#[test]
+fn over_tcp_both_sides_show_certificates() {
+    let Some(lab) = Lab::new("over_tcp_both_sides_show_certificates") else { return };
+    for name in ["lab", "stranger"] {
+        certificates(lab.directory(), name);
+    }
+    let tls = "listen = \"127.0.0.1:9471\"\nepoch = \"100ms\"\npatience = \"2s\"\n\
+               [tls]\ncertificate = \"lab-cert.pem\"\nkey = \"lab-key.pem\"\nclient_ca = \"lab-ca.pem\"\n";
+    fs::write(lab.path("controller.toml"), tls).unwrap();
+    let controller = Controller::start(&lab, "--config controller.toml");
+    let file = |who: &str| {
+        let text = format!(
+            "[switch]\nepoch = \"100ms\"\n[[program]]\nname = \"chamelemon\"\n[controller]\nat = \"127.0.0.1:9471\"\n\
+             certificate = \"{who}-cert.pem\"\nkey = \"{who}-key.pem\"\nca = \"lab-ca.pem\"\n"
+        );
+        fs::write(lab.path(&format!("{who}.toml")), text).unwrap();
+    };
+    file("stranger");
+    let (stranger, hosts) = lab.start(Link::Veth, 2, "--config stranger.toml");
+    let why = eventually("the stranger to be refused", || {
+        let why = stranger.ask("show controller")["why"].as_str().unwrap_or_default().to_owned();
+        (why != "not dialled yet").then_some(why)
+    });
+    assert!(why.contains("ertificate") || why.contains("UnknownCA") || why.contains("unknown"), "{why}");
+    assert_eq!(controller.ask("show switches")["switches"].as_array().map(Vec::len), Some(0));
+    stranger.stop();
+    drop(hosts);
+
+    file("lab");
+    let (weir, hosts) = {
+        for link in ["p1", "p2"] {
+            lab.switch.try_run(&format!("ip link del {link}"));
+        }
+        lab.start(Link::Veth, 2, "--config lab.toml")
+    };
+    hosts[0].reaches(&hosts[1]);
+    until_known(&controller);
+    let switches = controller.ask("show switches");
+    assert_eq!(switches["switches"][0]["connected"], true, "{switches}");
+    weir.stop();
+    controller.stop();
+}
