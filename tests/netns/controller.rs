@@ -284,11 +284,11 @@ fn over_tcp_both_sides_show_certificates() {
     };
     file("stranger");
     let (stranger, hosts) = lab.start(Link::Veth, 2, "--config stranger.toml");
-    let why = eventually("the stranger to be refused", || {
+    // A connection may break before the reason for it has been read; another attempt tells.
+    eventually("the stranger to be refused", || {
         let why = stranger.ask("show controller")["why"].as_str().unwrap_or_default().to_owned();
-        (why != "not dialled yet").then_some(why)
+        ["ertificate", "UnknownCA", "unknown"].iter().any(|reason| why.contains(reason)).then_some(())
     });
-    assert!(why.contains("ertificate") || why.contains("UnknownCA") || why.contains("unknown"), "{why}");
     assert_eq!(controller.ask("show switches")["switches"].as_array().map(Vec::len), Some(0));
     stranger.stop();
     drop(hosts);
