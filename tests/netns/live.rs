@@ -72,7 +72,10 @@ fn a_broken_file_is_refused_and_traffic_goes_on() {
     for (text, says) in [
         ("[switch", "weir.toml:1: "),
         ("[switch]\nepoch = \"1us\"", "weir.toml:2: switch.epoch"),
-        ("[switch]\nname = \"x\"\ncores = [77]", "switch.cores = [77]: it is (not set), and to change it takes a restart"),
+        (
+            "[switch]\nname = \"x\"\ncores = [77]",
+            "switch.cores = [77]: it is (not set), and to change it takes a restart",
+        ),
         ("[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"hashpipe\"", "tofino"),
         ("[[port]]\nname = \"port9\"\ndev = \"veth:nonesuch\"", "port port9 (veth:nonesuch)"),
         ("[[port]]\nname = \"other\"\ndev = \"veth:p1\"", "port other: port port1 has veth:p1"),
