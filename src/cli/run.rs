@@ -73,7 +73,7 @@ pub struct Run {
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<String>,
     /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with the certificates of
-    /// [controller] in the configuration file
+    /// `[controller]` in the configuration file
     #[arg(long, value_name = "ADDRESS")]
     controller: Option<String>,
     /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there

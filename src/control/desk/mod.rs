@@ -1,4 +1,4 @@
-//! A controller as a process: between the connections of switches and the pure [`Controller`] stands a desk. Connections are served by
+//! A controller as a process: between the connections of switches and the pure [`Controller`](super::controller::Controller) stands a desk. Connections are served by
 //! threads of their own, which decode records; one thread, the [`Drive`], tells the controller of them and of the time, and
 //! publishes its orders.
 

@@ -18,7 +18,7 @@ pub struct Finished<F> {
     pub ended: Option<DropReason>,
     /// One more packet of the router's own, and the port it is for.
     pub extra: Option<(F, PortId)>,
-    /// It goes on, in pieces: [`cut`](super::cut).
+    /// It goes on, in pieces: [`cut`](fn@super::cut).
     pub long: bool,
 }
 
