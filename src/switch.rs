@@ -276,16 +276,17 @@ impl Switch {
             self.emit_long(burst, long, &mut leaving, out);
         }
         if self.measure.egress {
-            self.run_egress(&leaving[..packets]);
+            self.run_egress(&leaving[..packets], watch);
         }
     }
 
     /// The egress stages, for the packets of a burst and whether each went to a host.
-    fn run_egress(&mut self, leaving: &[bool]) {
+    #[inline(always)]
+    fn run_egress<W: Watch>(&mut self, leaving: &[bool], watch: &mut W) {
         let phvs = &mut self.phvs[..leaving.len()];
         phvs.iter_mut().zip(leaving).for_each(|(phv, leaves)| phv.leaves = *leaves);
         for program in &mut self.measure.programs {
-            program.egress(phvs, self.order);
+            watch.egress(program.as_mut(), phvs, self.order);
         }
     }
 

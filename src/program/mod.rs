@@ -22,6 +22,8 @@ pub trait Dataplane: Send {
     }
     /// Takes a burst through the egress stages, when forwarding has decided and the packets are on their way.
     fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
+    /// Takes one packet through as [`Self::egress`] does, and tells of each step.
+    fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
     /// Epoch number `epoch` begins in less than the transit time: packets of it may come from switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}
     /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the collector was late.

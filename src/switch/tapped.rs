@@ -72,7 +72,7 @@ impl Switch {
         let new = (0..).zip(out.queues.iter().zip(queued)).flat_map(|(port, (queue, queued))| {
             queue[queued..].iter().map(move |frame| SentTrace { port, bytes: frame.bytes().to_vec() })
         });
-        let Recorder { programs, lookups, verdict } = recorder;
+        let Recorder { programs, lookups, verdict, .. } = recorder;
         let sent = new.collect();
         PacketTrace { at_ns: now, ingress, wire_bytes, bytes, headers, programs, lookups, verdict, drops, sent }
     }

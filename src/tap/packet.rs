@@ -13,6 +13,8 @@ use crate::wire::{Filter, Headers};
 /// What stands beside the dataplane while a burst passes. [`Unwatched`] compiles to the bare calls.
 pub trait Watch {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+    /// The egress stages, of all programs in the same order.
+    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
     /// The access control list is about to decide on a packet; `how` says how.
     fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
@@ -27,6 +29,11 @@ impl Watch for Unwatched {
     #[inline(always)]
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
         program.ingress(phvs, order);
+    }
+
+    #[inline(always)]
+    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+        program.egress(phvs, order);
     }
 
     #[inline(always)]
@@ -47,6 +54,8 @@ pub struct Recorder {
     pub programs: Vec<ProgramTrace>,
     pub lookups: Vec<LookupTrace>,
     pub verdict: Option<Verdict>,
+    /// Programs whose egress stages have begun.
+    leaving: usize,
 }
 
 /// What one program did.
@@ -55,19 +64,31 @@ pub struct ProgramTrace {
     pub program: &'static str,
     /// The arrays of each stage that lay on the packet's way.
     pub stages: Vec<Vec<AccessTrace>>,
+    /// The same of its egress stages.
+    pub egress_stages: Vec<Vec<AccessTrace>>,
     /// What the PHV says of the packet's flow afterwards.
     pub flow_estimate: u32,
 }
 
+impl Recorder {
+    /// Those of the program that the packet is in.
+    fn stages(&mut self) -> Option<&mut Vec<Vec<AccessTrace>>> {
+        match self.leaving.checked_sub(1) {
+            None => Some(&mut self.programs.last_mut()?.stages),
+            Some(program) => Some(&mut self.programs.get_mut(program)?.egress_stages),
+        }
+    }
+}
+
 impl Probe for Recorder {
     fn stage(&mut self) {
-        if let Some(program) = self.programs.last_mut() {
-            program.stages.push(Vec::new());
+        if let Some(stages) = self.stages() {
+            stages.push(Vec::new());
         }
     }
 
     fn access(&mut self, access: AccessTrace) {
-        if let Some(stage) = self.programs.last_mut().and_then(|program| program.stages.last_mut()) {
+        if let Some(stage) = self.stages().and_then(|stages| stages.last_mut()) {
             stage.push(access);
         }
     }
@@ -85,6 +106,13 @@ impl Watch for Recorder {
             if let Some(program) = self.programs.last_mut() {
                 program.flow_estimate = phv.flow_estimate;
             }
+        }
+    }
+
+    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+        self.leaving += 1;
+        for phv in phvs {
+            program.trace_egress(phv, self);
         }
     }
 

@@ -36,6 +36,22 @@ fn bytes_as_text() {
 }
 
 #[test]
+fn egress_stages() {
+    let packet = hex("--program chamelemon --json").json();
+    let program = &packet["programs"][0];
+    assert_eq!(keys(program), ["egress_stages", "flow_estimate", "program", "stages"]);
+    let arrays = |stages: &str| {
+        let stages = program[stages].as_array().unwrap().iter().flat_map(|stage| stage.as_array().unwrap());
+        stages.filter(|array| !array["cell"].is_null()).count()
+    };
+    // Two Tower arrays and 3 × 5 of the upstream encoder; 3 × 5 of the downstream encoder.
+    assert_eq!((arrays("stages"), arrays("egress_stages")), (17, 15), "{packet:#}");
+    let ended = hex("--program chamelemon");
+    let of_egress = |line: &&str| line.split_whitespace().collect::<Vec<_>>().join(" ") == "egress program chamelemon";
+    assert_eq!(ended.stdout.lines().filter(of_egress).count(), 1, "{}", ended.stdout);
+}
+
+#[test]
 fn bytes_from_a_pipe() {
     let dump = format!("0x0000:  {FRAME}\n");
     let piped = Ended::of(binary().args(["trace", "--hex", "-", "--json"]).write_stdin(dump).output().unwrap()).json();

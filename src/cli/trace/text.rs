@@ -64,7 +64,13 @@ pub fn text(packet: &Packet, what: &str) -> String {
     parsed(&mut page, packet.headers.as_ref());
     looked_up(&mut page, "access", packet.lookups.iter().filter(|lookup| lookup.table == "acl"));
     packet.programs.iter().for_each(|program| measured(&mut page, program));
-    forwarded(&mut page, packet);
+    looked_up(&mut page, "forward", packet.lookups.iter().filter(|lookup| lookup.table != "acl"));
+    for program in packet.programs.iter().filter(|program| !program.egress_stages.is_empty()) {
+        page.part("egress");
+        page.line("program", &program.program);
+        stages(&mut page, &program.egress_stages);
+    }
+    ended(&mut page, packet);
     page.text.trim_end().into()
 }
 
@@ -96,12 +102,19 @@ fn measured(page: &mut Page, program: &Program) {
     if program.stages.is_empty() {
         return page.line("", "does not measure this packet");
     }
+    stages(page, &program.stages);
+    if program.flow_estimate > 0 {
+        page.line("estimate", &format!("{} so far for the packet's own flow", grouped(program.flow_estimate)));
+    }
+}
+
+fn stages(page: &mut Page, stages: &[Vec<AccessTrace>]) {
     let untouched = |stage: &[AccessTrace]| stage.iter().all(|access| access.cell.is_none());
     let mut number = 0;
-    while let Some(stage) = program.stages.get(number) {
+    while let Some(stage) = stages.get(number) {
         let first = number + 1;
         if untouched(stage) {
-            number += program.stages[number..].iter().take_while(|stage| untouched(stage)).count();
+            number += stages[number..].iter().take_while(|stage| untouched(stage)).count();
             let names = if first == number { format!("stage {first}") } else { format!("stages {first}-{number}") };
             page.line(&names, "no match: memory is not touched");
             continue;
@@ -111,9 +124,6 @@ fn measured(page: &mut Page, program: &Program) {
         for access in stage {
             touched(page, &std::mem::take(&mut name), access);
         }
-    }
-    if program.flow_estimate > 0 {
-        page.line("estimate", &format!("{} so far for the packet's own flow", grouped(program.flow_estimate)));
     }
 }
 
@@ -147,8 +157,7 @@ fn looked_up<'a>(page: &mut Page, part: &str, lookups: impl Iterator<Item = &'a 
     }
 }
 
-fn forwarded(page: &mut Page, packet: &Packet) {
-    looked_up(page, "forward", packet.lookups.iter().filter(|lookup| lookup.table != "acl"));
+fn ended(page: &mut Page, packet: &Packet) {
     page.part("verdict");
     match packet.verdict.as_deref() {
         None => page.line("none", "it was not let in"),

@@ -67,6 +67,9 @@ pub struct Program {
     pub program: String,
     /// Stage by stage the arrays on the packet's way; none when the program does not measure it.
     pub stages: Vec<Vec<AccessTrace>>,
+    /// The same of its egress stages; left out when it has none, or the packet goes to no host.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub egress_stages: Vec<Vec<AccessTrace>>,
     /// What the heavy-hitter program has counted so far for the packet's flow.
     pub flow_estimate: u32,
 }
@@ -104,6 +107,7 @@ impl Packet {
         let program = |program: &crate::tap::ProgramTrace| Program {
             program: program.program.into(),
             stages: program.stages.clone(),
+            egress_stages: program.egress_stages.clone(),
             flow_estimate: program.flow_estimate,
         };
         let lookup = |lookup: &LookupTrace| Lookup {

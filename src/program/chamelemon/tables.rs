@@ -257,6 +257,21 @@ impl ChameleMon {
     }
 }
 
+impl ChameleMon {
+    /// The packets of a batch that leave and carry a class, each with its buckets.
+    #[inline(always)]
+    fn leaving(&mut self, phvs: &[Phv]) -> Batch {
+        let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.leaves && phv.hierarchy != 0);
+        for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
+            let Some(phv) = phvs.get(usize::from(member)) else { continue };
+            let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
+            locate(meta, part, self.hashing.lanes.row);
+            self.strays += u64::from(!meta.encoded);
+        }
+        batch
+    }
+}
+
 impl Dataplane for ChameleMon {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
         phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
@@ -276,16 +291,15 @@ impl Dataplane for ChameleMon {
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: Order) {
-        for phvs in phvs.chunks_mut(BATCH) {
-            let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.leaves && phv.hierarchy != 0);
-            for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
-                let Some(phv) = phvs.get(usize::from(member)) else { continue };
-                let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
-                locate(meta, part, self.hashing.lanes.row);
-                self.strays += u64::from(!meta.encoded);
-            }
+        for phvs in phvs.chunks(BATCH) {
+            let mut batch = self.leaving(phvs);
             self.downstream.run(&mut batch.metas, order);
         }
+    }
+
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        let mut batch = self.leaving(std::slice::from_ref(phv));
+        batch.metas.iter_mut().for_each(|meta| self.downstream.trace(meta, probe));
     }
 
     fn prepare(&mut self, epoch: u64) {
