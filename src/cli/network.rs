@@ -1,4 +1,4 @@
-//! `weir show losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what ChameleMon found.
+//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Epochs {
     /// Name at most this many flows
     #[arg(long, default_value_t = 20, value_name = "K")]
     top: usize,
-    /// Name only flows of at least this many packets
+    /// Name only flows of at least this many packets (or bytes, where they are counted)
     #[arg(long, default_value_t = 1, value_name = "PACKETS")]
     threshold: u64,
     /// The epochs of this long; at least the last one
@@ -106,6 +106,25 @@ fn lost_name(lost: &LostFlow) -> String {
     lost.ipv6_digest.as_ref().map_or_else(|| lost.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
 }
 
+impl Document for view::HeavyFlows {
+    const PATH: &'static str = "/v1/heavy";
+
+    fn last_epoch(&self) -> Option<u64> {
+        self.last_epoch
+    }
+
+    fn text(&self) -> String {
+        let (Some(first), Some(last)) = (self.first_epoch, self.last_epoch) else {
+            return "no epoch has ended yet".into();
+        };
+        if self.heavy.is_empty() {
+            return format!("no flow in the last {:.1} s", self.seconds);
+        }
+        let table = output::heavy_table(&self.heavy, self.unit);
+        format!("{} over {:.1} s, epochs {first} to {last}\n\n{table}", self.program, self.seconds)
+    }
+}
+
 impl Document for view::Losses {
     const PATH: &'static str = "/v1/losses";
 
@@ -124,7 +143,9 @@ impl Document for view::Losses {
             n => format!("; {n} epochs are unknown"),
         };
         let (packets, victims) = (signed(self.lost_packets), output::grouped(self.victims));
-        let sum = format!("{packets} packets lost, {victims} flows found{unknown}\n{covered}");
+        let flows = if self.victims == 1 { "flow" } else { "flows" };
+        let lost = if self.lost_packets.abs() == 1 { "packet" } else { "packets" };
+        let sum = format!("{packets} {lost} lost, {victims} {flows} found{unknown}\n{covered}");
         if self.losses.is_empty() {
             return sum;
         }

@@ -12,9 +12,6 @@ use crate::config::Length;
 use crate::control::client::{Client, ClientError};
 use crate::control::{socket, view};
 
-/// How often a switch is asked whether an epoch has ended.
-const FOLLOW_EVERY: Duration = Duration::from_millis(20);
-
 /// Counters less the baseline, a document that has all keys of the one without.
 const SINCE_RESET: &str = "/v1/ports/since-reset";
 
@@ -94,23 +91,7 @@ enum What {
     /// The switches of a controller's network
     Switches,
     /// The heaviest flows
-    Heavy {
-        /// Name at most this many
-        #[arg(long, default_value_t = 20, value_name = "K")]
-        top: usize,
-        /// Name only flows that count at least this much
-        #[arg(long, default_value_t = 1, value_name = "COUNT")]
-        threshold: u64,
-        /// Add up the epochs of this long; at least the last one
-        #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each")]
-        last: Length,
-        /// Report each epoch as it ends, until interrupted; with --json one document a line
-        #[arg(long)]
-        each: bool,
-        /// With --each: stop after so many epochs
-        #[arg(long, value_name = "N", requires = "each")]
-        count: Option<u64>,
-    },
+    Heavy(Epochs),
 }
 
 impl Show {
@@ -151,13 +132,7 @@ impl Show {
                 let link: view::ControllerLink = client.get("/v1/controller")?;
                 if json { output::json(&link) } else { output::print(&controller_text(&link)) }
             }
-            What::Heavy { top, threshold, each: true, count, .. } => each_epoch(&client, top, threshold, count, json),
-            What::Heavy { top, threshold, last, .. } => {
-                let seconds = last.0.as_secs_f64();
-                let query = format!("/v1/heavy?top={top}&threshold={threshold}&seconds={seconds}");
-                let heavy: view::HeavyFlows = client.get(&query)?;
-                if json { output::json(&heavy) } else { output::print(&heavy_text(&heavy)) }
-            }
+            What::Heavy(epochs) => epochs.show::<view::HeavyFlows>(&client, json),
         }
     }
 }
@@ -193,31 +168,6 @@ fn controller_text(link: &view::ControllerLink) -> String {
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
     format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows))
-}
-
-/// Follows the epochs from the newest on.
-fn each_epoch(client: &Client, top: usize, threshold: u64, count: Option<u64>, json: bool) -> Result<(), Failure> {
-    let query = format!("/v1/heavy?top={top}&threshold={threshold}");
-    let newest: view::HeavyFlows = client.get(&format!("{query}&seconds=0"))?;
-    let mut seen = newest.last_epoch.unwrap_or(0);
-    let mut left = count.unwrap_or(u64::MAX);
-    while left > 0 {
-        let heavy: view::HeavyFlows = client.get(&format!("{query}&after={seen}"))?;
-        let Some(last) = heavy.last_epoch else {
-            std::thread::sleep(FOLLOW_EVERY);
-            continue;
-        };
-        (seen, left) = (last, left - 1);
-        let text = if json {
-            serde_json::to_string(&heavy).map_err(Failure::failed)?
-        } else {
-            format!("{}\n", heavy_text(&heavy))
-        };
-        if !output::print_while_read(&text)? {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// The counters since the reset, and under them what they are since the start.
@@ -306,15 +256,4 @@ fn api_text(api: &view::Api) -> String {
         ("connections by TLS that were one too many", api.refused_connections),
     ];
     output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]))
-}
-
-fn heavy_text(heavy: &view::HeavyFlows) -> String {
-    let (Some(first), Some(last)) = (heavy.first_epoch, heavy.last_epoch) else {
-        return "no epoch has ended yet".into();
-    };
-    if heavy.heavy.is_empty() {
-        return format!("no flow in the last {:.1} s", heavy.seconds);
-    }
-    let table = output::heavy_table(&heavy.heavy, heavy.unit);
-    format!("{} over {:.1} s, epochs {first} to {last}\n\n{table}", heavy.program, heavy.seconds)
 }
