@@ -1,5 +1,5 @@
-//! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone, and HashPipe in it in
-//! both orders. All in one process, in turns.
+//! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone, and programs in it, each
+//! alone and all together, in both orders. All in one process, in turns.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ pub struct Cycles {
     /// The traffic; its flows' headers are written into every packet
     #[arg(long, default_value = "isp/burst,flows=400000,packets=10000000")]
     workload: String,
-    /// The program
-    #[arg(long, default_value = "hashpipe:stages=6,slots=4096")]
-    program: String,
+    /// A program; of several, each alone and then all together [default: hashpipe:stages=6,slots=4096 and chamelemon]
+    #[arg(long = "program", value_name = "PROGRAM")]
+    programs: Vec<String>,
     /// Only the steps whose name holds this, for a profiler
     #[arg(long, default_value = "")]
     only: String,
@@ -52,7 +52,7 @@ const BATCH: usize = 1 << 13;
 
 /// What is measured.
 struct Step {
-    name: &'static str,
+    name: String,
     /// Whether headers are written into the packets.
     headers: bool,
     switch: Option<Switch>,
@@ -82,10 +82,20 @@ impl Cycles {
         let mut steps = vec![
             step("rx and tx", false, None),
             step("+ headers written", true, None),
-            step("+ switch, xconnect, no program", true, Some(self.switch(None, OrderConfig::Packet)?)),
-            step("+ program, packet by packet", true, Some(self.switch(Some(&self.program), OrderConfig::Packet)?)),
-            step("+ program, stage by stage", true, Some(self.switch(Some(&self.program), OrderConfig::Stage)?)),
+            step("+ switch, xconnect, no program", true, Some(self.switch(&[], OrderConfig::Packet)?)),
         ];
+        let default = ["hashpipe:stages=6,slots=4096".into(), "chamelemon".into()];
+        let programs = if self.programs.is_empty() { &default[..] } else { &self.programs };
+        let mut sets: Vec<&[String]> = programs.chunks(1).collect();
+        if programs.len() > 1 {
+            sets.push(programs);
+        }
+        for set in sets {
+            for (order, how) in [(OrderConfig::Packet, "packet"), (OrderConfig::Stage, "stage")] {
+                let name = format!("+ {}, {how} by {how}", set.join(" and "));
+                steps.push(step(name, true, Some(self.switch(set, order)?)));
+            }
+        }
         steps.retain(|step| step.name.contains(&self.only));
         ensure!(!steps.is_empty(), "--only {}: there is no such step", self.only);
         for _ in 0..self.rounds {
@@ -98,14 +108,14 @@ impl Cycles {
         Ok(())
     }
 
-    fn switch(&self, program: Option<&str>, order: OrderConfig) -> Result<Switch> {
+    fn switch(&self, programs: &[String], order: OrderConfig) -> Result<Switch> {
         let mut config = Config::default();
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = order;
         config.switch.reproducible = Some(1);
         config.ports =
             vec!["a=null".parse().map_err(anyhow::Error::msg)?, "b=null".parse().map_err(anyhow::Error::msg)?];
-        if let Some(program) = program {
+        for program in programs {
             config.programs.push(program.parse()?);
         }
         Ok(assemble(&config, None, 1)?.switches.remove(0))
@@ -113,10 +123,7 @@ impl Cycles {
 
     fn report(&self, steps: &[Step], hz: u64, huge: bool) {
         println!("{}, TSC {:.3} GHz, {} huge pages", machine(), hz as f64 / 1e9, if huge { "with" } else { "without" });
-        println!(
-            "{} through {}; median (least–most) of {} rounds in turns\n",
-            self.workload, self.program, self.rounds
-        );
+        println!("{}; median (least–most) of {} rounds in turns\n", self.workload, self.rounds);
         println!(
             "| step | TSC cycles a packet | ns a packet | M packets/s | ÷ rx and tx |\n| --- | --- | --- | --- | --- |"
         );
@@ -129,8 +136,8 @@ impl Cycles {
     }
 }
 
-fn step(name: &'static str, headers: bool, switch: Option<Switch>) -> Step {
-    Step { name, headers, switch, cycles: Vec::new() }
+fn step(name: impl Into<String>, headers: bool, switch: Option<Switch>) -> Step {
+    Step { name: name.into(), headers, switch, cycles: Vec::new() }
 }
 
 fn frame(tuple: Tuple) -> [u8; FRAME] {
