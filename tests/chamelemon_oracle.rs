@@ -114,8 +114,8 @@ impl Reference {
 /// Cells of rows of registers, as the oracle's buckets count.
 fn cells(rows: &[weir::program::chamelemon::RowRegisters]) -> Vec<Vec<([u32; 4], i128)>> {
     let row = |row: &weir::program::chamelemon::RowRegisters| {
-        let cell = |i: usize| ([0, 1, 2, 3].map(|part: usize| row.0[part].cells()[i]), row.0[4].cells()[i].into());
-        (0..row.0[4].cells().len()).map(cell).collect()
+        let cell = |&[a, b, c, d, count]: &[u32; 5]| ([a, b, c, d], count.into());
+        row.cells().iter().map(cell).collect()
     };
     rows.iter().map(row).collect()
 }

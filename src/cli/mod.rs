@@ -6,6 +6,7 @@ mod config;
 mod controller;
 mod demo;
 mod doctor;
+mod forget;
 mod log;
 pub mod manual;
 mod measured;
@@ -61,6 +62,8 @@ enum Command {
     Run(run::Run),
     /// Collect from the switches of a network, answer for all of it, and order what they measure
     Controller(controller::Controller),
+    /// Have a controller wait no more for a switch that left its network for good
+    Forget(forget::Forget),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
     /// Simulate a network of switches, with what they measure beside what is true
@@ -192,6 +195,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Port(command) => command.run(json),
         Command::Table(command) => command.run(json),
         Command::Reload(command) => command.run(json),
+        Command::Forget(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),

@@ -23,7 +23,7 @@ pub use network::{
 };
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker};
-pub use switches::{NetworkSwitch, NetworkSwitches};
+pub use switches::{ForgottenSwitch, NetworkSwitch, NetworkSwitches};
 pub use tables::{Station, Stations, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: what happened at the doors of the API.

@@ -2,6 +2,7 @@
 
 mod budget;
 mod count;
+mod group;
 pub mod hash;
 mod phv;
 mod pipeline;
@@ -15,6 +16,7 @@ pub use budget::{
     ArrayUse, BudgetError, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse, StageUse, TableNeed, Target,
 };
 pub use count::Count;
+pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
 pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};

@@ -33,7 +33,7 @@ impl Members {
     }
 
     #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.list[..self.len].iter().map(|&i| usize::from(i))
     }
 

@@ -4,6 +4,7 @@
 //! ends. As root the namespaces are plain ones; otherwise the switch's namespace comes with a user namespace in which
 //! the test is root, and the hosts' are made inside that.
 
+pub mod capture;
 mod controller;
 mod iperf;
 mod lab;

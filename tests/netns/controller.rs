@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::Value;
+use weir::trace::CaptureReader;
+use weir::wire::{Flow, FlowKey, Headers, Tuple4, parse, proto};
 
-use crate::common::{Controller, Host, Iperf, Lab, Link, Namespace, Protocol, Weir, eventually};
+use crate::common::{Controller, Host, Iperf, Lab, Link, Namespace, Protocol, Weir, capture, eventually};
 
 /// Long enough for a machine that does other things as well.
 const EPOCH: &str = "250ms";
@@ -95,31 +98,48 @@ fn dropped(weir: &Weir) -> i64 {
     fabric["device"]["fault_drop"].as_i64().unwrap_or(0)
 }
 
-/// Pings, and gives how many of them were not answered.
-fn unanswered(from: &Host, to: &Host, options: &str) -> i64 {
-    let output = from.space.try_run(&format!("ping -n -q -i 0.02 -W 1 {options} {}", to.address()));
-    let text = String::from_utf8_lossy(&output.stdout);
-    let counts = text.lines().find(|line| line.contains("packets transmitted")).unwrap_or_else(|| panic!("{output:?}"));
-    let mut numbers = counts.split(", ").map(|part| part.split(' ').next().unwrap().parse::<i64>().ok());
-    numbers.next().flatten().unwrap() - numbers.next().flatten().unwrap()
-}
-
-/// IPv4 flows by what a test calls them, with the packets lost.
-type Lost = BTreeMap<&'static str, i64>;
+/// IPv4 flows with the packets that the link between the switches lost of them.
+type Lost = BTreeMap<Flow, i64>;
 
 /// Adds up an epoch's losses. Hosts also speak IPv6 by themselves; nobody drops that on purpose.
 fn add(lost: &mut Lost, epoch: &Value) {
     for victim in epoch["losses"].as_array().unwrap().iter().filter(|victim| victim["ipv6_digest"].is_null()) {
-        let flow = &victim["flow"];
-        let name = match (flow["src"].as_str().unwrap(), flow["proto"].as_u64().unwrap()) {
-            ("10.0.0.1", 1) => "pings of host 1",
-            ("10.0.0.2", 1) => "pings of host 2",
-            ("10.0.0.1", 6) if flow["dport"] == 5201 => "tcp of host 1",
-            _ => panic!("{flow} lost nothing"),
-        };
+        let flow = serde_json::from_value(victim["flow"].clone()).expect("a flow");
         let packets = victim["packets"].as_i64().unwrap();
         assert!(packets > 0, "{flow}: {packets} packets lost");
-        *lost.entry(name).or_default() += packets;
+        *lost.entry(flow).or_default() += packets;
+    }
+}
+
+/// What both ends of the link see of it: each packet as its switch sends it, before the faults, and as the other receives it.
+struct Wiretap {
+    ends: [(Child, PathBuf); 2],
+}
+
+impl Wiretap {
+    fn start(network: &Network, near: &Weir, far: &Weir) -> Self {
+        let tap = |weir: &Weir, name: &str| {
+            let file = network.lab.path(name);
+            (capture::start(weir, "--port fabric --direction both --filter ip", &file), file)
+        };
+        Self { ends: [tap(near, "near.pcapng"), tap(far, "far.pcapng")] }
+    }
+
+    /// The flows of which less was received than sent.
+    fn stop(self) -> Lost {
+        let mut lost = Lost::new();
+        for (child, file) in self.ends {
+            capture::stop(child);
+            let mut reader = CaptureReader::open(&file).unwrap();
+            for (_, direction, bytes) in capture::packets(&mut reader) {
+                let mut headers = Headers::default();
+                parse(&bytes, &mut headers).expect("the filter let it through");
+                *lost.entry(Tuple4::of(&headers).flow()).or_default() += if direction == "tx" { 1 } else { -1 };
+            }
+            assert_eq!(reader.missed(), 0);
+        }
+        lost.retain(|_, packets| *packets != 0);
+        lost
     }
 }
 
@@ -138,22 +158,28 @@ fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &W
     for _ in 0..ROUNDS {
         until_known(controller);
         let before = settled(controller, near, far);
-        let epochs = controller.follow("show losses --each --top 1000");
+        let (wiretap, epochs) =
+            (Wiretap::start(network, near, far), controller.follow("show losses --each --top 1000"));
         let iperf = Iperf::serve(host2);
-        let tcp = iperf.start(host1, Protocol::Tcp, "--time 2 --bitrate 8M");
-        let pings = unanswered(host1, host2, "-c 80");
-        let marked = unanswered(host2, host1, "-c 40 -Q 1");
+        let tcp = iperf.start(host1, Protocol::Tcp, "--time 2 --bitrate 2M --parallel 4");
+        host1.space.try_run(&format!("ping -n -q -i 0.02 -W 1 -c 80 {}", host2.address()));
+        host2.space.try_run(&format!("ping -n -q -i 0.02 -W 1 -c 40 -Q 1 {}", host1.address()));
         tcp.finish();
         drop(iperf);
         let after = settled(controller, near, far);
-        let epochs = epochs.stop();
-        let truth = Lost::from([
-            ("pings of host 1", pings),
-            ("pings of host 2", marked),
-            ("tcp of host 1", after[0] - before[0] - pings),
-        ]);
-        assert!(truth.values().all(|&packets| packets > 0) && marked == 40, "{truth:?}");
-        assert_eq!(after[1] - before[1], 40);
+        let (truth, epochs) = (wiretap.stop(), epochs.stop());
+        let victims = |src: &Host, proto: u8| {
+            let of = |flow: &&Flow| flow.src == src.address().parse().ok() && flow.proto == Some(proto);
+            truth.keys().filter(of).count()
+        };
+        assert_eq!((victims(host1, proto::ICMP), victims(host2, proto::ICMP)), (1, 1), "{truth:?}");
+        assert!(victims(host1, proto::TCP) >= 3, "four streams, and one that controls them: {truth:?}");
+        assert_eq!(
+            (after[1] - before[1], victims(host2, proto::TCP)),
+            (40, 0),
+            "the far link drops marked packets alone"
+        );
+        assert_eq!(truth.values().sum::<i64>(), after[0] - before[0] + 40, "the faults' own counts");
         let mut lost = Lost::new();
         epochs.iter().for_each(|epoch| add(&mut lost, epoch));
         if epochs.iter().all(|epoch| epoch["complete"] == true) {
@@ -161,8 +187,9 @@ fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &W
             return;
         }
         // What is known of the rest is right all the same.
-        for (name, packets) in lost {
-            assert!(packets <= truth[name], "{name}: {packets} of {}", truth[name]);
+        for (flow, packets) in lost {
+            let lost = truth.get(&flow).copied().unwrap_or(0);
+            assert!(packets <= lost, "{flow}: {packets} of {lost}");
         }
         eprintln!("a busy machine: {:?}", epochs.iter().map(|epoch| &epoch["gaps"]).collect::<Vec<_>>());
     }

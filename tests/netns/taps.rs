@@ -1,35 +1,14 @@
 //! Captures and traces of a running switch.
 
 use std::fs::File;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 use weir::trace::CaptureReader;
 
-use crate::common::{Host, Iperf, Lab, Link, Protocol, Weir, eventually};
-
-/// A captured packet: port, "rx", "tx" or the reason of its drop, bytes.
-type Seen = (String, String, Vec<u8>);
-
-fn packets(reader: &mut CaptureReader<impl std::io::Read>) -> Vec<Seen> {
-    let mut packets = Vec::new();
-    while let Some(captured) = reader.next() {
-        let captured = captured.expect("a whole capture");
-        let direction = captured.comment.unwrap_or(if captured.is_outbound() { "tx" } else { "rx" });
-        packets.push((captured.interface.expect("named").into(), direction.into(), captured.bytes.to_vec()));
-    }
-    packets
-}
-
-/// Starts a capture into a file, and waits until the switch has opened it.
-fn capture(weir: &Weir, options: &str, file: &Path) -> Child {
-    let mut command = weir.command(&format!("capture {options} -w {}", file.display()));
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-    eventually("the capture to begin", || file.metadata().is_ok_and(|file| file.len() > 0).then_some(()));
-    child
-}
+use crate::common::capture::{packets, start as capture, stop};
+use crate::common::{Host, Iperf, Lab, Link, Protocol, eventually};
 
 fn pair(hosts: &[Host]) -> (&Host, &Host) {
     let [a, b] = hosts else { unreachable!("two hosts") };
@@ -141,10 +120,8 @@ fn captures_are_bounded_and_end_with_their_clients() {
 
     assert!(a.ping(b, "-c 3"));
     // SIGTERM ends the others, with their files whole.
-    for (mut capture, file) in captures.into_iter().zip(files) {
-        let kill = format!("kill -TERM {}", capture.id());
-        assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("sh runs").success());
-        assert!(capture.wait().expect("ends").success());
+    for (capture, file) in captures.into_iter().zip(files) {
+        stop(capture);
         let mut reader = CaptureReader::new(File::open(file).unwrap()).unwrap();
         assert!(packets(&mut reader).len() >= 12);
         assert_eq!(reader.missed(), 0);

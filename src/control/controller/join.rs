@@ -51,6 +51,17 @@ pub enum JoinError {
     Parameters { name: String, why: String },
 }
 
+/// Why a switch is not forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgetError {
+    #[error("there is no switch {0}")]
+    Unknown(String),
+    #[error("{0} is connected; stop it, or take the controller out of its configuration, first")]
+    Connected(String),
+    #[error("{0} is expected; take it out of the controller's --switch or switches first")]
+    Expected(String),
+}
+
 pub(super) fn check_name(name: &str) -> Result<(), JoinError> {
     let right = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
     // What is said of it goes into logs.
@@ -152,17 +163,24 @@ impl Controller {
         }
     }
 
-    /// The switch has been taken out of the network. False when there is none of that name. Behind the last one the network may
-    /// agree on something else.
-    pub fn forget(&mut self, name: &str) -> bool {
-        let known = self.members.remove(name).is_some();
-        self.revision += u64::from(known);
-        if known && self.members.is_empty() {
+    /// The switch has been taken out of the network: it is no gap any more. Behind the last one the network may agree on something
+    /// else.
+    ///
+    /// # Errors
+    /// If there is none of that name, or it can be reached.
+    pub fn forget(&mut self, name: &str) -> Result<(), ForgetError> {
+        match self.members.get(name) {
+            None => return Err(ForgetError::Unknown(name.into())),
+            Some(member) if member.joined => return Err(ForgetError::Connected(name.into())),
+            Some(_) => self.members.remove(name),
+        };
+        self.revision += 1;
+        if self.members.is_empty() {
             (self.terms, self.attention) = (None, None);
             self.orders.clear();
             self.open.clear();
         }
-        known
+        Ok(())
     }
 
     /// The names of switches are shared by all that is said of them.

@@ -25,7 +25,7 @@ use self::answers::Kept;
 pub use self::answers::{EpochAnswers, SwitchAnswers};
 pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
-pub use self::join::{JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};
+pub use self::join::{ForgetError, JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};
 pub use self::saved::{Saved, SavedError};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Attention;

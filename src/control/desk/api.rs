@@ -4,14 +4,14 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::routing::get;
+use axum::routing::{delete, get};
 use axum::{Json, Router};
 
 use super::{Desk, Drive};
 use crate::control::api::{Finds, found};
-use crate::control::controller::Board;
+use crate::control::controller::{Board, ForgetError};
 use crate::control::serve::{self, Counters, Served, TlsListener};
 use crate::control::{rpc, view};
 
@@ -31,10 +31,22 @@ fn router(office: Office, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.desk.view())))
+        .route("/v1/switches/{name}", delete(forget))
         .merge(found())
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(Arc::new(office))
+}
+
+async fn forget(
+    State(office): State<Arc<Office>>,
+    Path(name): Path<String>,
+) -> Result<Json<view::ForgottenSwitch>, (StatusCode, Json<view::Failure>)> {
+    let forgotten = office.desk.forget(&name).await.map_err(|error| {
+        let code = if matches!(error, ForgetError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
+        (code, Json(view::Failure { error: error.to_string() }))
+    });
+    forgotten.map(|()| Json(view::ForgottenSwitch { name }))
 }
 
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {

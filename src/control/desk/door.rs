@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
-use crate::control::controller::{Joining, Order, Report, Terms};
+use crate::control::controller::{ForgetError, Joining, Order, Report, Terms};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
 use crate::pisa::hash::Polynomials;
@@ -113,6 +113,28 @@ impl Desk {
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
         view::NetworkSwitches { epoch_ns: self.terms.length, transit_ns: self.terms.transit, switches }
+    }
+
+    /// Takes a switch that has left out of the network.
+    ///
+    /// # Errors
+    /// If it has not left, is expected, or is not known.
+    pub async fn forget(&self, name: &str) -> Result<(), ForgetError> {
+        if self.expected.iter().any(|expected| expected == name) {
+            return Err(ForgetError::Expected(name.into()));
+        }
+        let (answer, answered) = oneshot::channel();
+        let _ = self.events.send(Event::Forgets(name.into(), answer));
+        let unknown = Err(ForgetError::Unknown(name.into()));
+        let forgotten = answered.await.unwrap_or(unknown);
+        let mut seen = self.seen();
+        // One that was refused before it could join was never the controller's.
+        let gone = seen.get(name).is_some_and(|seen| seen.since.is_none());
+        if gone && !matches!(forgotten, Err(ForgetError::Connected(_))) {
+            seen.remove(name);
+            return Ok(());
+        }
+        forgotten
     }
 
     fn fits(&self, hello: &Hello) -> Result<(), Refusal> {

@@ -97,6 +97,9 @@ impl Drive {
                 }
             }
             Event::Leaves(switch) => self.lock().leave(&switch),
+            Event::Forgets(switch, answer) => {
+                let _ = answer.send(self.lock().forget(&switch));
+            }
         }
     }
 

@@ -13,13 +13,15 @@ pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
 
-use super::controller::{JoinError, Joining, Report};
+use super::controller::{ForgetError, JoinError, Joining, Report};
 
 /// What connections tell the drive.
 enum Event {
     Joins(Joining, oneshot::Sender<Result<(), JoinError>>),
     Reports(String, Report),
     Leaves(String),
+    /// Somebody asks for it.
+    Forgets(String, oneshot::Sender<Result<(), ForgetError>>),
 }
 
 #[cfg(test)]

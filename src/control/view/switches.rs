@@ -11,6 +11,12 @@ pub struct NetworkSwitches {
     pub switches: Vec<NetworkSwitch>,
 }
 
+/// `DELETE /v1/switches/NAME` of a controller: it waits for this one no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenSwitch {
+    pub name: String,
+}
+
 /// One switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkSwitch {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::collector::{Level, Sketches};
-use super::dataplane::Counter;
+use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
-use super::id::FRAGMENTS;
 use super::runtime::{Runtime, Shape};
 use super::{Config, Width};
-use crate::pisa::Registers;
+use crate::pisa::{GroupRegisters, Registers};
 use crate::program::{Bank, Record};
 
 /// The registers of one counter array.
@@ -49,15 +48,8 @@ impl Counters {
     }
 }
 
-/// The registers of one row: four ID counters and the count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowRegisters(pub [Registers<u32>; FRAGMENTS + 1]);
-
-impl RowRegisters {
-    pub(super) fn zeroed(cells: u32) -> Self {
-        Self(std::array::from_fn(|_| Registers::zeroed(cells)))
-    }
-}
+/// The registers of one row: in each slot the four ID counters and the count.
+pub type RowRegisters = GroupRegisters<u32, COUNTERS>;
 
 /// The registers of one replica.
 pub struct ChameleMonBank {
@@ -101,7 +93,7 @@ impl Bank for ChameleMonBank {
     fn clear(&mut self) {
         self.tower.iter_mut().for_each(Counters::clear);
         let rows = self.upstream.iter_mut().chain(&mut self.downstream);
-        rows.flat_map(|row| &mut row.0).for_each(Registers::clear);
+        rows.for_each(RowRegisters::clear);
         self.strays = 0;
     }
 

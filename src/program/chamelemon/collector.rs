@@ -24,9 +24,8 @@ pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};
 use super::bank::{ChameleMonBank, RowRegisters};
 use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
-use super::id::{FRAGMENTS, FlowId};
+use super::id::FlowId;
 use super::runtime::{Runtime, Shape};
-use crate::pisa::Registers;
 use crate::pisa::hash::{Polynomials, Range};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
@@ -177,13 +176,10 @@ impl Sketches {
 /// A part of an encoder as a sketch of its own.
 fn part_of(rows: &[RowRegisters], part: Part, hashes: &Arc<Hashes>) -> Fermat {
     let mut sketch = Fermat::new(hashes.clone(), part.clone());
-    for (number, (place, RowRegisters(registers))) in part.iter().zip(rows).enumerate() {
-        let [ids @ .., counts] = registers;
-        let first = place.offset as usize;
-        let cell = |registers: &Registers<u32>, i: usize| registers.cells().get(first + i).copied().unwrap_or(0);
-        for (i, bucket) in sketch.row_mut(number).iter_mut().enumerate() {
-            let sums: [u32; FRAGMENTS] = std::array::from_fn(|fragment| cell(&ids[fragment], i));
-            *bucket = Bucket { ids: sums, count: cell(counts, i).into() };
+    for (number, (place, registers)) in part.iter().zip(rows).enumerate() {
+        let cells = registers.cells().iter().skip(place.offset as usize);
+        for (bucket, &[ids @ .., count]) in sketch.row_mut(number).iter_mut().zip(cells) {
+            *bucket = Bucket { ids, count: count.into() };
         }
     }
     sketch

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use super::field::P;
 use super::id::FRAGMENTS;
 use crate::pisa::hash::{LANES, Range};
-use crate::pisa::{Salu, Slot, Word};
+use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
 pub const MAX_LEVELS: usize = 8;
@@ -31,8 +31,7 @@ pub mod hierarchy {
 pub struct Meta {
     /// What the hash units deliver for the flow's ID: base indexes, fingerprint, sampling hash.
     pub bases: [u32; LANES],
-    /// The ID's fragments, and their additive inverses modulo p.
-    pub fragments: [u32; FRAGMENTS],
+    /// The additive inverses modulo p of the ID's fragments.
     pub inverses: [u32; FRAGMENTS],
     /// The flow's size by the classifier; before it the largest number.
     pub estimate: u32,
@@ -46,7 +45,7 @@ impl Meta {
     #[inline(always)]
     pub fn new(bases: [u32; LANES], fragments: [u32; FRAGMENTS]) -> Self {
         let inverses = fragments.map(|fragment| P - fragment);
-        Self { bases, fragments, inverses, estimate: u32::MAX, ..Self::default() }
+        Self { bases, inverses, estimate: u32::MAX, ..Self::default() }
     }
 
     /// A lane of the hash units. Only four bits of a lane's number count.
@@ -127,94 +126,47 @@ impl<C: Counter> Salu for Tower<C> {
     }
 }
 
-/// reg + fragment modulo p, within 32 bits (Algorithm 3). The paper compares reg + f < p; the same comparison without a sum that
-/// could overflow is reg < p − f, and p − f is there as the inverse.
+/// reg + fragment modulo p, within 32 bits (Algorithm 3), from the fragment's inverse p − f. The paper compares reg + f < p; the same
+/// comparison without a sum that could overflow is reg < p − f, which is the borrow of reg − (p − f). No branch: which way it
+/// goes is not to be predicted.
 #[inline(always)]
-pub fn add(reg: u32, fragment: u32, inverse: u32) -> u32 {
-    if reg < inverse { reg.wrapping_add(fragment) } else { reg.wrapping_sub(inverse) }
+pub fn add(reg: u32, inverse: u32) -> u32 {
+    let (sum, below) = reg.overflowing_sub(inverse);
+    sum.wrapping_add(P & u32::from(below).wrapping_neg())
 }
 
-/// The array of a row that sums ID fragment number `PART`.
+/// Counters of a bucket: the sums of the ID's fragments, and the count of packets.
+pub const COUNTERS: usize = FRAGMENTS + 1;
+
+/// The bucket arrays of one row.
 #[derive(Clone, Copy, Debug)]
-pub struct Fragment<const PART: usize> {
-    pub row: u8,
+pub struct Row {
+    pub number: u8,
     /// Bits of the base index.
     pub bits: u8,
 }
 
-/// The bucket of a row; an index past [`MAX_ROWS`] touches nothing.
-#[inline(always)]
-fn bucket(phv: &Meta, row: u8) -> Slot {
-    Slot(phv.buckets.get(usize::from(row)).copied().unwrap_or(u32::MAX))
-}
-
-impl<const PART: usize> Salu for Fragment<PART> {
+impl GroupSalu<COUNTERS> for Row {
     type Phv = Meta;
     type Cell = u32;
-    type Out = ();
-    const OUTPUTS: u32 = 0;
 
     #[inline(always)]
     fn enabled(&self, phv: &Meta) -> bool {
         phv.encoded
     }
 
+    /// A row past [`MAX_ROWS`] touches nothing.
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        bucket(phv, self.row)
+        Slot(phv.buckets.get(usize::from(self.number)).copied().unwrap_or(u32::MAX))
     }
 
     #[inline(always)]
-    fn rmw(&self, cell: u32, phv: &Meta) -> (u32, ()) {
-        (add(cell, phv.fragments[PART], phv.inverses[PART]), ())
-    }
-
-    #[inline(always)]
-    fn commit(&self, (): (), _: &mut Meta) {}
-
-    fn describe(&self, (): &()) -> String {
-        "nothing".into()
-    }
-
-    fn hash_bits(&self) -> u32 {
-        self.bits.into()
-    }
-}
-
-/// The array of a row that counts packets.
-#[derive(Clone, Copy, Debug)]
-pub struct Count {
-    pub row: u8,
-    /// Bits of the base index.
-    pub bits: u8,
-}
-
-impl Salu for Count {
-    type Phv = Meta;
-    type Cell = u32;
-    type Out = ();
-    const OUTPUTS: u32 = 0;
-
-    #[inline(always)]
-    fn enabled(&self, phv: &Meta) -> bool {
-        phv.encoded
-    }
-
-    #[inline(always)]
-    fn slot(&self, phv: &Meta) -> Slot {
-        bucket(phv, self.row)
-    }
-
-    #[inline(always)]
-    fn rmw(&self, cell: u32, _: &Meta) -> (u32, ()) {
-        (cell.wrapping_add(1), ())
-    }
-
-    #[inline(always)]
-    fn commit(&self, (): (), _: &mut Meta) {}
-
-    fn describe(&self, (): &()) -> String {
-        "nothing".into()
+    fn rmw(&self, array: usize, cell: u32, phv: &Meta) -> u32 {
+        match phv.inverses.get(array) {
+            Some(&inverse) => add(cell, inverse),
+            None => cell.wrapping_add(1),
+        }
     }
 
     fn hash_bits(&self) -> u32 {

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::bank::{ChameleMonBank, Counters, RowRegisters};
-use super::dataplane::{Count, Counter, Fragment, Gate, Meta, Part, Tower, locate};
+use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, locate};
 use super::hashes::{Hashes, Lanes};
+use super::id::FlowId;
 use super::runtime::{Runtime, Shape};
 use super::schedule::{Schedule, Steps};
 use super::{Config, Width};
 use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
 use crate::pisa::table::Reader;
-use crate::pisa::{Array, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse};
+use crate::pisa::{
+    Array, ArrayGroup, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
+};
 use crate::program::{Bank, Dataplane, ProgramError};
 
 /// One counter array of the classifier.
@@ -83,20 +86,13 @@ impl Pipeline<Meta> for TowerStage {
     }
 }
 
-/// One bucket array: five counters that lie side by side.
-type Row = Stage<(Array<Fragment<0>>, Array<Fragment<1>>, Array<Fragment<2>>, Array<Fragment<3>>, Array<Count>)>;
+type Encoder = Repeat<Stage<ArrayGroup<Row, COUNTERS>>>;
 
-fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Repeat<Row> {
+fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Encoder {
     let row = |number: u32| {
-        let (row, cells) = (number as u8, cells(number));
+        let cells = cells(number);
         let bits = (u32::BITS - cells.saturating_mul(4).leading_zeros()).min(u32::BITS) as u8;
-        Stage((
-            Array::planned(name, Fragment::<0> { row, bits }, cells),
-            Array::planned(name, Fragment::<1> { row, bits }, cells),
-            Array::planned(name, Fragment::<2> { row, bits }, cells),
-            Array::planned(name, Fragment::<3> { row, bits }, cells),
-            Array::planned(name, Count { row, bits }, cells),
-        ))
+        Stage(ArrayGroup::planned(name, Row { number: number as u8, bits }, cells))
     };
     Repeat((0..shape.rows()).map(row).collect())
 }
@@ -108,55 +104,62 @@ fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
     StageUse { arrays: stages.into_iter().flat_map(|stage| stage.arrays).collect() }
 }
 
-fn exchange(rows: &mut Repeat<Row>, spare: &mut [RowRegisters]) {
-    for (Stage((a, b, c, d, count)), spare) in rows.0.iter_mut().zip(spare) {
-        let [ids @ .., spare_count] = &mut spare.0;
-        let [spare_a, spare_b, spare_c, spare_d] = ids;
-        a.exchange(spare_a);
-        b.exchange(spare_b);
-        c.exchange(spare_c);
-        d.exchange(spare_d);
-        count.exchange(spare_count);
-    }
+fn exchange(encoder: &mut Encoder, spare: &mut [RowRegisters]) {
+    encoder.0.iter_mut().zip(spare).for_each(|(Stage(row), spare)| row.exchange(spare));
 }
 
-/// The packets of a batch that one encoder sees.
+/// The packets of a batch that one encoder sees, and the IDs of their flows.
 #[derive(Default)]
 struct Batch {
     members: ArrayVec<u8, BATCH>,
-    keys: ArrayVec<[u8; 13], BATCH>,
+    ids: ArrayVec<FlowId, BATCH>,
     metas: ArrayVec<Meta, BATCH>,
 }
 
-impl Batch {
-    /// The IDs, hashes and fragments of the packets for which `wanted` holds.
-    #[inline(always)]
-    fn of(phvs: &[Phv], hashing: &mut Hashing, wanted: impl Fn(&Phv) -> bool) -> Self {
-        let mut batch = Self::default();
-        let mut ids = ArrayVec::<_, BATCH>::new();
-        for (i, phv) in (0u8..).zip(phvs.iter().take(BATCH)).filter(|(_, phv)| wanted(phv)) {
-            let Some(id) = hashing.hashes.naming().id(&phv.headers) else { continue };
-            // There is room: a batch has at most BATCH packets.
-            let _ = (batch.members.try_push(i), batch.keys.try_push(id.bytes()), ids.try_push(id));
-        }
-        let hashed = &mut hashing.hashed[..batch.keys.len()];
-        if !hashed.is_empty() {
-            hashing.bank.hash_burst(&batch.keys, hashed);
-        }
-        for (id, bases) in ids.iter().zip(hashed.iter()) {
-            let fingerprint = bases[usize::from(hashing.lanes.fingerprint) % LANES];
-            let _ = batch.metas.try_push(Meta::new(*bases, id.fragments(fingerprint)));
-        }
-        batch
-    }
-}
-
-/// The hash units, with room for a batch.
+/// The hash units, and the batch that they have worked for.
 struct Hashing {
     hashes: Arc<Hashes>,
     bank: CrcBank,
     lanes: Lanes,
     hashed: Box<[[u32; LANES]; BATCH]>,
+    batch: Box<Batch>,
+}
+
+impl Hashing {
+    /// The IDs, hashes and fragments of the packets for which `wanted` holds.
+    #[inline(always)]
+    fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) -> &mut Batch {
+        let batch = &mut *self.batch;
+        let mut ids = ArrayVec::<_, BATCH>::new();
+        batch.members.clear();
+        for (i, phv) in (0u8..).zip(phvs.iter().take(BATCH)).filter(|(_, phv)| wanted(phv)) {
+            let Some(id) = self.hashes.naming().id(&phv.headers) else { continue };
+            // There is room: a batch has at most BATCH packets.
+            let _ = (batch.members.try_push(i), ids.try_push(id));
+        }
+        // A batch that came from hosts and leaves to hosts is hashed once.
+        if ids != batch.ids {
+            batch.ids = ids;
+            self.hash();
+        }
+        self.batch.metas.iter_mut().for_each(|meta| meta.estimate = u32::MAX);
+        &mut self.batch
+    }
+
+    #[inline(always)]
+    fn hash(&mut self) {
+        let Batch { ids, metas, .. } = &mut *self.batch;
+        let keys: ArrayVec<_, BATCH> = ids.iter().map(|id| id.bytes()).collect();
+        let hashed = &mut self.hashed[..keys.len()];
+        if !hashed.is_empty() {
+            self.bank.hash_burst(&keys, hashed);
+        }
+        metas.clear();
+        for (id, bases) in ids.iter().zip(hashed.iter()) {
+            let fingerprint = bases[usize::from(self.lanes.fingerprint) % LANES];
+            let _ = metas.try_push(Meta::new(*bases, id.fragments(fingerprint)));
+        }
+    }
 }
 
 /// ChameleMon in one switch.
@@ -165,8 +168,8 @@ pub struct ChameleMon {
     shape: Shape,
     hashing: Hashing,
     tower: Repeat<TowerStage>,
-    upstream: Repeat<Row>,
-    downstream: Repeat<Row>,
+    upstream: Encoder,
+    downstream: Encoder,
     gate: Gate,
     /// What packets that leave match, by epoch bit and hierarchy.
     exits: [[Part; 4]; 2],
@@ -201,7 +204,7 @@ impl ChameleMon {
         Ok(Self {
             config: config.clone(),
             shape,
-            hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]) },
+            hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]), batch: Box::default() },
             tower: Repeat((0..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect()),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
@@ -232,7 +235,7 @@ impl ChameleMon {
 
     #[inline(always)]
     fn enter_batch(&mut self, phvs: &mut [Phv], order: Order) {
-        let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.enters);
+        let batch = self.hashing.take(phvs, |phv| phv.enters);
         let members = batch.members.iter().zip(&mut batch.metas);
         let mut classify = |meta: &mut Meta, member: u8| {
             let hierarchy = self.gate.classify(meta);
@@ -260,15 +263,15 @@ impl ChameleMon {
 impl ChameleMon {
     /// The packets of a batch that leave and carry a class, each with its buckets.
     #[inline(always)]
-    fn leaving(&mut self, phvs: &[Phv]) -> Batch {
-        let mut batch = Batch::of(phvs, &mut self.hashing, |phv| phv.leaves && phv.hierarchy != 0);
+    fn leaving(&mut self, phvs: &[Phv]) {
+        let row_lane = self.hashing.lanes.row;
+        let batch = self.hashing.take(phvs, |phv| phv.leaves && phv.hierarchy != 0);
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
             let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
-            locate(meta, part, self.hashing.lanes.row);
+            locate(meta, part, row_lane);
             self.strays += u64::from(!meta.encoded);
         }
-        batch
     }
 }
 
@@ -278,7 +281,7 @@ impl Dataplane for ChameleMon {
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        let mut batch = Batch::of(std::slice::from_ref(phv), &mut self.hashing, |phv| phv.enters);
+        let batch = self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
         if let Some(meta) = batch.metas.first_mut() {
             self.tower.trace(meta, probe);
             phv.hierarchy = self.gate.classify(meta);
@@ -292,14 +295,14 @@ impl Dataplane for ChameleMon {
 
     fn egress(&mut self, phvs: &mut [Phv], order: Order) {
         for phvs in phvs.chunks(BATCH) {
-            let mut batch = self.leaving(phvs);
-            self.downstream.run(&mut batch.metas, order);
+            self.leaving(phvs);
+            self.downstream.run(&mut self.hashing.batch.metas, order);
         }
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        let mut batch = self.leaving(std::slice::from_ref(phv));
-        batch.metas.iter_mut().for_each(|meta| self.downstream.trace(meta, probe));
+        self.leaving(std::slice::from_ref(phv));
+        self.hashing.batch.metas.iter_mut().for_each(|meta| self.downstream.trace(meta, probe));
     }
 
     fn prepare(&mut self, epoch: u64) {

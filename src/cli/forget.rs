@@ -1,0 +1,29 @@
+//! `weir forget`: a switch that left a controller's network for good.
+
+use clap::Args;
+
+use super::show::Where;
+use super::{Failure, output};
+use crate::control::view;
+
+#[derive(Debug, Args)]
+pub struct Forget {
+    /// The switch's name
+    switch: String,
+    #[command(flatten)]
+    at: Where,
+}
+
+impl Forget {
+    pub fn run(self, json: bool) -> Result<(), Failure> {
+        if !crate::config::is_name(&self.switch) {
+            return Err(Failure::Usage(format!(
+                "no switch can be called {:?}; `weir show switches` lists them",
+                self.switch
+            )));
+        }
+        let forgotten: view::ForgottenSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.switch))?;
+        // Nothing needs to be said of what was done, unless a program asks.
+        if json { output::json(&forgotten) } else { Ok(()) }
+    }
+}

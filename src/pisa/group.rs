@@ -1,0 +1,131 @@
+//! Register arrays that a packet touches at the same slot: in hardware one beside the other, each with a stateful ALU of its own,
+//! in memory cell by cell, so that a packet finds all of them on one cache line.
+
+use super::{AccessTrace, ArrayUse, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
+
+/// The cells of `N` arrays of one length, by slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRegisters<C, const N: usize>(Box<[[C; N]]>);
+
+impl<C: Word, const N: usize> GroupRegisters<C, N> {
+    /// `N` arrays of so many cells.
+    pub fn zeroed(len: u32) -> Self {
+        Self(vec![[C::default(); N]; len as usize].into())
+    }
+
+    pub fn cells(&self) -> &[[C; N]] {
+        &self.0
+    }
+
+    pub fn clear(&mut self) {
+        self.0.fill([C::default(); N]);
+    }
+}
+
+/// The stateful ALUs of a group: what they have in common is the match and the slot. Each sees its own cell alone. They give the packet
+/// nothing to take along.
+pub trait GroupSalu<const N: usize>: Copy + Send + 'static {
+    /// The PHV as this program sees it.
+    type Phv;
+    type Cell: Word;
+
+    /// Whether the packet touches the arrays at all.
+    #[inline(always)]
+    fn enabled(&self, _phv: &Self::Phv) -> bool {
+        true
+    }
+
+    /// The slot that an enabled packet touches. One past the arrays' end reads and writes nothing.
+    fn slot(&self, phv: &Self::Phv) -> Slot;
+    /// The successor of the cell in array number `array`.
+    fn rmw(&self, array: usize, cell: Self::Cell, phv: &Self::Phv) -> Self::Cell;
+    /// Bits that the hash units deliver for the index.
+    fn hash_bits(&self) -> u32;
+}
+
+/// `N` register arrays with their stateful ALUs.
+#[derive(Clone, Debug)]
+pub struct ArrayGroup<S: GroupSalu<N>, const N: usize> {
+    name: &'static str,
+    salu: S,
+    cells: u32,
+    registers: GroupRegisters<S::Cell, N>,
+}
+
+impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
+    pub fn new(name: &'static str, salu: S, cells: u32) -> Self {
+        Self { registers: GroupRegisters::zeroed(cells), ..Self::planned(name, salu, cells) }
+    }
+
+    /// Arrays that take memory only with their first [`Self::exchange`]. Until then no packet touches them.
+    pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
+        Self { name, salu, cells, registers: GroupRegisters(Box::default()) }
+    }
+
+    pub fn registers(&self) -> &GroupRegisters<S::Cell, N> {
+        &self.registers
+    }
+
+    /// Swaps the memory with `spare`, which must be of the arrays' length (debug-asserted).
+    pub fn exchange(&mut self, spare: &mut GroupRegisters<S::Cell, N>) {
+        debug_assert_eq!(self.cells as usize, spare.0.len());
+        std::mem::swap(&mut self.registers, spare);
+    }
+
+    fn usage(&self) -> ArrayUse {
+        ArrayUse {
+            name: self.name,
+            cells: self.cells.into(),
+            cell_bits: S::Cell::BITS,
+            outputs: 0,
+            hash_bits: self.salu.hash_bits(),
+            decides: false,
+        }
+    }
+
+    #[inline(always)]
+    fn access(&mut self, phv: &S::Phv) {
+        if self.salu.enabled(phv)
+            && let Some(cells) = self.registers.0.get_mut(self.salu.slot(phv).0 as usize)
+        {
+            *cells = std::array::from_fn(|array| self.salu.rmw(array, cells[array], phv));
+        }
+    }
+}
+
+impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N>> {
+    #[inline(always)]
+    fn packet(&mut self, phv: &mut S::Phv) {
+        self.0.access(phv);
+    }
+
+    fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
+        probe.stage();
+        let ArrayGroup { name, salu, registers, .. } = &self.0;
+        let slot = salu.enabled(phv).then(|| salu.slot(phv).0);
+        let told = |cell: Option<S::Cell>| cell.map_or("outside the array".into(), |cell| cell.describe());
+        let access = |array: usize| {
+            let cell = slot.map(|slot| {
+                let before = registers.0.get(slot as usize).map(|cells| cells[array]);
+                let after = before.map(|cell| salu.rmw(array, cell, phv));
+                CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
+            });
+            AccessTrace { array: (*name).into(), hash_bits: salu.hash_bits(), cell }
+        };
+        (0..N).map(access).for_each(|access| probe.access(access));
+        self.0.access(phv);
+    }
+
+    #[inline(always)]
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
+        for i in members.iter() {
+            if let Some(phv) = phvs.get(i) {
+                self.0.access(phv);
+            }
+        }
+    }
+
+    fn usage(&self, stages: &mut Vec<StageUse>) {
+        stages.push(StageUse { arrays: vec![self.0.usage(); N] });
+    }
+}
