@@ -151,7 +151,12 @@ fn switches_text(network: &view::NetworkSwitches) -> String {
     };
     let headings = ["switch", "", "software", ">records", ">not sent", ">refused", "last refusal"];
     let epoch = Duration::from_nanos(network.epoch_ns);
-    format!("{}\n\nepochs of {}", output::table(headings, network.switches.iter().map(row)), Length(epoch))
+    let passed_over = match network.passed_over_epochs {
+        0 => String::new(),
+        epochs => format!("; {} were passed over", output::grouped(epochs)),
+    };
+    let table = output::table(headings, network.switches.iter().map(row));
+    format!("{table}\n\nepochs of {}{passed_over}", Length(epoch))
 }
 
 fn controller_text(link: &view::ControllerLink) -> String {

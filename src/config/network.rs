@@ -27,7 +27,8 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
-    /// How long after the transit time a record of a connected switch is waited for; by default an epoch.
+    /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
+    /// records are kept meanwhile.
     pub patience: Option<Length>,
     /// How long the answers of past epochs are kept.
     pub history: Length,
@@ -75,6 +76,9 @@ impl Default for NetworkConfig {
     }
 }
 
+/// Epochs that a record is waited for, at the most: so many of the other switches' records are kept.
+const MOST_PATIENCE: u32 = 64;
+
 fn nanos(length: Length) -> Nanos {
     length.0.as_nanos() as Nanos
 }
@@ -112,7 +116,7 @@ impl NetworkConfig {
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
         if let Some(patience) = self.patience {
-            check_length("patience", patience, Duration::ZERO, Duration::from_secs(3600))?;
+            check_length("patience", patience, Duration::ZERO, self.epoch.0.saturating_mul(MOST_PATIENCE))?;
         }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
         self.api().tls().map(drop).map_err(ours)
@@ -147,12 +151,7 @@ impl NetworkConfig {
         let length = nanos(self.epoch);
         let settings = Settings::new(length, salt);
         let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
-        Settings {
-            patience: self.patience.map_or(length, nanos),
-            history,
-            shifts: self.shift && self.program().attention == AttentionMode::Auto,
-            ..settings
-        }
+        Settings { patience: self.patience.map_or(length, nanos), history, shifts: self.shifts(), ..settings }
     }
 }
 
@@ -207,6 +206,7 @@ mod tests {
         refused("[program]\nname = 'hashpipe'", "program.name = hashpipe: chamelemon");
         refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
+        refused("epoch = '10ms'\npatience = '641ms'", "patience = 641ms: 0s to 640ms");
         refused("epochs = '10ms'", "unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
         refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");

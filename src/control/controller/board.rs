@@ -14,14 +14,28 @@ pub struct Board(Arc<Mutex<Posted>>);
 struct Posted {
     epochs: VecDeque<Arc<EpochAnswers>>,
     length: Nanos,
+    passed_over: u64,
 }
 
 /// Some epochs, the oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Selected {
     pub epochs: Vec<Arc<EpochAnswers>>,
+    /// The first epoch that was asked for and has been, whether its answers are there or not.
+    pub first: u64,
     /// Length of an epoch.
     pub length: Nanos,
+}
+
+impl Selected {
+    /// The newest of them alone.
+    #[must_use]
+    pub fn newest(self) -> Self {
+        let Self { mut epochs, length, .. } = self;
+        epochs.drain(..epochs.len().saturating_sub(1));
+        let first = epochs.first().map_or(0, |epoch| epoch.epoch);
+        Self { epochs, first, length }
+    }
 }
 
 impl Board {
@@ -32,6 +46,7 @@ impl Board {
     /// Shows what the controller keeps.
     pub fn post(&self, controller: &Controller) {
         let mut posted = self.lock();
+        posted.passed_over = controller.passed_over();
         posted.length = controller.terms().map_or(0, |terms| terms.length);
         posted.epochs = controller.answers().cloned().collect();
     }
@@ -41,19 +56,29 @@ impl Board {
         self.lock().epochs.clear();
     }
 
-    /// The epochs of the last `seconds`, and at least one.
+    /// Epochs of which there are no answers because the controller stood still.
+    pub fn passed_over(&self) -> u64 {
+        self.lock().passed_over
+    }
+
+    /// The epochs of the last `seconds` that have closed, and at least one.
     pub fn last(&self, seconds: f64) -> Selected {
         let posted = self.lock();
-        let length = posted.length;
-        let wanted = (seconds.max(0.0) * 1e9 / length.max(1) as f64).ceil() as usize;
-        let skipped = posted.epochs.len().saturating_sub(wanted.max(1));
-        Selected { epochs: posted.epochs.iter().skip(skipped).cloned().collect(), length }
+        let Posted { length, epochs, .. } = &*posted;
+        let (Some(oldest), Some(newest)) = (epochs.front(), epochs.back()) else { return Selected::default() };
+        let wanted = (seconds.max(0.0) * 1e9 / (*length).max(1) as f64).ceil() as u64;
+        let first = newest.epoch.saturating_sub(wanted.saturating_sub(1)).max(oldest.epoch);
+        let epochs = epochs.iter().filter(|epoch| epoch.epoch >= first).cloned().collect();
+        Selected { epochs, first, length: *length }
     }
 
     /// The oldest epoch after this one.
     pub fn next(&self, after: u64) -> Selected {
         let posted = self.lock();
-        let next = posted.epochs.iter().find(|epoch| epoch.epoch > after);
-        Selected { epochs: next.cloned().into_iter().collect(), length: posted.length }
+        let mut epochs = posted.epochs.iter();
+        let known = epochs.clone().any(|epoch| epoch.epoch <= after);
+        let Some(next) = epochs.find(|epoch| epoch.epoch > after) else { return Selected::default() };
+        let first = if known { after + 1 } else { next.epoch };
+        Selected { epochs: vec![next.clone()], first, length: posted.length }
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Controller, Member, Order, Report, ReportError};
+use super::{Controller, Member, Order, Report, ReportError, Terms};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Decision;
-use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported};
+use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported, SwitchGap};
 use crate::program::chamelemon::{Runtime, Sketches};
 
-/// A controller that stood still for longer than this passes over the epochs that it missed.
-const PASSED_OVER: u64 = 16;
+/// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
+/// the controller stood still, or the clock jumped.
+const MOST_SILENT: u64 = 16;
 
 /// What has been reported on an epoch.
 #[derive(Default)]
@@ -33,7 +34,9 @@ impl Controller {
     pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<Order>, ReportError> {
         let Report { first_epoch, epoch, mut sketches } = report;
         let unknown = || ReportError::Unknown { name: name.into() };
-        let (Some(shared), Some(terms)) = (self.name(name), &self.terms) else { return Err(unknown()) };
+        let Some(shared) = self.name(name) else { return Err(unknown()) };
+        self.begin(now);
+        let Some(terms) = &self.terms else { return Err(unknown()) };
         let member = self.members.get_mut(name).ok_or_else(unknown)?;
         let running = now / terms.length;
         let name = || name.to_owned();
@@ -60,7 +63,7 @@ impl Controller {
         }
         let record = match () {
             () if !whole => Err(Gap::Spans { first_epoch }),
-            () if epoch < member.first_epoch => Err(Gap::Started),
+            () if started => Err(Gap::Started),
             () => Ok(sketches),
         };
         for missed in first_epoch.max(self.next)..epoch {
@@ -72,16 +75,39 @@ impl Controller {
 
     /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
     pub fn tick(&mut self, now: Nanos) -> Option<Order> {
-        let running = self.running(now);
-        if running > self.next + PASSED_OVER {
-            self.next = running - 2;
-            self.open.retain(|&epoch, _| epoch >= self.next);
-        }
-        let mut order = None;
-        while self.deadline().is_some_and(|deadline| now >= deadline) {
+        let terms = self.terms.as_ref().filter(|_| !self.members.is_empty())?;
+        let due = now.saturating_sub(terms.transit.saturating_add(self.settings.patience)) / terms.length;
+        self.begin(now);
+        self.close_before(due, now)
+    }
+
+    /// Closes the epochs before this one, whatever is missing of them, because no record of them can come any more. The order of
+    /// the last one that closed is for all switches.
+    pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<Order> {
+        let mut order = self.close_complete(now);
+        while self.next < epoch {
+            let reported = self.open.keys().next().copied();
+            let silent = reported.unwrap_or(epoch).min(epoch - 1);
+            if silent > self.next.saturating_add(MOST_SILENT) {
+                self.passed_over += silent - self.next;
+                self.go_on_from(silent);
+            }
             order = self.close(now).or(order);
         }
         self.close_complete(now).or(order)
+    }
+
+    /// Epochs count from the one that is running when there is a switch to expect for the first time.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        if !self.begun {
+            self.begun = true;
+            self.go_on_from(self.running(now));
+        }
+    }
+
+    fn go_on_from(&mut self, epoch: u64) {
+        self.next = epoch;
+        self.open = self.open.split_off(&epoch);
     }
 
     /// When [`Self::tick`] has something to do next; `None` as long as no switch is known.

@@ -125,16 +125,14 @@ impl Controller {
             }
         }
         let running = self.running(now);
-        if self.members.values().all(|member| !member.joined) {
-            // Nobody measured until now.
-            self.next = self.next.max(running);
-        }
+        self.begin(now);
         let full = self.members.len() == MAX_SWITCHES;
         match self.members.get_mut(name.as_str()) {
             Some(member) => {
                 (member.joined, member.joined_in) = (true, running);
                 if *first_epoch > member.first_epoch {
-                    (member.first_epoch, member.early) = (*first_epoch, BTreeMap::new());
+                    member.first_epoch = *first_epoch;
+                    member.early.retain(|&of, _| of + 1 < *first_epoch);
                 }
             }
             None if full => return Err(JoinError::Full { name: name.clone() }),
@@ -179,6 +177,7 @@ impl Controller {
             (self.terms, self.attention) = (None, None);
             self.orders.clear();
             self.open.clear();
+            self.begun = false;
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ pub struct Order {
 pub struct Settings {
     /// So long after the end of the transit time a record is waited for.
     pub patience: Nanos,
-    /// An order needs so long to reach all switches.
+    /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top.
     pub notice: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
@@ -111,9 +111,11 @@ pub struct Controller {
     attention: Option<Attention>,
     /// By epoch; the first is in force since before all epochs that are open.
     orders: VecDeque<Order>,
-    /// The epoch that closes next, and what has been reported since.
+    /// Whether epochs are counted, the one that closes next, and what has been reported on it and those after it.
+    begun: bool,
     next: u64,
     open: BTreeMap<u64, Open>,
+    passed_over: u64,
     /// Closed and not answered yet, and the last one that was.
     closed: VecDeque<Closed>,
     answered: Option<NetworkEpoch>,
@@ -129,8 +131,10 @@ impl Controller {
             members: BTreeMap::new(),
             attention: None,
             orders: VecDeque::new(),
+            begun: false,
             next: 0,
             open: BTreeMap::new(),
+            passed_over: 0,
             closed: VecDeque::new(),
             answered: None,
             kept: Kept::default(),
@@ -214,6 +218,11 @@ impl Controller {
     /// Keeps the answers of at most so many epochs from now on, and whether losses can be told.
     pub fn set(&mut self, history: usize, fabric: bool) {
         (self.settings.history, self.settings.fabric) = (history, fabric);
+    }
+
+    /// Epochs of which there are no answers because the controller stood still.
+    pub fn passed_over(&self) -> u64 {
+        self.passed_over
     }
 
     /// The epoch that closed last, with all its sketches.

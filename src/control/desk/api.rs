@@ -21,6 +21,12 @@ struct Office {
     board: Board,
 }
 
+impl Office {
+    fn switches(&self) -> view::NetworkSwitches {
+        view::NetworkSwitches { passed_over_epochs: self.board.passed_over(), ..self.desk.view() }
+    }
+}
+
 impl Finds for Office {
     fn found(&self) -> Result<Board, String> {
         Ok(self.board.clone())
@@ -30,7 +36,7 @@ impl Finds for Office {
 fn router(office: Office, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.desk.view())))
+        .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.switches())))
         .route("/v1/switches/{name}", delete(forget))
         .merge(found())
         .fallback(unknown)

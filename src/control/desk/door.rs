@@ -112,7 +112,12 @@ impl Desk {
         let absent = absent.map(|name| view::NetworkSwitch { name: name.clone(), ..Default::default() });
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
-        view::NetworkSwitches { epoch_ns: self.terms.length, transit_ns: self.terms.transit, switches }
+        view::NetworkSwitches {
+            epoch_ns: self.terms.length,
+            transit_ns: self.terms.transit,
+            passed_over_epochs: 0,
+            switches,
+        }
     }
 
     /// Takes a switch that has left out of the network.

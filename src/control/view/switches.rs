@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct NetworkSwitches {
     pub epoch_ns: u64,
     pub transit_ns: u64,
+    /// Epochs that were not analysed, because the controller stood still.
+    pub passed_over_epochs: u64,
     /// By name.
     pub switches: Vec<NetworkSwitch>,
 }
