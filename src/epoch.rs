@@ -231,6 +231,22 @@ mod tests {
         );
     }
 
+    /// What is handed over when the transit time is over makes room for the next epoch, which is prepared behind it.
+    #[test]
+    fn the_longest_transit_time() {
+        let (hand_over, _collecting) = hand_over(0, Some(100), 2);
+        let mut hand_over = hand_over.with_transit(50);
+        let all: Vec<_> = (340..455).collect();
+        let expected = [
+            (340, Turn::Start(3)),
+            (350, Turn::Prepare(4)),
+            (400, Turn::End(4)),
+            (450, Turn::Transit),
+            (450, Turn::Prepare(5)),
+        ];
+        assert_eq!(turns(&mut hand_over, &all), expected);
+    }
+
     #[test]
     fn without_transit_time_or_length() {
         let (mut plain, _collecting) = hand_over(0, Some(100), 2);

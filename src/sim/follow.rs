@@ -23,9 +23,9 @@ impl Follow {
     /// If there are too many of them.
     pub fn new(config: &Config, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
         let settings = Settings {
-            // No record is ever late here, and an order must be there before the next epoch is prepared.
+            // No record is ever late here.
             patience: setup.epoch,
-            notice: setup.latency + setup.transit,
+            notice: setup.latency,
             history: 1,
             flows: 16,
             shifts: setup.shifts,

@@ -154,12 +154,14 @@ impl Controller {
 
     /// Shifts attention. The order is for the next epoch of which every switch can know before it begins.
     fn decide(&mut self, network: &NetworkEpoch, now: Nanos) -> Option<(Order, Decision)> {
-        let length = self.terms.as_ref()?.length;
+        let Terms { length, transit, .. } = *self.terms.as_ref()?;
         let latest = self.orders.back()?;
         if !self.settings.shifts {
             return None;
         }
-        let next = (now.saturating_add(self.settings.notice) / length + 1).max(latest.epoch);
+        // A switch looks its parameters up a transit time before their epoch begins.
+        let notice = self.settings.notice.saturating_add(transit);
+        let next = (now.saturating_add(notice) / length + 1).max(latest.epoch);
         let latest = latest.runtime;
         let attention = self.attention.as_mut()?;
         let decision = if network.edges.is_empty() {
