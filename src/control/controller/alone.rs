@@ -82,8 +82,9 @@ fn program(schedules: &[Option<Schedule>]) -> Option<(usize, Schedule)> {
     schedules.iter().enumerate().find_map(|(number, schedule)| Some((number, schedule.clone()?)))
 }
 
-impl Sink for Alone {
-    fn closed(&mut self, epoch: Closed<'_>) {
+impl Alone {
+    /// Takes a record. The workers' clock tells epochs apart; it may be a little ahead of the system's.
+    pub(super) fn take(&mut self, epoch: Closed<'_>, system: Nanos) {
         let AloneSettings { history, fabric, .. } = self.settings();
         let Some((number, schedule)) = &self.program else { return };
         let Some(Record::ChameleMon(sketches)) = epoch.records.get(*number) else { return };
@@ -92,23 +93,29 @@ impl Sink for Alone {
         }
         let Some(controller) = &mut self.controller else { return };
         controller.set(history, fabric);
-        // The workers' clock tells epochs apart; it may be a little ahead of the system's.
-        let system = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
         let length = controller.terms().map_or(1, |terms| terms.length);
         let now = system.max((epoch.last + 1).saturating_mul(length));
-        let late = controller.tick(now);
         let report = Report { first_epoch: epoch.first, epoch: epoch.last, sketches: sketches.clone() };
-        let order = controller.report(&self.name, report, now).unwrap_or_else(|error| {
+        let reported = controller.report(&self.name, report, now).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             None
         });
-        if let Some(order) = order.or(late)
+        // Records come in their order, however late: what there is none of now was lost, and later ones may wait.
+        let passed = controller.close_before(epoch.last, now);
+        if let Some(order) = passed.or(reported)
             && let Err(error) = schedule.order(order.epoch, order.runtime)
         {
             tracing::error!("{error}");
         }
         controller.answer();
         self.board.post(controller);
+    }
+}
+
+impl Sink for Alone {
+    fn closed(&mut self, epoch: Closed<'_>) {
+        let system = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
+        self.take(epoch, system);
     }
 
     fn renewed(&mut self, schedules: &[Option<Schedule>]) {
