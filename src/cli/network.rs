@@ -83,6 +83,11 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
     let complete = if covered.complete { all.to_owned() } else { format!("not {all}") };
     let mut text = format!("{epochs}, {:.1} s: {complete}", covered.seconds);
+    match covered.missing_epochs {
+        0 => {}
+        1 => text += "\n  1 epoch of these was not analysed",
+        n => text += &format!("\n  {n} epochs of these were not analysed"),
+    }
     const SHOWN: usize = 5;
     for gap in covered.gaps.iter().rev().take(SHOWN) {
         text += &format!("\n  gap: epoch {}, {}: {}", gap.epoch, gap.switch, gap.gap);
@@ -91,6 +96,21 @@ fn covered_text(covered: &Covered, all: &str) -> String {
         text += &format!("\n  and {} gaps before", covered.gaps.len() - SHOWN);
     }
     text
+}
+
+/// What an answer does not name.
+fn unnamed_text(omitted_flows: u64, hh_threshold: u32, what: &str) -> String {
+    let omitted = match omitted_flows {
+        0 => String::new(),
+        1 => "\n1 flow is not named".into(),
+        n => format!("\n{} flows are not named", output::grouped(n)),
+    };
+    let small = if hh_threshold > 1 {
+        format!("\n{what} fewer than T_h = {hh_threshold} packets are not named")
+    } else {
+        String::new()
+    };
+    omitted + &small
 }
 
 fn number(number: Option<f64>, digits: usize) -> String {
@@ -145,7 +165,8 @@ impl Document for view::Losses {
         let (packets, victims) = (signed(self.lost_packets), output::grouped(self.victims));
         let flows = if self.victims == 1 { "flow" } else { "flows" };
         let lost = if self.lost_packets.abs() == 1 { "packet" } else { "packets" };
-        let sum = format!("{packets} {lost} lost, {victims} {flows} found{unknown}\n{covered}");
+        let unnamed = unnamed_text(self.omitted_flows, 1, "");
+        let sum = format!("{packets} {lost} lost, {victims} {flows} found{unknown}{unnamed}\n{covered}");
         if self.losses.is_empty() {
             return sum;
         }
@@ -179,7 +200,8 @@ impl Document for view::FlowSizes {
         };
         let sizes = output::table([">packets", ">flows"], classes.into_iter().map(row));
         let (flows, entropy) = (number(self.flows, 0), number(self.entropy_bits, 3));
-        format!("{heavy}\n\n{sizes}\n\n{flows} flows, entropy {entropy} bits\n{covered}")
+        let unnamed = unnamed_text(self.omitted_flows, self.hh_threshold_packets, "flows of");
+        format!("{heavy}\n\n{sizes}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{covered}")
     }
 }
 
@@ -200,11 +222,12 @@ impl Document for view::HeavyChanges {
                 output::grouped(change.after_packets),
             ]
         };
+        let unnamed = unnamed_text(self.omitted_flows, self.hh_threshold_packets, "changes by");
         if self.changes.is_empty() {
-            return covered;
+            return format!("{covered}{unnamed}");
         }
         let table = output::table(["flow", ">packets before", ">and after"], self.changes.iter().map(row));
-        format!("{table}\n\n{covered}")
+        format!("{table}\n\n{covered}{unnamed}")
     }
 }
 

@@ -44,8 +44,38 @@ pub struct EpochAnswers {
     pub victims: usize,
     /// Whether they are all, and none of their packets may have left late.
     pub losses_complete: bool,
-    /// The flows that changed most against the epoch before; `None` when that is not the last one that closed.
-    pub changes: Option<Vec<Change>>,
+    /// Against the epoch before; `None` when that is not the last one that closed.
+    pub changes: Option<Changes>,
+}
+
+/// What changed from one epoch to the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// The flows that changed most, and the number of those that are not kept.
+    pub flows: Vec<Change>,
+    pub omitted: usize,
+    /// The larger T_h of both epochs: a flow that changed by as much was a candidate in one of them.
+    pub threshold: u32,
+    /// Whether all candidates of both epochs are known.
+    pub complete: bool,
+    /// What is missing of the flows of the earlier epoch.
+    pub gaps: Vec<SwitchGap>,
+}
+
+impl Changes {
+    fn new(before: &NetworkEpoch, network: &NetworkEpoch, most: usize) -> Self {
+        let mut flows = NetworkEpoch::heavy_changes(before, network, 0);
+        let omitted = flows.len().saturating_sub(most);
+        flows.truncate(most);
+        flows.shrink_to_fit();
+        Self {
+            flows,
+            omitted,
+            threshold: before.runtime.hh_threshold.max(network.runtime.hh_threshold),
+            complete: NetworkEpoch::has_all_changes(before, network),
+            gaps: before.gaps.iter().filter(|gap| gap.gap.hides_flows()).cloned().collect(),
+        }
+    }
 }
 
 impl EpochAnswers {
@@ -58,18 +88,12 @@ impl EpochAnswers {
         let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
         let mut losses = network.losses.clone();
         let victims = losses.as_ref().map_or(0, |losses| losses.flows.len());
-        let losses_complete = network.gaps.is_empty() && losses.as_ref().is_some_and(|losses| losses.complete);
         if let Some(losses) = &mut losses {
             losses.flows.truncate(VICTIMS);
             losses.flows.shrink_to_fit();
         }
         let before = before.filter(|before| before.epoch + 1 == network.epoch);
-        let changes = before.map(|before| {
-            let mut changes = NetworkEpoch::heavy_changes(before, network, 0);
-            changes.truncate(settings.flows);
-            changes.shrink_to_fit();
-            changes
-        });
+        let changes = before.map(|before| Changes::new(before, network, settings.flows));
         let kept = settings.flows.min(SWITCH_FLOWS);
         let switches = network
             .edges
@@ -86,7 +110,7 @@ impl EpochAnswers {
             switches: switches.collect(),
             losses,
             victims,
-            losses_complete,
+            losses_complete: network.has_all_losses(),
             changes,
         }
     }
@@ -98,7 +122,7 @@ impl EpochAnswers {
         };
         let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
         let losses = self.losses.as_ref().map_or(0, |losses| losses.flows.len());
-        answers(&self.network) + switches + losses + self.changes.as_ref().map_or(0, Vec::len)
+        answers(&self.network) + switches + losses + self.changes.as_ref().map_or(0, |changes| changes.flows.len())
     }
 }
 

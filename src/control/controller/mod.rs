@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::alone::{Alone, AloneSettings};
 use self::answers::Kept;
-pub use self::answers::{EpochAnswers, SwitchAnswers};
+pub use self::answers::{Changes, EpochAnswers, SwitchAnswers};
 pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
 pub use self::join::{ForgetError, JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};

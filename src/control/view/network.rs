@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::HeavyFlow;
-use crate::control::controller::{EpochAnswers, Selected};
+use crate::control::controller::{Changes, EpochAnswers, Selected};
 use crate::control::flows::{LostFlow, Names, SizeClass};
+use crate::program::chamelemon::network::SwitchGap;
 use crate::program::chamelemon::{FlowId, Runtime};
 use crate::wire::Flow;
 
@@ -15,9 +16,11 @@ pub struct Covered {
     pub last_epoch: Option<u64>,
     /// Time that the epochs span.
     pub seconds: f64,
+    /// Epochs among them that were not analysed, because the controller stood still.
+    pub missing_epochs: u64,
     /// What is missing, and where.
     pub gaps: Vec<Gap>,
-    /// Nothing is: this is all that there was in these epochs.
+    /// Nothing is: what was found is all that there was in these epochs.
     pub complete: bool,
 }
 
@@ -32,17 +35,22 @@ pub struct Gap {
 impl Covered {
     fn new(selected: &Selected, complete: impl Fn(&EpochAnswers) -> bool) -> Self {
         let epochs = &selected.epochs;
-        let gaps = epochs.iter().flat_map(|epoch| epoch.gaps.iter().map(|gap| (epoch.epoch, gap)));
+        let Some(last) = epochs.last().map(|epoch| epoch.epoch) else { return Self::default() };
+        let spanned = last.saturating_sub(selected.first).saturating_add(1);
+        let missing_epochs = spanned.saturating_sub(epochs.len() as u64);
         Self {
-            first_epoch: epochs.first().map(|epoch| epoch.epoch),
-            last_epoch: epochs.last().map(|epoch| epoch.epoch),
-            seconds: epochs.len() as f64 * selected.length as f64 / 1e9,
-            gaps: gaps
-                .map(|(epoch, gap)| Gap { epoch, switch: gap.switch.to_string(), gap: gap.gap.to_string() })
-                .collect(),
-            complete: !epochs.is_empty() && epochs.iter().all(|epoch| complete(epoch)),
+            first_epoch: Some(selected.first),
+            last_epoch: Some(last),
+            seconds: spanned as f64 * selected.length as f64 / 1e9,
+            missing_epochs,
+            gaps: epochs.iter().flat_map(|epoch| gaps(epoch.epoch, &epoch.gaps)).collect(),
+            complete: missing_epochs == 0 && epochs.iter().all(|epoch| complete(epoch)),
         }
     }
+}
+
+fn gaps(epoch: u64, gaps: &[SwitchGap]) -> impl Iterator<Item = Gap> {
+    gaps.iter().map(move |gap| Gap { epoch, switch: gap.switch.to_string(), gap: gap.gap.to_string() })
 }
 
 /// `weir show losses`: the flows that lost packets, added up over the epochs.
@@ -54,35 +62,66 @@ pub struct Losses {
     pub lost_packets: i64,
     /// Epochs of which nothing is known.
     pub unknown_epochs: u64,
-    /// Flows that lost packets.
+    /// Flows that lost packets; so many at the least, when not all that were found in an epoch are kept.
     pub victims: u64,
     /// Those that lost most.
     pub losses: Vec<LostFlow>,
+    /// Losses that were found and are not named here.
+    pub omitted_flows: u64,
 }
 
 impl Losses {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
         let mut lost = rustc_hash::FxHashMap::<FlowId, i64>::default();
-        let known = selected.epochs.iter().filter_map(|epoch| epoch.losses.as_ref());
+        let known = selected.epochs.iter().filter_map(|epoch| Some((epoch, epoch.losses.as_ref()?)));
         let (mut lost_packets, mut unknown_epochs) = (0, selected.epochs.len() as u64);
-        for losses in known {
+        let (mut most_victims, mut omitted_flows) = (0, 0);
+        for (epoch, losses) in known {
             lost_packets += losses.packets();
             unknown_epochs -= 1;
+            most_victims = most_victims.max(epoch.victims);
+            omitted_flows += not_kept(epoch);
             losses.flows.iter().for_each(|loss| *lost.entry(loss.id).or_default() += loss.packets);
         }
         let threshold = i64::try_from(threshold).unwrap_or(i64::MAX);
-        let victims = lost.len() as u64;
+        let victims = lost.len().max(most_victims) as u64;
         let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets >= threshold).collect();
         flows.sort_unstable_by_key(|&(id, packets)| (std::cmp::Reverse(packets), id));
+        omitted_flows += flows.len().saturating_sub(top);
         flows.truncate(top);
         let names = Names::default();
         Self {
-            covered: Covered::new(selected, |epoch| epoch.losses_complete),
+            covered: Covered::new(selected, |epoch| epoch.losses_complete && not_kept(epoch) == 0),
             lost_packets,
             unknown_epochs,
             victims,
             losses: flows.into_iter().map(|(id, packets)| names.lost(id, packets)).collect(),
+            omitted_flows: omitted_flows as u64,
         }
+    }
+}
+
+/// Victims of an epoch that were found and are not kept.
+fn not_kept(epoch: &EpochAnswers) -> usize {
+    epoch.victims.saturating_sub(epoch.losses.as_ref().map_or(0, |losses| losses.flows.len()))
+}
+
+/// The first `top` of a list, the largest first, of which only those up to `kept` are there and `cut` are not.
+struct Cut<T> {
+    named: Vec<T>,
+    /// Those that are not named and may be as large as was asked for.
+    omitted: usize,
+    /// All that are as large as was asked for are kept.
+    whole: bool,
+}
+
+impl<T: Clone> Cut<T> {
+    fn new(kept: &[T], cut: usize, top: usize, is_asked_for: impl Fn(&T) -> bool) -> Self {
+        let asked = kept.iter().take_while(|flow| is_asked_for(flow)).count();
+        // What is not kept is not larger than the smallest that is.
+        let cut = if asked == kept.len() { cut } else { 0 };
+        let named: Vec<_> = kept.iter().take(asked.min(top)).cloned().collect();
+        Self { omitted: asked - named.len() + cut, named, whole: cut == 0 }
     }
 }
 
@@ -94,30 +133,39 @@ pub struct FlowSizes {
     /// Number of flows; null when too many to tell.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
+    /// T_h: smaller flows are counted, and cannot be named.
+    pub hh_threshold_packets: u32,
     /// Flows of at least T_h packets that were found.
     pub heavy_candidates: u64,
     /// The largest of them.
     pub heavy: Vec<HeavyFlow>,
+    /// Those that are not named here and may have as many packets as was asked for.
+    pub omitted_flows: u64,
     /// Flows by size.
     pub distribution: Vec<SizeClass>,
 }
 
 impl FlowSizes {
     /// Names at most `top` flows, of at least `threshold` packets.
-    pub fn new(mut selected: Selected, top: usize, threshold: u64) -> Self {
-        selected.epochs.drain(..selected.epochs.len().saturating_sub(1));
-        let covered = Covered::new(&selected, |epoch| epoch.network.hh_complete);
-        let Some(epoch) = selected.epochs.last() else { return Self { covered, ..Self::default() } };
+    pub fn new(selected: Selected, top: usize, threshold: u64) -> Self {
+        let selected = selected.newest();
+        let Some(epoch) = selected.epochs.last() else { return Self::default() };
         let names = Names::default();
         let answers = &epoch.network;
-        let heavy = answers.heavy.iter().filter(|flow| flow.packets >= threshold).take(top);
+        let hh_threshold_packets = answers.runtime.hh_threshold.max(1);
+        let cut = answers.hh_flows.saturating_sub(answers.heavy.len());
+        let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.packets >= threshold);
+        let all = heavy.whole && threshold >= hh_threshold_packets.into();
+        let covered = Covered::new(&selected, |epoch| all && epoch.network.hh_complete);
         let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
         Self {
             covered,
             flows: answers.flows,
             entropy_bits: answers.entropy_bits,
+            hh_threshold_packets,
             heavy_candidates: answers.hh_flows as u64,
-            heavy: heavy.map(|flow| names.heavy(flow.id, flow.packets)).collect(),
+            heavy: heavy.named.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect(),
+            omitted_flows: heavy.omitted as u64,
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
         }
     }
@@ -128,7 +176,11 @@ impl FlowSizes {
 pub struct HeavyChanges {
     #[serde(flatten)]
     pub covered: Covered,
+    /// The larger T_h of both epochs: flows may have changed by less without being noticed.
+    pub hh_threshold_packets: u32,
     pub changes: Vec<ChangedFlow>,
+    /// Flows that are not named here and may have changed by as much as was asked for.
+    pub omitted_flows: u64,
 }
 
 /// A flow whose size changed.
@@ -144,18 +196,29 @@ pub struct ChangedFlow {
 
 impl HeavyChanges {
     /// Names at most `top` flows that changed by at least `threshold` packets.
-    pub fn new(mut selected: Selected, top: usize, threshold: u64) -> Self {
-        selected.epochs.drain(..selected.epochs.len().saturating_sub(1));
-        let complete = |epoch: &EpochAnswers| epoch.changes.is_some() && epoch.network.hh_complete;
-        let covered = Covered::new(&selected, complete);
+    pub fn new(selected: Selected, top: usize, threshold: u64) -> Self {
+        let mut selected = selected.newest();
+        let Some(epoch) = selected.epochs.last().cloned() else { return Self::default() };
+        selected.first = selected.first.saturating_sub(1);
+        let covered = Covered::new(&selected, |_| false);
+        let Some(Changes { flows, omitted, threshold: hh_threshold, complete, gaps: before }) = &epoch.changes else {
+            return Self { covered, ..Self::default() };
+        };
+        let changed = Cut::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
+        let all = *complete && changed.whole && threshold >= (*hh_threshold).max(1).into();
+        let gaps = gaps(selected.first, before).chain(covered.gaps).collect();
+        let covered = Covered { missing_epochs: 0, gaps, complete: all, ..covered };
         let names = Names::default();
-        let changes = selected.epochs.iter().flat_map(|epoch| epoch.changes.iter().flatten());
-        let changed = changes.filter(|change| change.before.abs_diff(change.after) >= threshold).take(top);
-        let changes = changed.map(|change| {
+        let changes = changed.named.iter().map(|change| {
             let (flow, ipv6_digest) = names.name(change.id);
             ChangedFlow { flow, ipv6_digest, before_packets: change.before, after_packets: change.after }
         });
-        Self { covered, changes: changes.collect() }
+        Self {
+            covered,
+            hh_threshold_packets: (*hh_threshold).max(1),
+            changes: changes.collect(),
+            omitted_flows: changed.omitted as u64,
+        }
     }
 }
 

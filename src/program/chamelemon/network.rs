@@ -179,6 +179,18 @@ impl NetworkEpoch {
         !self.gaps.iter().any(|gap| gap.gap.hides_flows())
     }
 
+    /// Whether these are all losses: of all switches, all decoded, and of flows that were all measured.
+    pub fn has_all_losses(&self) -> bool {
+        let decoded = self.losses.as_ref().is_some_and(|losses| losses.complete);
+        decoded && self.gaps.is_empty() && self.runtime.measures_all_losses()
+    }
+
+    /// Whether all candidates of both epochs are known, each at the switches where it was one.
+    pub fn has_all_changes(before: &Self, after: &Self) -> bool {
+        let known = [before, after].iter().all(|epoch| epoch.has_all_flows() && epoch.hh_complete());
+        known && before.edges.iter().map(|edge| &edge.switch).eq(after.edges.iter().map(|edge| &edge.switch))
+    }
+
     /// Whether all candidates of all switches that are there were decoded.
     pub fn hh_complete(&self) -> bool {
         self.edges.iter().all(|edge| edge.analysis.hh().complete)
