@@ -143,6 +143,16 @@ impl Kept {
         }
     }
 
+    /// Packets that may be of this epoch left a switch when its record was made already.
+    pub fn strayed(&mut self, epoch: u64, switch: &Arc<str>, packets: u64) {
+        let Ok(place) = self.epochs.binary_search_by_key(&epoch, |answers| answers.epoch) else { return };
+        if let Some(answers) = self.epochs.get_mut(place) {
+            let answers = Arc::make_mut(answers);
+            SwitchGap::strayed(&mut answers.gaps, switch, packets);
+            answers.losses_complete = false;
+        }
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<EpochAnswers>> {
         self.epochs.iter()
     }

@@ -17,6 +17,8 @@ const MOST_SILENT: u64 = 16;
 #[derive(Default)]
 pub(super) struct Open {
     records: BTreeMap<Arc<str>, Result<Box<Sketches>, Gap>>,
+    /// Packets that may be of this epoch and left too late, as the records of the next one tell.
+    strays: BTreeMap<Arc<str>, u64>,
 }
 
 /// An epoch of the network that has closed, and what was ordered from it.
@@ -52,11 +54,15 @@ impl Controller {
         if self.open.get(&epoch).is_some_and(reported) {
             return Err(ReportError::Twice { name: name(), epoch });
         }
-        let whole = first_epoch == epoch;
+        let (whole, started) = (first_epoch == epoch, epoch < member.first_epoch);
+        let strays = sketches.strays;
         // Of several epochs' packets those of one bit cannot be told apart.
         if let Some(early) = Early::of(&mut sketches).filter(|_| whole) {
             member.early.insert(epoch, early);
             member.early.retain(|&of, _| of + 2 > self.next);
+        }
+        if let (1.., Some(before)) = (strays, first_epoch.checked_sub(1)) {
+            self.strayed(before, &shared, strays);
         }
         if epoch < self.next {
             return Err(ReportError::Late { name: name(), epoch });
@@ -71,6 +77,18 @@ impl Controller {
         }
         self.open.entry(epoch).or_default().records.insert(shared, record);
         Ok(self.close_complete(now))
+    }
+
+    /// Packets of this epoch, which has closed or is still open, may have left a switch when its record was made already.
+    fn strayed(&mut self, epoch: u64, switch: &Arc<str>, packets: u64) {
+        if epoch >= self.next {
+            let strays = self.open.entry(epoch).or_default().strays.entry(switch.clone()).or_default();
+            *strays = strays.saturating_add(packets);
+        } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.network.epoch == epoch) {
+            SwitchGap::strayed(&mut closed.network.gaps, switch, packets);
+        } else {
+            self.kept.strayed(epoch, switch, packets);
+        }
     }
 
     /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
@@ -145,7 +163,10 @@ impl Controller {
             record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
             before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
-        let network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
+        let mut network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
+        for (switch, packets) in &open.strays {
+            SwitchGap::strayed(&mut network.gaps, switch, *packets);
+        }
         let decision = self.decide(&network, now);
         let order = decision.as_ref().map(|(order, _)| *order);
         self.closed.push_back(Closed { network, decision });

@@ -116,7 +116,7 @@ impl Sketches {
             mine.ll.add(&theirs.ll)?;
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
-        self.strays += other.strays;
+        self.strays = self.strays.saturating_add(other.strays);
         Ok(())
     }
 

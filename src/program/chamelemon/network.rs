@@ -71,6 +71,21 @@ pub struct SwitchGap {
     pub gap: Gap,
 }
 
+impl SwitchGap {
+    /// Adds packets of a switch that left too late to the gaps of an epoch.
+    pub fn strayed(gaps: &mut Vec<Self>, switch: &Arc<str>, more: u64) {
+        let of_switch = gaps.iter_mut().filter(|gap| gap.switch == *switch);
+        let strays = of_switch.filter_map(|gap| match &mut gap.gap {
+            Gap::Strays { packets } => Some(packets),
+            _ => None,
+        });
+        match strays.last() {
+            Some(packets) => *packets = packets.saturating_add(more),
+            None => gaps.push(Self { switch: switch.clone(), gap: Gap::Strays { packets: more } }),
+        }
+    }
+}
+
 impl fmt::Display for SwitchGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.switch, self.gap)
@@ -281,7 +296,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         Before::Elsewhere => return Err(Gap::Elsewhere),
         Before::Early(early) => {
             delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
-            strays += early.strays;
+            strays = strays.saturating_add(early.strays);
         }
     }
     Ok((strays > 0).then_some(Gap::Strays { packets: strays }))
