@@ -193,11 +193,15 @@ fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     Ok(directory.join(file))
 }
 
-/// What was stored, or a new state. The network's terms are the configuration's; orders of other terms say nothing.
+/// What was stored, or a new state. The network's terms are the configuration's; orders of other terms say nothing, and so do all
+/// where parameters stay as they are configured.
 fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
     let terms = Some(config.terms());
     let first = vec![Order { epoch: 0, runtime: config.runtime() }];
-    let fresh = || Saved { version: 1, terms: terms.clone(), orders: first.clone(), switches: config.switches.clone() };
+    let fresh = || {
+        let (terms, orders) = (terms.clone(), first.clone());
+        Saved { version: 1, terms, orders, switches: config.switches.clone() }
+    };
     let mut state = match file.read()? {
         Some(stored) => stored,
         None => {
@@ -216,8 +220,44 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
     if state.controller.terms != terms {
         state.controller = fresh();
     }
+    if !config.shifts() {
+        state.controller.orders = first;
+    }
     if !config.switches.is_empty() {
         state.controller.switches.clone_from(&config.switches);
     }
     Ok(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::controller;
+
+    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered before the restart.
+    #[test]
+    fn a_restart_keeps_what_was_ordered_or_what_is_configured() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::at(dir.path().join("state.json")).unwrap();
+        let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
+        let shifting = config("");
+        let mut stored = state(&shifting, &file).unwrap();
+        let mut ordered = shifting.runtime();
+        ordered.hh_threshold += 1;
+        stored.controller.orders = vec![Order { epoch: 9, runtime: ordered }];
+        file.write(&stored).unwrap();
+        let in_force = |config: &NetworkConfig| {
+            let restored =
+                controller::Controller::restore(config.settings(0), &state(config, &file).unwrap().controller);
+            restored.unwrap().orders(1 << 40).into_iter().map(|order| order.runtime).collect::<Vec<_>>()
+        };
+        assert_eq!(in_force(&shifting), [ordered]);
+        for text in [
+            "shift = false\n[program]\nname = 'chamelemon'\nhh_threshold = 77",
+            "[program]\nname = 'chamelemon'\nattention = 'fixed'\nhh_threshold = 77",
+        ] {
+            let fixed = config(text);
+            assert_eq!(in_force(&fixed), [fixed.runtime()], "{text}");
+        }
+    }
 }

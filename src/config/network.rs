@@ -147,6 +147,11 @@ impl NetworkConfig {
         self.program().runtime()
     }
 
+    /// Whether the parameters follow the state of the network.
+    pub fn shifts(&self) -> bool {
+        self.shift && self.program().attention == AttentionMode::Auto
+    }
+
     pub fn settings(&self, salt: u64) -> Settings {
         let length = nanos(self.epoch);
         let settings = Settings::new(length, salt);
