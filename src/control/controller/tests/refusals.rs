@@ -58,7 +58,7 @@ fn a_restart_goes_on() {
     let saved = network.controller.save();
     let text = serde_json::to_string(&saved).unwrap();
     assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
-    let settings = Settings::new(LENGTH, 4);
+    let settings = Settings { salt: 4, ..settings() };
     let mut again = Controller::restore(settings, &saved).unwrap();
     assert_eq!(again.switches().collect::<Vec<_>>(), [("a", false), ("b", false)]);
     let orders = again.join(&network.edges[0].joining(13), 12 * LENGTH + 5).unwrap();
