@@ -211,7 +211,7 @@ mod tests {
         refused("[program]\nname = 'hashpipe'", "program.name = hashpipe: chamelemon");
         refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
-        refused("epoch = '10ms'\npatience = '641ms'", "patience = 641ms: 0s to 640ms");
+        refused("epoch = '10ms'\ntransit = '1ms'\npatience = '641ms'", "patience = 641ms: 0s to 640ms");
         refused("epochs = '10ms'", "unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
         refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");

@@ -122,6 +122,7 @@ mod tests {
                 epoch_ns: 50_000_000,
                 transit_ns: 10_000_000,
                 switches: vec![switch("edge1", true), switch("edge2", false)],
+                ..NetworkSwitches::default()
             },
             attention: Attention { epochs: vec![attention] },
             losses: Losses {

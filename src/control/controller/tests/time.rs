@@ -60,7 +60,8 @@ fn all_connections_break() {
     for edge in &network.edges {
         network.controller.join(&edge.joining(9), 9 * LENGTH + TRANSIT + 1).unwrap();
     }
-    network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4);
+    let order = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
+    network.edges.iter().for_each(|edge| edge.schedule.order(order.epoch, order.runtime).unwrap());
     network.controller.answer();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");
