@@ -128,4 +128,4 @@ impl From<ConfigError> for SimError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,7 +6,8 @@ use super::*;
 use crate::pisa::DropReason;
 use crate::program::chamelemon::attention::State;
 
-fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
+/// A network of links without end of rate, 10 µs long, and epochs of 50 ms.
+pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
     Setup {
         topology: topology.parse::<Shape>().unwrap().build().unwrap(),
         programs: vec!["chamelemon:hh_threshold=1".parse().unwrap()],
