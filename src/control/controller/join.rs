@@ -150,7 +150,7 @@ impl Controller {
     }
 
     pub(super) fn agree(&mut self, terms: Terms, runtime: Runtime) {
-        self.attention = Some(Attention::new(terms.shape, self.settings.salt));
+        self.attention = Some(Attention::new(terms.shape, terms.tower.most(), self.settings.salt));
         self.orders = [Order { epoch: 0, runtime }].into();
         self.terms = Some(terms);
         self.revision += 1;
