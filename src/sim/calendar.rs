@@ -10,7 +10,7 @@ use crate::epoch::Nanos;
 /// The packets of one window in the order in which they were sent, each with the port that it arrives at.
 type Slot = Vec<(Place, Packet)>;
 
-/// Most windows that a packet may be ahead: each takes 24 bytes.
+/// Most windows that a packet may be ahead: each takes up to 48 bytes.
 pub const MAX_WINDOWS: Nanos = 1 << 20;
 
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl Calendar {
         let width = width.clamp(1, epoch.max(1));
         // The last window of an epoch may be shorter, so there can be one more for each epoch.
         let ahead = furthest / width + furthest / epoch.max(1) + 3;
-        let slots = (0..ahead).map(|_| Slot::new()).collect();
+        // A power of two, so that a slot is found without a division.
+        let slots = (0..ahead.next_power_of_two()).map(|_| Slot::new()).collect();
         Self {
             slots,
             spares: Vec::new(),
@@ -90,10 +91,9 @@ impl Calendar {
     /// Takes a packet that arrives at a port at `packet.tag.at`, in the window in hand or later.
     #[inline]
     pub fn push(&mut self, port: Place, packet: Packet) {
-        let slots = self.slots.len() as u64;
         let window = self.window(packet.tag.at).max(self.now);
-        debug_assert!(window < self.now + slots, "an arrival beyond the furthest");
-        let slot = &mut self.slots[(window % slots) as usize];
+        debug_assert!(window < self.now + self.slots.len() as u64, "an arrival beyond the furthest");
+        let slot = slot_of(&mut self.slots, window);
         if slot.capacity() == 0 {
             *slot = self.spares.pop().unwrap_or_default();
         }
@@ -104,8 +104,7 @@ impl Calendar {
     /// Deals the packets of the window in hand out to their ports, and says which these are, in their order; to be given back to
     /// [`Self::put_back`].
     pub fn arrivals(&mut self) -> Vec<Place> {
-        let slots = self.slots.len() as u64;
-        let mut slot = std::mem::take(&mut self.slots[(self.now % slots) as usize]);
+        let mut slot = std::mem::take(slot_of(&mut self.slots, self.now));
         for (port, packet) in slot.drain(..) {
             let queue = &mut self.queues[port as usize];
             if queue.is_empty() {
@@ -139,6 +138,13 @@ impl Calendar {
         debug_assert!(packets.is_empty());
         self.queues[port as usize] = packets;
     }
+}
+
+/// The slot of a window. Their number is a power of two.
+#[inline]
+fn slot_of(slots: &mut [Slot], window: u64) -> &mut Slot {
+    let mask = slots.len() - 1;
+    &mut slots[window as usize & mask]
 }
 
 #[cfg(test)]
