@@ -17,7 +17,7 @@ use weir::program::chamelemon::{
 };
 use weir::program::{Dataplane, Record};
 use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
-use weir::trace::{Frames, Workload};
+use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
 const PRIME: u32 = 4_294_967_291;
@@ -222,6 +222,62 @@ proptest! {
         prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
         prop_assert_eq!(packets.iter().map(|phv| phv.hierarchy).collect::<Vec<_>>(), expected);
+    }
+
+    /// What is decoded of a candidate is never less than the truth, and no more than the widest counters would say if they had no
+    /// end. T_h may lie above what they can say.
+    #[test]
+    fn decoded_sizes_hold_at_every_threshold(
+        tower in proptest::sample::select(&["8x4096", "8x512+8x300", "8x2048+16x512", "16x64", "8x9"]),
+        threshold in 0..700u32,
+        sizes in proptest::collection::vec(1..600u64, 1..20),
+        seed in 0u64..1000,
+    ) {
+        let config = Config { tower: tower.parse().unwrap(), hh_threshold: threshold, ..Config::default() };
+        let (polynomials, mut rng) = (Polynomials::reproducible(seed), SplitMix64::new(seed));
+        let reference = Reference { naming: Naming::new(&polynomials, 16), polynomials, config: config.clone() };
+        let headers = |flow: usize| {
+            let src_ip = u128::from(0x9e37_79b1u32.wrapping_mul(flow as u32));
+            Headers { net: Net::Ipv4, src_ip, dst_ip: 9, proto: 17, ..Headers::default() }
+        };
+        let id = |flow| reference.naming.id(&headers(flow)).unwrap();
+        let mut left = sizes.clone();
+        let mut packets = Vec::new();
+        while left.iter().any(|&left| left > 0) {
+            let flow = rng.below(left.len() as u64) as usize;
+            let burst = left[flow].min(1 + rng.below(40));
+            left[flow] -= burst;
+            let phv = Phv { headers: headers(flow), enters: true, ..Phv::default() };
+            packets.extend((0..burst).map(|_| phv));
+        }
+        let most = config.tower.0.iter().map(|level| level.width).max().unwrap();
+        let widest = config.tower.0.iter().enumerate().filter(|(_, level)| level.width == most);
+        let counted: Vec<u64> = widest
+            .map(|(number, level)| {
+                let counter = |flow| reference.hash(number, id(flow)) % level.counters;
+                let counters: Vec<u32> = (0..sizes.len()).map(counter).collect();
+                let sum = |mine: &u32| counters.iter().zip(&sizes).filter(|(at, _)| *at == mine).map(|(_, size)| size).sum();
+                counters.iter().map(sum).collect::<Vec<u64>>()
+            })
+            .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
+            .unwrap();
+        let mut sketches = run(&config, &reference.polynomials, &mut packets, 32, Order::PacketMajor).read();
+        // As of a switch that was ordered so.
+        sketches.runtime.hh_threshold = threshold;
+        let least = sketches.hh_threshold();
+        prop_assert!(least < 1 << most.bits());
+        let analysis = Analysis::new(sketches);
+        prop_assert!(analysis.hh().complete);
+        for (flow, (&size, &counted)) in sizes.iter().zip(&counted).enumerate() {
+            match analysis.decoded_size(id(flow)) {
+                Some(decoded) => prop_assert!((size..=counted).contains(&decoded), "{} of {} to {}", decoded, size, counted),
+                None => prop_assert!(size < least.into()),
+            }
+        }
+        let candidates = analysis.candidates_sized().count() as f64;
+        if let Some(distribution) = analysis.distribution() {
+            prop_assert!((distribution.tail(least) - candidates).abs() < 1e-6, "{} {}", distribution.tail(least), candidates);
+        }
     }
 
     /// The sketches of two replicas add up to those of one that saw all packets, when no threshold depends on who saw what.

@@ -57,6 +57,10 @@ fn filters() {
 #[test]
 fn graphs() {
     each("graph", text(graph::run));
+    // Far deeper than a thread's stack is.
+    for open in ["<a>", "<a b='/'>", "graph [ ", "graph ["] {
+        graph::run(&open.repeat(1 << 17));
+    }
 }
 
 #[test]

@@ -7,17 +7,20 @@ use super::addresses::Place;
 use super::packet::Packet;
 use crate::epoch::Nanos;
 
-/// The packets of one window.
-#[derive(Debug, Default)]
-struct Slot {
-    queues: Vec<Vec<Packet>>,
-    /// The ports that have any.
-    pending: Vec<Place>,
-}
+/// The packets of one window in the order in which they were sent, each with the port that it arrives at.
+type Slot = Vec<(Place, Packet)>;
+
+/// Most windows that a packet may be ahead: each takes up to 48 bytes.
+pub const MAX_WINDOWS: Nanos = 1 << 20;
 
 #[derive(Debug)]
 pub struct Calendar {
     slots: Vec<Slot>,
+    /// Memory of slots that are over. So what is taken goes by the packets under way, however many slots there are.
+    spares: Vec<Slot>,
+    /// The packets of the window in hand by port, and the ports that have any.
+    queues: Vec<Vec<Packet>>,
+    pending: Vec<Place>,
     width: Nanos,
     epoch: Nanos,
     windows: u64,
@@ -34,9 +37,21 @@ impl Calendar {
         let width = width.clamp(1, epoch.max(1));
         // The last window of an epoch may be shorter, so there can be one more for each epoch.
         let ahead = furthest / width + furthest / epoch.max(1) + 3;
-        let slot = || Slot { queues: vec![Vec::new(); ports], pending: Vec::new() };
-        let slots = (0..ahead).map(|_| slot()).collect();
-        Self { slots, width, epoch, windows: epoch.div_ceil(width), now: 0, number: 0, start: 0, under_way: 0 }
+        // A power of two, so that a slot is found without a division.
+        let slots = (0..ahead.next_power_of_two()).map(|_| Slot::new()).collect();
+        Self {
+            slots,
+            spares: Vec::new(),
+            queues: vec![Vec::new(); ports],
+            pending: Vec::new(),
+            width,
+            epoch,
+            windows: epoch.div_ceil(width),
+            now: 0,
+            number: 0,
+            start: 0,
+            under_way: 0,
+        }
     }
 
     /// The beginning of the window in hand.
@@ -76,29 +91,37 @@ impl Calendar {
     /// Takes a packet that arrives at a port at `packet.tag.at`, in the window in hand or later.
     #[inline]
     pub fn push(&mut self, port: Place, packet: Packet) {
-        let slots = self.slots.len() as u64;
         let window = self.window(packet.tag.at).max(self.now);
-        debug_assert!(window < self.now + slots, "an arrival beyond the furthest");
-        let slot = &mut self.slots[(window % slots) as usize];
-        let queue = &mut slot.queues[port as usize];
-        if queue.is_empty() {
-            slot.pending.push(port);
+        debug_assert!(window < self.now + self.slots.len() as u64, "an arrival beyond the furthest");
+        let slot = slot_of(&mut self.slots, window);
+        if slot.capacity() == 0 {
+            *slot = self.spares.pop().unwrap_or_default();
         }
-        queue.push(packet);
+        slot.push((port, packet));
         self.under_way += 1;
     }
 
-    /// The ports that packets arrive at in the window in hand, in their order; to be given back to [`Self::put_back`].
+    /// Deals the packets of the window in hand out to their ports, and says which these are, in their order; to be given back to
+    /// [`Self::put_back`].
     pub fn arrivals(&mut self) -> Vec<Place> {
-        let slot = self.slot();
-        let mut pending = std::mem::take(&mut slot.pending);
-        pending.sort_unstable();
-        pending
+        let mut slot = std::mem::take(slot_of(&mut self.slots, self.now));
+        for (port, packet) in slot.drain(..) {
+            let queue = &mut self.queues[port as usize];
+            if queue.is_empty() {
+                self.pending.push(port);
+            }
+            queue.push(packet);
+        }
+        if slot.capacity() > 0 {
+            self.spares.push(slot);
+        }
+        self.pending.sort_unstable();
+        std::mem::take(&mut self.pending)
     }
 
     /// The packets that arrive at a port in the window in hand, the earliest first; to be given back empty.
     pub fn take(&mut self, port: Place) -> Vec<Packet> {
-        let mut packets = std::mem::take(&mut self.slot().queues[port as usize]);
+        let mut packets = std::mem::take(&mut self.queues[port as usize]);
         if !packets.is_sorted_by_key(|packet| packet.tag.at) {
             packets.sort_by_key(|packet| packet.tag.at);
         }
@@ -108,18 +131,20 @@ impl Calendar {
 
     pub fn put_back(&mut self, mut pending: Vec<Place>) {
         pending.clear();
-        self.slot().pending = pending;
+        self.pending = pending;
     }
 
     pub fn put_queue_back(&mut self, port: Place, packets: Vec<Packet>) {
         debug_assert!(packets.is_empty());
-        self.slot().queues[port as usize] = packets;
+        self.queues[port as usize] = packets;
     }
+}
 
-    fn slot(&mut self) -> &mut Slot {
-        let slots = self.slots.len() as u64;
-        &mut self.slots[(self.now % slots) as usize]
-    }
+/// The slot of a window. Their number is a power of two.
+#[inline]
+fn slot_of(slots: &mut [Slot], window: u64) -> &mut Slot {
+    let mask = slots.len() - 1;
+    &mut slots[window as usize & mask]
 }
 
 #[cfg(test)]
@@ -159,5 +184,30 @@ mod tests {
             }
             prop_assert!(waiting.is_empty());
         }
+    }
+    /// The largest network, and a link on which packets wait for a second: memory goes by the packets, not by ports × windows.
+    #[test]
+    fn many_ports_and_windows() {
+        let (ports, width) = (1 << 18, 1000);
+        let mut calendar = Calendar::new(ports, width, 50_000_000, 1_000_000_000);
+        let mut sent = 0;
+        for round in 0..2000 {
+            for port in [round * 64, round * 128] {
+                let at = calendar.now() + Nanos::from(round) * 400_000;
+                calendar.push(port, Packet { frame: HeapFrame::new(&[]), tag: Tag { at, ..Tag::default() } });
+                sent += 1;
+            }
+            let pending = calendar.arrivals();
+            for &port in &pending {
+                let mut queue = calendar.take(port);
+                sent -= queue.drain(..).count();
+                calendar.put_queue_back(port, queue);
+            }
+            calendar.put_back(pending);
+            calendar.advance();
+        }
+        assert_eq!(calendar.under_way(), sent as u64);
+        let slots: usize = calendar.slots.iter().map(Slot::capacity).sum();
+        assert!(slots <= 8 * sent, "{slots} for {sent} packets");
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Setup;
+use super::topology::MAX_SWITCHES;
 use crate::control::controller::{Controller, JoinError, Joining, Order, Report, Settings, Terms};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::network::NetworkEpoch;
@@ -29,6 +30,7 @@ impl Follow {
             history: 1,
             flows: 16,
             shifts: setup.shifts,
+            switches: MAX_SWITCHES,
             ..Settings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
@@ -64,5 +66,19 @@ impl Follow {
     /// What was decided from it, in words.
     pub fn why(&self) -> String {
         self.controller.answers().next_back().map_or_else(String::new, |answers| answers.why.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::setup;
+    use super::*;
+
+    /// A topology can be as large as its limit says.
+    #[test]
+    fn there_is_room_for_every_switch_of_a_topology() {
+        let setup = setup("testbed", "keyvalue,flows=10", &[]);
+        let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
+        assert!(Follow::new(&Config::default(), &setup, &names).is_ok());
     }
 }

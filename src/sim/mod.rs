@@ -21,6 +21,7 @@ mod simulation;
 pub mod topology;
 mod traffic;
 
+use self::calendar::MAX_WINDOWS;
 pub use addresses::Place;
 pub use build::Node;
 pub use loss::{Loss, LossError, Victims};
@@ -87,6 +88,10 @@ impl Setup {
         if transit < path {
             return Err(SimError::TransitTooShort { transit, path });
         }
+        let (link, delay) = (self.link_time(), self.delay);
+        if link / delay.clamp(1, epoch.max(1)) > MAX_WINDOWS {
+            return Err(SimError::DelayTooShort { delay, link });
+        }
         // Switches take at most half an epoch for it.
         let least = 2 * (transit + self.latency);
         if epoch <= least { Err(SimError::EpochTooShort { epoch, least }) } else { Ok(()) }
@@ -112,6 +117,10 @@ pub enum SimError {
     #[error("--transit {transit} ns: packets are under way for up to {path} ns")]
     TransitTooShort { transit: Nanos, path: Nanos },
     #[error(
+        "--delay {delay} ns is too short: a packet may be on a link for {link} ns, by --patience and the time that --rate gives the longest frame, and that is more than {MAX_WINDOWS} times as long"
+    )]
+    DelayTooShort { delay: Nanos, link: Nanos },
+    #[error(
         "--epoch {epoch} ns is too short: an order could not come in time within {least} ns: twice the transit time and twice the way to the controller"
     )]
     EpochTooShort { epoch: Nanos, least: Nanos },
@@ -128,4 +137,4 @@ impl From<ConfigError> for SimError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

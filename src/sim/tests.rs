@@ -6,7 +6,8 @@ use super::*;
 use crate::pisa::DropReason;
 use crate::program::chamelemon::attention::State;
 
-fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
+/// A network of links without end of rate, 10 µs long, and epochs of 50 ms.
+pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
     Setup {
         topology: topology.parse::<Shape>().unwrap().build().unwrap(),
         programs: vec!["chamelemon:hh_threshold=1".parse().unwrap()],
@@ -183,6 +184,7 @@ fn what_cannot_be_simulated_is_refused() {
     let errors = [
         refused(Setup { transit: 1000, ..good() }),
         refused(Setup { epoch: 20_000_000, ..good() }),
+        refused(Setup { delay: 100, rate: Some(8000), ..setup("line:1", "keyvalue,flows=10", &[]) }),
         refused(Setup { losses: vec!["link=2,rate=1%".parse().unwrap()], ..good() }),
         refused(Setup { workload: "keyvalue,flows=10,ipv6=0.5".parse().unwrap(), ..good() }),
         refused(Setup { programs: vec!["hashpipe:slots=16777216".parse().unwrap()], ..good() }),
@@ -190,6 +192,7 @@ fn what_cannot_be_simulated_is_refused() {
     insta::assert_snapshot!(errors.join("\n"), @r"
         --transit 1000 ns: packets are under way for up to 20000 ns
         --epoch 20000000 ns is too short: an order could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
+        --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --patience and the time that --rate gives the longest frame, and that is more than 1048576 times as long
         --loss link=2: the topology's links are 0 to 1
         workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses
         hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928

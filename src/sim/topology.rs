@@ -62,6 +62,8 @@ pub enum TopologyError {
     Range { shape: &'static str, key: &'static str, value: String, right: &'static str },
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("{}: longer than {MAX_FILE} bytes", path.display())]
+    FileTooLong { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Graph { path: PathBuf, source: GraphError },
     #[error("a topology has at most {most} {what}, not {found}")]
@@ -194,10 +196,14 @@ fn spine_leaf(spines: u32, leaves: u32, hosts: u32) -> Result<Topology, Topology
 fn from_file(path: &Path) -> Result<Topology, TopologyError> {
     use std::io::Read;
     let failed = |source| TopologyError::Read { path: path.into(), source };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // One byte more than may be, to tell a file that is too long.
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(TopologyError::FileTooLong { path: path.into() });
+    }
+    let text = String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error)))?;
     let graphml = has_extension(&path.to_string_lossy(), "graphml");
     let graph = if graphml { graph::graphml(&text) } else { graph::gml(&text) };
     Topology::of_graph(graph.map_err(|source| TopologyError::Graph { path: path.into(), source })?)
@@ -371,5 +377,39 @@ mod tests {
         assert!(matches!(Topology::of_graph(star), Err(TopologyError::TooManyPorts { ports: 300, .. })));
         let path = Graph { nodes: vec![String::new(); 64], edges: (1..64).map(|i| [i - 1, i]).collect() };
         assert!(matches!(Topology::of_graph(path), Err(TopologyError::TooLong { switches: 64 })));
+    }
+    #[test]
+    fn sizes_have_their_limits() {
+        let refused = |switches: usize, links: usize, hosts: usize| {
+            let names = vec![String::new(); switches];
+            Topology::new(names, vec![Link { ends: [0, 1] }; links], vec![0; hosts]).unwrap_err().to_string()
+        };
+        insta::assert_snapshot!([
+            refused(MAX_SWITCHES + 1, 1, 2),
+            refused(2, MAX_LINKS + 1, 2),
+            refused(2, 1, MAX_HOSTS + 1),
+        ].join("\n"), @r"
+        a topology has at most 4096 switches, not 4097
+        a topology has at most 131072 links, not 131073
+        a topology has at most 65536 hosts, not 65537
+        ");
+    }
+
+    #[test]
+    fn a_file_has_its_limits() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("long.gml");
+        std::fs::write(&path, "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]\n").unwrap();
+        let read = |bytes: u64| {
+            std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            Shape::File(path.clone()).build()
+        };
+        assert_eq!(read(MAX_FILE).unwrap().links().len(), 1);
+        assert!(matches!(read(MAX_FILE + 1), Err(TopologyError::FileTooLong { .. })));
+        // One that is cut within a character is too long, and not of a wrong encoding.
+        std::fs::write(&path, "ä".repeat(MAX_FILE as usize / 2 + 1)).unwrap();
+        assert!(matches!(Shape::File(path.clone()).build(), Err(TopologyError::FileTooLong { .. })));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(Shape::File(path).build(), Err(TopologyError::Read { .. })));
     }
 }

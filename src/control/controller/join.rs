@@ -12,7 +12,7 @@ use crate::program::chamelemon::{Config, Runtime, Shape, TowerShape};
 
 /// Most bytes of a switch's name.
 pub const MAX_NAME: usize = 64;
-/// Most switches of a network.
+/// Most switches of a network, unless the [settings](super::Settings) say otherwise.
 pub const MAX_SWITCHES: usize = 1024;
 
 /// What all edge switches of a network have in common.
@@ -45,8 +45,8 @@ pub enum JoinError {
     Differs { name: String, key: &'static str, value: String, expected: String },
     #[error("{name:?} is no name of a switch: it has 1 to {most} bytes and no control characters", most = MAX_NAME)]
     Name { name: String },
-    #[error("switch {name}: the network has {most} switches already", most = MAX_SWITCHES)]
-    Full { name: String },
+    #[error("switch {name}: the network has {most} switches already")]
+    Full { name: String, most: usize },
     #[error("switch {name}: {why}")]
     Parameters { name: String, why: String },
 }
@@ -126,7 +126,8 @@ impl Controller {
         }
         let running = self.running(now);
         self.begin(now);
-        let full = self.members.len() == MAX_SWITCHES;
+        let most = self.settings.switches;
+        let full = self.members.len() >= most;
         match self.members.get_mut(name.as_str()) {
             Some(member) => {
                 (member.joined, member.joined_in) = (true, running);
@@ -135,7 +136,7 @@ impl Controller {
                     member.early.retain(|&of, _| of + 1 < *first_epoch);
                 }
             }
-            None if full => return Err(JoinError::Full { name: name.clone() }),
+            None if full => return Err(JoinError::Full { name: name.clone(), most }),
             None => {
                 let (since, first_epoch) = (running, *first_epoch);
                 let member = Member { joined: true, since, joined_in: since, first_epoch, early: BTreeMap::new() };
@@ -147,7 +148,7 @@ impl Controller {
     }
 
     pub(super) fn agree(&mut self, terms: Terms, runtime: Runtime) {
-        self.attention = Some(Attention::new(terms.shape, self.settings.salt));
+        self.attention = Some(Attention::new(terms.shape, terms.tower.most(), self.settings.salt));
         self.orders = [Order { epoch: 0, runtime }].into();
         self.terms = Some(terms);
         self.revision += 1;

@@ -55,6 +55,8 @@ pub struct Settings {
     pub shifts: bool,
     /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
     pub fabric: bool,
+    /// Most switches of the network.
+    pub switches: usize,
     /// Makes the sampling of this deployment its own.
     pub salt: u64,
 }
@@ -62,7 +64,8 @@ pub struct Settings {
 impl Settings {
     /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
-        Self { patience: length / 4, notice: length / 10, history: 1024, flows: 256, shifts: true, fabric: false, salt }
+        let (patience, notice) = (length / 4, length / 10);
+        Self { patience, notice, history: 1024, flows: 256, shifts: true, fabric: false, switches: MAX_SWITCHES, salt }
     }
 }
 

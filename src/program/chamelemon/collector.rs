@@ -125,6 +125,12 @@ impl Sketches {
         self.hashes.are_of(polynomials)
     }
 
+    /// T_h as it was in effect: at least 1, and at most what makes all of a flow's counters full.
+    pub fn hh_threshold(&self) -> u32 {
+        let most = self.tower.iter().map(Level::most).max().unwrap_or(1);
+        self.runtime.hh_threshold.clamp(1, most)
+    }
+
     /// Takes out what left with this epoch bit; the record then says that nothing did.
     pub fn take_exits(&mut self, bit: bool) -> Exits {
         let none = || Fermat::new(self.hashes.clone(), Part::new());

@@ -28,6 +28,11 @@ impl Width {
             Self::Bits32 => 32,
         }
     }
+
+    /// The smallest size that a counter cannot say.
+    pub fn most(self) -> u32 {
+        u32::MAX >> (u32::BITS - self.bits())
+    }
 }
 
 /// One counter array of the classifier.
@@ -40,6 +45,13 @@ pub struct Level {
 /// The counter arrays, narrow counters first, written `8x32768+16x16384`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TowerShape(pub Vec<Level>);
+
+impl TowerShape {
+    /// The highest threshold that has an effect: a flow of so many packets is larger than the counters can say.
+    pub fn most(&self) -> u32 {
+        self.0.iter().map(|level| level.width.most()).max().unwrap_or(1)
+    }
+}
 
 const TOWER_EXAMPLE: &str = "8x32768+16x16384";
 
@@ -146,7 +158,7 @@ pub struct Config {
     /// Buckets an array for sampled light losses.
     #[schemars(range(min = 0, max = Config::MAX_BUCKETS))]
     pub ll: u32,
-    /// T_h: flows of so many packets are heavy-hitter candidates.
+    /// T_h: flows of so many packets are heavy-hitter candidates. At most what the widest counter can say.
     #[schemars(range(min = 0, max = u32::MAX))]
     pub hh_threshold: u32,
     /// T_l: flows of fewer packets are light-loss candidates. At 1 there are none.
@@ -189,8 +201,12 @@ impl Config {
         Shape { arrays: self.arrays, small: self.small, upstream: self.upstream, downstream: self.downstream }
     }
 
-    /// The parameters of the first epoch.
+    /// The parameters of the first epoch. Thresholds end where the classifier does.
     pub fn runtime(&self) -> Runtime {
+        self.asked().within(self.tower.most())
+    }
+
+    fn asked(&self) -> Runtime {
         let room = self.downstream.min(self.upstream).saturating_sub(self.ll);
         let hl = self.hl.unwrap_or(room.min(512));
         let hh = self.hh.unwrap_or(self.upstream.saturating_sub(self.ll).saturating_sub(hl));
@@ -214,7 +230,7 @@ impl Config {
         range("small", self.small, 0, Self::MAX_SMALL)?;
         range("upstream", self.upstream, 1, Self::MAX_BUCKETS)?;
         range("downstream", self.downstream, 1, Self::MAX_BUCKETS)?;
-        self.runtime().validate(&self.shape())
+        self.asked().validate(&self.shape())
     }
 
     /// A replica of the program. All replicas of a switch are built from the same polynomials.

@@ -94,6 +94,13 @@ pub struct Runtime {
 impl Runtime {
     pub const ALL: u32 = 1 << 16;
 
+    /// The same with thresholds that have an effect: a classifier takes a flow of `most` packets or more for infinite, so that it is
+    /// above any threshold.
+    pub fn within(self, most: u32) -> Self {
+        let (hh_threshold, hl_threshold) = (self.hh_threshold.min(most), self.hl_threshold.min(most));
+        Self { hh_threshold, hl_threshold, ..self }
+    }
+
     /// Whether the encoders have room for the division, and the thresholds their order.
     pub fn validate(&self, shape: &Shape) -> Result<(), ProgramError> {
         let Division { hh, hl, ll } = self.division;

@@ -111,7 +111,7 @@ impl<'a> Tokens<'a> {
                 None => return self.wrong("the end", "]"),
             }
             if depth > DEPTH {
-                return Err(GraphError::TooDeep { line: self.line, most: DEPTH });
+                return Err(GraphError::TooDeep { line: self.line, what: "lists within lists", most: DEPTH });
             }
         }
         Ok(())

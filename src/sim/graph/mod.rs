@@ -26,10 +26,10 @@ pub struct Graph {
 pub enum GraphError {
     #[error("line {line}: {found} where {expected} belongs")]
     Syntax { line: u32, found: String, expected: &'static str },
-    #[error("line {line}: lists within lists, {most} deep at most")]
-    TooDeep { line: u32, most: usize },
-    #[error("not XML: {0}")]
-    Xml(String),
+    #[error("line {line}: {what}, {most} deep at most")]
+    TooDeep { line: u32, what: &'static str, most: usize },
+    #[error("line {line}: not XML: {why}")]
+    Xml { line: u32, why: String },
     #[error("no graph in it")]
     NoGraph,
     #[error("line {line}: {what} without {key}")]
@@ -46,8 +46,12 @@ pub enum GraphError {
 const SHOWN: usize = 40;
 
 fn shown(text: &str) -> String {
-    // What comes from a file is printed to a terminal.
-    text.chars().take(SHOWN).map(|c| if c.is_control() { '?' } else { c }).collect()
+    printable(text, SHOWN)
+}
+
+/// The beginning of a text. What comes from a file is printed to a terminal.
+fn printable(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A node or edge as it stands in a file.

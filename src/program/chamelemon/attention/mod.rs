@@ -15,6 +15,18 @@
 //! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.
 //! - Where §4.3.2 turns T_l "up" because the load is too low, it is turned down.
 //! - When T_l would pass T_h, T_h goes with it.
+//! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to [`LOW`]; §4.3.1 sets it to T_h, which
+//!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen. With nothing
+//!   remembered T_l is T_h.
+//! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample rate moves at [`sizing::FULL_SAMPLED`]: two
+//!   epochs pass until it takes effect, and waiting for a failure loses their answers.
+//! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their
+//!   buckets in one length do not in another.
+//! - When the victims cannot be counted, and their packets may be of as many as fit or up to twice as many, nine tenths of all
+//!   memory or more are tried: a few large flows lose most of the packets, and going ill for nothing costs two changes.
+//! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
+//!   down while a switch cannot tell. The paper always has a distribution.
+//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], and end where the classifier's counters do.
 
 mod plan;
 pub mod seen;
@@ -66,19 +78,23 @@ pub struct Decision {
 #[derive(Clone, Debug)]
 pub struct Attention {
     sizing: Sizing,
+    /// The highest threshold that has an effect.
+    most: u32,
     salt: u64,
     known: Option<Known>,
 }
 
 impl Attention {
-    /// `salt` makes the sampling of a deployment its own.
-    pub fn new(shape: Shape, salt: u64) -> Self {
-        Self { sizing: Sizing::new(shape), salt, known: None }
+    /// Thresholds above `most` have no effect, as the [classifier](super::TowerShape::most) cannot say more. `salt` makes the sampling
+    /// of a deployment its own.
+    pub fn new(shape: Shape, most: u32, salt: u64) -> Self {
+        Self { sizing: Sizing::new(shape), most: most.max(1), salt, known: None }
     }
 
     /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are those ordered last.
     pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
-        self.decide(&Seen::new(network), latest, for_epoch)
+        let runtime = network.runtime.within(self.most);
+        self.decide(&Seen { runtime, ..Seen::new(network) }, latest, for_epoch)
     }
 
     /// The same from numbers.
@@ -94,6 +110,7 @@ impl Attention {
             sample: plan.sample,
             sample_seed: self.sample_seed(for_epoch),
         };
+        let runtime = runtime.within(self.most);
         if let Some(known) = Known::of(seen) {
             self.known = Some(known);
         }
@@ -112,21 +129,30 @@ impl Attention {
 
     /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1 and 3).
     fn hh_threshold(&self, seen: &Seen<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
-        let (now, measured) = (latest.hh_threshold.max(1), seen.runtime.hh_threshold.max(1));
+        let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.most);
+        let (now, measured) = (threshold(latest), threshold(&seen.runtime));
         let failed = !seen.decoded();
-        let least = if failed { measured.saturating_add(1) } else { 1 };
-        let Some(expected) = seen.most(now) else {
-            // No switch can tell its flows apart: without sizes, twice as much is tried.
-            return if failed { now.max(measured.saturating_mul(2)) } else { now };
-        };
+        if seen.edges.iter().any(|edge| !edge.complete && !edge.tells(measured)) {
+            // That switch may have the most candidates: without sizes, twice as much is tried.
+            let next = now.max(measured.saturating_mul(2).min(self.most));
+            if next != now {
+                why.push(format!("T_h from {now} to {next}: a switch has more candidates than can be told"));
+            }
+            return next;
+        }
+        let Some(expected) = seen.most(now) else { return now };
+        let least = if failed { measured.saturating_add(1).min(self.most) } else { 1 };
         let load = self.sizing.load(expected, hh);
         let in_band = (LOW..=AIM).contains(&load) || (load < LOW && now == 1);
         if now >= least && in_band {
             return now;
         }
         let lower = load < LOW && now >= least;
+        if lower && !seen.edges.iter().all(|edge| edge.tells(measured)) {
+            return now;
+        }
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
-        let found = smallest(least, |threshold| seen.most(threshold).is_none_or(|flows| flows <= room));
+        let found = smallest(least, |threshold| seen.most(threshold).is_none_or(|flows| flows <= room)).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let candidates = if failed { "not all candidates were decoded" } else { "candidates" };

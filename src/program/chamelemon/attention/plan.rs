@@ -206,7 +206,7 @@ impl Attention {
         let lower = !failed && load < LOW;
         let least = if failed { measured.saturating_add(1) } else { 2 };
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hl);
-        let found = smallest(least, |threshold| expected(threshold) <= room);
+        let found = smallest(least, |threshold| expected(threshold) <= room).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let load = load * 100.0;

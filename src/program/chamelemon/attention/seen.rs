@@ -30,12 +30,18 @@ pub struct Edge<'a> {
 pub type Expects<'a> = Box<dyn Fn(u32) -> Option<f64> + 'a>;
 
 impl Edge<'_> {
-    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T).
+    /// Whether it can tell how many candidates other thresholds than the one `measured` would have made.
+    pub fn tells(&self, measured: u32) -> bool {
+        (self.expects)(measured).is_some()
+    }
+
+    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T). `None` at
+    /// every threshold when the edge cannot [tell](Self::tells): what is known of one alone is nothing to choose another by.
     pub fn at(&self, threshold: u32, measured: u32) -> Option<f64> {
+        let expected = (self.expects)(threshold)?;
         if threshold == measured && self.candidates.is_some() {
             return self.candidates;
         }
-        let expected = (self.expects)(threshold)?;
         match (self.candidates, (self.expects)(measured)) {
             (Some(seen), Some(model)) if seen > 0.0 && model > 0.0 => Some(expected * seen / model),
             _ => Some(expected),
@@ -92,7 +98,7 @@ impl<'a> Seen<'a> {
         flows.filter(|flows| *flows > 0.0)
     }
 
-    /// Candidates at the switch that has most of them.
+    /// Candidates at the switch that has most of them, as far as switches can tell.
     pub fn most(&self, threshold: u32) -> Option<f64> {
         self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold)).reduce(f64::max)
     }

@@ -8,6 +8,8 @@ use super::*;
 use proptest::prelude::*;
 
 const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
+/// What 16-bit counters cannot say.
+const MOST: u32 = 65_535;
 const EDGES: usize = 4;
 
 /// A flow: its packets, and how many of them are lost.
@@ -105,7 +107,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         let runtime = Config::default().runtime();
-        Self { attention: Attention::new(SHAPE, 7), orders: [runtime; 2], number: 0 }
+        Self { attention: Attention::new(SHAPE, MOST, 7), orders: [runtime; 2], number: 0 }
     }
 
     /// Runs an epoch, and returns what it was measured with and whether all was decoded.
@@ -212,7 +214,7 @@ fn sampling_is_new_in_every_epoch() {
 #[test]
 fn what_is_unknown_changes_nothing() {
     let runtime = Config::default().runtime();
-    let mut attention = Attention::new(SHAPE, 1);
+    let mut attention = Attention::new(SHAPE, MOST, 1);
     let seen = Seen { runtime, edges: Vec::new(), losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
     assert_eq!(unseeded(decision.runtime), unseeded(runtime));
@@ -229,6 +231,49 @@ fn what_is_unknown_changes_nothing() {
     let decision = attention.decide(&seen, &runtime, 4);
     assert_eq!(decision.runtime.division, runtime.division);
     assert!(decision.runtime.hh_threshold > 250, "{decision:?}");
+}
+
+/// Three quiet edges, and one with so many flows that its classifier cannot tell their sizes.
+fn overloaded(runtime: Runtime, hot: &Distribution) -> Seen<'static> {
+    let quiet = (0..3).map(|_| {
+        let sizes = Distribution::of_sizes(1..=300);
+        let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
+        let flows = Some(sizes.flows());
+        Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(sizes.tail(threshold))) }
+    });
+    let (candidates, complete) = decode(hot.tail(runtime.hh_threshold), runtime.division.hh);
+    let hot = Edge { candidates, complete, flows: None, expects: Box::new(|_| None) };
+    Seen { runtime, edges: quiet.chain([hot]).collect(), losses: None }
+}
+
+/// An edge that cannot tell how many candidates it has is not forgotten for those that can.
+#[test]
+fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
+    let hot = Distribution::of_sizes(Traffic::new(2_000_000, 0.0, 1).flows.iter().map(|&(size, _)| size.into()));
+    let first = Runtime { hh_threshold: 1, ..Config::default().runtime() };
+    let (mut attention, mut orders) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
+    let mut shown = Vec::new();
+    for number in 0..60 {
+        let [runtime, latest] = orders;
+        let seen = overloaded(runtime, &hot);
+        shown.push((runtime.hh_threshold, seen.decoded()));
+        orders = [latest, attention.decide(&seen, &latest, number + 2).runtime];
+    }
+    assert!(shown.is_sorted_by_key(|(threshold, _)| *threshold), "{shown:?}");
+    let decoded = shown.iter().position(|(_, decoded)| *decoded).unwrap();
+    assert!(shown[decoded..].iter().all(|epoch| *epoch == shown[decoded]), "{shown:?}");
+}
+
+/// What the classifier cannot say is no threshold.
+#[test]
+fn thresholds_end_with_the_classifier() {
+    let hot = Distribution::of_sizes((0..50_000).map(|_| 1000));
+    let first = Config::default().runtime();
+    let (mut attention, mut latest) = (Attention::new(SHAPE, 255, 7), first);
+    for number in 0..8 {
+        latest = attention.decide(&overloaded(latest, &hot), &latest, number).runtime;
+    }
+    assert_eq!(latest.hh_threshold, 255);
 }
 
 #[test]
@@ -257,6 +302,7 @@ proptest! {
             proptest::option::of(0..9999u32), any::<bool>(), any::<i32>(),
         )),
         epochs in 1..4u64,
+        most in proptest::sample::select(&[255, 65_535, u32::MAX]),
     ) {
         let shape = Shape { arrays, small, upstream, downstream };
         let runtime = |(cuts, mut thresholds, sample): ([u16; 3], [u16; 2], u32)| {
@@ -269,7 +315,7 @@ proptest! {
             Runtime { division: Division { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
         };
         let (measured, mut latest) = (runtime(measured), runtime(latest));
-        let mut attention = Attention::new(shape, 5);
+        let mut attention = Attention::new(shape, most, 5);
         for number in 0..epochs {
             let edges = edges.iter().map(|&(candidates, complete, kind)| Edge {
                 candidates: candidates.map(f64::from).or(complete.then_some(0.0)),
@@ -292,6 +338,7 @@ proptest! {
             let seen = Seen { runtime: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
             let decision = attention.decide(&seen, &latest, number);
             prop_assert_eq!(decision.runtime.validate(&shape), Ok(()), "{:?}", decision);
+            prop_assert_eq!(decision.runtime.within(most), decision.runtime);
             latest = decision.runtime;
         }
     }

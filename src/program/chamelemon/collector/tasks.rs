@@ -49,7 +49,7 @@ impl Analysis {
     /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that was encoded.
     pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
-        Some(encoded + u64::from(self.sketches.runtime.hh_threshold.max(1) - 1))
+        Some(encoded + u64::from(self.sketches.hh_threshold() - 1))
     }
 
     /// Packets of a flow: decoded for a heavy-hitter candidate, else what the classifier says, which is never less than the
@@ -78,8 +78,7 @@ impl Analysis {
     /// A flow falls on the same counters in both epochs, and much of what collides with it is there in both: the two errors
     /// largely cancel. Correcting only the size that was not decoded would make the difference worse.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
-        let size =
-            |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.runtime.hh_threshold.max(1) - 1));
+        let size = |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.hh_threshold() - 1));
         let candidates =
             before.hh.flows.keys().chain(after.hh.flows.keys().filter(|id| !before.hh.flows.contains_key(id)));
         let change = |&id: &FlowId| Change { id, before: size(before, id), after: size(after, id) };
@@ -109,9 +108,9 @@ impl Analysis {
             return estimate::distribution(&self.sketches.tower, None);
         }
         let sizes = self.candidates_sized().map(|flow| flow.packets);
-        match self.sketches.runtime.hh_threshold {
+        match self.sketches.hh_threshold() {
             // Every flow was a candidate.
-            0 | 1 => Some(Distribution::of_sizes(sizes)),
+            1 => Some(Distribution::of_sizes(sizes)),
             threshold => estimate::distribution(&self.sketches.tower, Some((threshold, &sizes.collect::<Vec<_>>()))),
         }
     }
