@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::enter::Rejected;
-use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Switch};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
@@ -147,9 +147,9 @@ impl Copier<'_> {
     }
 }
 
-/// What a host at a mirror port may see: no shim, and nothing longer than its MTU.
+/// What a mirror port may send: no shim, with which the copy would count as a packet of the network, and nothing longer than its MTU.
 fn fitted<F: Frame>(mut copy: F, port: &PortInfo) -> Option<F> {
-    if port.role == Role::Host && wire::shim::peek(copy.bytes()).is_ok() {
+    if wire::shim::peek(copy.bytes()).is_ok() {
         wire::shim::pop(&mut copy).ok()?;
     }
     (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)

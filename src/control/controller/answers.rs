@@ -57,7 +57,7 @@ impl EpochAnswers {
     ) -> Self {
         let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
         let mut losses = network.losses.clone();
-        let victims = losses.as_ref().map_or(0, |losses| losses.flows.len());
+        let victims = losses.as_ref().map_or(0, |losses| losses.flows.iter().filter(|loss| loss.packets > 0).count());
         let losses_complete = network.gaps.is_empty() && losses.as_ref().is_some_and(|losses| losses.complete);
         if let Some(losses) = &mut losses {
             losses.flows.truncate(VICTIMS);

@@ -71,7 +71,7 @@ impl Losses {
             losses.flows.iter().for_each(|loss| *lost.entry(loss.id).or_default() += loss.packets);
         }
         let threshold = i64::try_from(threshold).unwrap_or(i64::MAX);
-        let victims = lost.len() as u64;
+        let victims = lost.values().filter(|packets| **packets > 0).count() as u64;
         let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets >= threshold).collect();
         flows.sort_unstable_by_key(|&(id, packets)| (std::cmp::Reverse(packets), id));
         flows.truncate(top);

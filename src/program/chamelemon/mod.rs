@@ -35,6 +35,8 @@
 //!   swapped a transit time later. So a record's downstream encoder holds what left of its epoch from the transit time on, and
 //!   in the other half the first packets of the next ([`collector::Delta::left`]). What leaves later still, or while the
 //!   clocks disagree by more than the transit time, is counted as strays and not encoded.
+//! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
+//!   class and epoch bit is counted as unmarked.
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
 //!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
