@@ -73,9 +73,8 @@ impl Net {
         for Assembly { switches, collector, history, .. } in &mut self.switches {
             switches[0].finish();
             collector.finish();
-            match history.lock().unwrap().record(0) {
-                Some(Record::ChameleMon(sketches)) => records.push((**sketches).clone()),
-                _ => {}
+            if let Some(Record::ChameleMon(sketches)) = history.lock().unwrap().record(0) {
+                records.push((**sketches).clone());
             }
         }
         records

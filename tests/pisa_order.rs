@@ -2,7 +2,9 @@
 //! programs of every shape that the pipeline takes.
 
 use proptest::prelude::*;
-use weir::pisa::{AccessTrace, Array, LookupTrace, Order, Pipeline, Probe, Repeat, Salu, Slot, Stage, Then};
+use weir::pisa::{
+    AccessTrace, Array, ArrayGroup, GroupSalu, LookupTrace, Order, Pipeline, Probe, Repeat, Salu, Slot, Stage, Then,
+};
 
 const FIELDS: usize = 4;
 const CELLS: u32 = 8;
@@ -95,12 +97,60 @@ fn array(salu: Random) -> Array<Random> {
     Array::new("random", salu, CELLS)
 }
 
-type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Repeat<Stage<Array<Random>>>>;
+/// A random group: each array takes another field.
+#[derive(Clone, Copy, Debug)]
+struct Sided(Random);
+
+const SIDES: usize = 3;
+
+impl Sided {
+    fn alone(self, array: usize) -> Random {
+        Random { operand: (self.0.operand + array) % FIELDS, ..self.0 }
+    }
+}
+
+impl GroupSalu<SIDES> for Sided {
+    type Phv = Fields;
+    type Cell = u32;
+
+    fn enabled(&self, phv: &Fields) -> bool {
+        self.0.enabled(phv)
+    }
+
+    fn slot(&self, phv: &Fields) -> Slot {
+        self.0.slot(phv)
+    }
+
+    fn rmw(&self, array: usize, cell: u32, phv: &Fields) -> u32 {
+        self.alone(array).rmw(cell, phv).0
+    }
+
+    fn hash_bits(&self) -> u32 {
+        4
+    }
+}
+
+type Group = Stage<ArrayGroup<Sided, SIDES>>;
+type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<Repeat<Stage<Array<Random>>>, Group>>;
+
+fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
+    let [a, b, c] = <[Random; 3]>::try_from(first).unwrap().map(array);
+    let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
+    Then(Stage((a, b, c)), Then(later, Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS))))
+}
+
+/// The stateful ALUs of a random program: of the first stage, of those behind it, and of the group.
+fn salus() -> impl Strategy<Value = [Vec<Random>; 3]> {
+    use proptest::collection::vec;
+    [vec(salu(), 3).boxed(), vec(salu(), 0..6).boxed(), vec(salu(), 1).boxed()]
+}
 
 fn cells(program: &Program) -> Vec<Vec<u32>> {
-    let Then(Stage((a, b, c)), Repeat(later)) = program;
+    let Then(Stage((a, b, c)), Then(Repeat(later), Stage(group))) = program;
     let arrays = [a, b, c].into_iter().chain(later.iter().map(|stage| &stage.0));
-    arrays.map(|array| array.registers().cells().to_vec()).collect()
+    let alone = arrays.map(|array| array.registers().cells().to_vec());
+    let side = |array: usize| group.registers().cells().iter().map(|cells| cells[array]).collect();
+    alone.chain((0..SIDES).map(side)).collect()
 }
 
 /// What a trace told: the number of stages, and each array in order.
@@ -127,7 +177,7 @@ impl Probe for Steps {
 impl Steps {
     /// Each array was met once, and all its cells but the one that was told are as they were.
     fn hold(&self, before: &[Vec<u32>], after: &[Vec<u32>]) {
-        assert_eq!((self.accesses.len(), self.stages), (before.len(), before.len() - 2));
+        assert_eq!((self.accesses.len(), self.stages), (before.len(), before.len() - 2 - (SIDES - 1)));
         for ((access, before), after) in self.accesses.iter().zip(before).zip(after) {
             let mut expected = before.clone();
             if let Some(cell) = &access.cell {
@@ -147,14 +197,11 @@ impl Steps {
 proptest! {
     #[test]
     fn both_orders_leave_the_same_state(
-        first in [salu(), salu(), salu()],
-        later in proptest::collection::vec(salu(), 0..6),
+        salus in salus(),
         packets in proptest::collection::vec(any::<Fields>(), 0..200),
         burst in 1..100usize,
     ) {
-        let [a, b, c] = first.map(array);
-        let program: Program =
-            Then(Stage((a, b, c)), Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect()));
+        let program = program(salus);
         let run = |order| {
             let (mut program, mut packets) = (program.clone(), packets.clone());
             packets.chunks_mut(burst).for_each(|burst| program.run(burst, order));
@@ -167,13 +214,10 @@ proptest! {
     /// happened to the cells.
     #[test]
     fn tracing_changes_nothing_and_tells_the_truth(
-        first in [salu(), salu(), salu()],
-        later in proptest::collection::vec(salu(), 0..6),
+        salus in salus(),
         packets in proptest::collection::vec((any::<Fields>(), any::<bool>()), 0..60),
     ) {
-        let [a, b, c] = first.map(array);
-        let program: Program =
-            Then(Stage((a, b, c)), Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect()));
+        let program = program(salus);
         let (mut plain, mut traced) = (program.clone(), program);
         for (packet, trace) in packets {
             let (mut phv, mut told) = (packet, packet);
@@ -188,6 +232,21 @@ proptest! {
             }
             prop_assert_eq!(phv, told);
             prop_assert_eq!(cells(&plain), cells(&traced));
+        }
+    }
+
+    /// A group is its arrays, each alone with its own stateful ALU.
+    #[test]
+    fn a_group_is_its_arrays(salu in salu(), packets in proptest::collection::vec(any::<Fields>(), 0..60)) {
+        let mut group = Stage(ArrayGroup::new("sided", Sided(salu), CELLS));
+        let mut alone = [0, 1, 2].map(|side| Stage(array(Sided(salu).alone(side))));
+        for packet in packets {
+            group.packet(&mut packet.clone());
+            alone.iter_mut().for_each(|stage| stage.packet(&mut packet.clone()));
+        }
+        for (side, stage) in alone.iter().enumerate() {
+            let cells: Vec<_> = group.0.registers().cells().iter().map(|cells| cells[side]).collect();
+            prop_assert_eq!(stage.0.registers().cells(), cells);
         }
     }
 

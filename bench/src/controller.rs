@@ -1,12 +1,14 @@
-//! How long ChameleMon's controller takes from the last record of an epoch to its order (the paper's Figure 20), and to all answers.
+//! How long an epoch's collection, analysis and reconfiguration take (the paper's Figure 20), and all answers: four switches and
+//! their controller on one core.
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use weir::control::controller::{Controller, Joining, Report, Settings, Terms};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
+use weir::program::chamelemon::collector::encoding::{Form, Reader};
 use weir::program::chamelemon::{ChameleMon, Config, Schedule};
 use weir::program::{Bank, Dataplane, Record};
 use weir::trace::{SplitMix64, Trace, Workload};
@@ -19,7 +21,8 @@ const EDGES: usize = 4;
 /// One packet in so many of a victim's is lost, and its first.
 const LOST: u32 = 20;
 
-/// The distribution of the controller's response time, with four edge switches of the default size.
+/// The distribution of the controller's response time, with four edge switches of the default size: from registers to records and
+/// their bytes, from bytes to sketches, to the order, and to each switch's schedule; all on one core, without the network between them.
 #[derive(Args)]
 pub struct ControllerTime {
     /// Epochs of each state of the network
@@ -52,14 +55,15 @@ impl Edge {
         Ok(Self { program, schedule, spare })
     }
 
-    fn end(&mut self, epoch: u64) -> Option<Report> {
+    /// The epoch ends: its record, as it is sent.
+    fn end(&mut self, epoch: u64) -> Option<Vec<u8>> {
         self.program.exchange(self.spare.as_mut());
         self.program.prepare(epoch + 1);
         self.program.enter(epoch + 1, true);
         self.program.exchange_egress(self.spare.as_mut());
         let Record::ChameleMon(sketches) = self.spare.record() else { return None };
         self.spare.clear();
-        Some(Report { first_epoch: epoch, epoch, sketches })
+        Some(sketches.encode())
     }
 }
 
@@ -107,9 +111,10 @@ impl ControllerTime {
             let (name, terms) = (format!("edge{edge}"), terms.clone());
             controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
         }
+        let reader = Reader::new(Form::of(&config), &polynomials);
         let states = [(10_000, 0.1), (50_000, 0.025), (50_000, 0.1), (100_000, 0.1), (50_000, 0.25), (20_000, 0.05)];
         let mut epoch = 0;
-        let (mut orders, mut answers) = (Vec::new(), Vec::new());
+        let [mut collected, mut orders, mut ordered, mut all, mut answers] = [const { Vec::new() }; 5];
         for (flows, victims) in states {
             let packets = flows * self.packets;
             let workload: Workload = format!("isp,flows={flows},packets={packets},seed={}", self.seed).parse()?;
@@ -119,19 +124,30 @@ impl ControllerTime {
             let (first, mut complete) = (orders.len(), 0);
             for _ in 0..self.epochs {
                 traffic(&mut edges, &trace, &headers, victims, epoch, &mut rng);
-                let reports: Vec<_> = edges.iter_mut().filter_map(|edge| edge.end(epoch)).collect();
                 let now = (epoch + 1) * LENGTH + TRANSIT;
                 let start = Instant::now();
+                let mut reports = Vec::with_capacity(EDGES);
+                for edge in &mut edges {
+                    let bytes = edge.end(epoch).context("ChameleMon's record")?;
+                    let sketches = Box::new(reader.read(&bytes)?);
+                    reports.push(Report { first_epoch: epoch, epoch, sketches });
+                }
+                collected.push(start.elapsed());
+                let analysis = Instant::now();
                 let mut order = None;
                 for (number, report) in reports.into_iter().enumerate() {
                     order = controller.report(&format!("edge{number}"), report, now)?.or(order);
                 }
-                orders.push(start.elapsed());
-                controller.answer();
-                answers.push(start.elapsed());
+                orders.push(analysis.elapsed());
+                let reconfiguration = Instant::now();
                 for (edge, order) in edges.iter().flat_map(|edge| order.map(|order| (edge, order))) {
                     edge.schedule.order(order.epoch, order.runtime)?;
                 }
+                ordered.push(reconfiguration.elapsed());
+                all.push(start.elapsed());
+                let rest = Instant::now();
+                controller.answer();
+                answers.push(rest.elapsed());
                 let newest = controller.answers().next_back();
                 complete += newest.map_or(0, |newest| u64::from(newest.losses_complete && newest.network.hh_complete));
                 if let Some(newest) = newest.filter(|_| self.verbose) {
@@ -161,8 +177,11 @@ impl ControllerTime {
                 );
             }
         }
-        println!("report to order, all: {}", summary(&orders));
-        println!("report to all answers: {}", summary(&answers));
+        println!("collection, from the registers of {EDGES} switches to sketches: {}", summary(&collected));
+        println!("analysis, to the order: {}", summary(&orders));
+        println!("reconfiguration, to all switches' schedules: {}", summary(&ordered));
+        println!("response time, all of it: {}", summary(&all));
+        println!("behind it, all answers: {}", summary(&answers));
         Ok(())
     }
 }

@@ -9,20 +9,21 @@ use crate::control::view;
 #[derive(Debug, Args)]
 pub struct Forget {
     /// The switch's name
-    switch: String,
+    #[arg(value_name = "SWITCH")]
+    left: String,
     #[command(flatten)]
     at: Where,
 }
 
 impl Forget {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        if !crate::config::is_name(&self.switch) {
+        if !crate::config::is_name(&self.left) {
             return Err(Failure::Usage(format!(
                 "no switch can be called {:?}; `weir show switches` lists them",
-                self.switch
+                self.left
             )));
         }
-        let forgotten: view::ForgottenSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.switch))?;
+        let forgotten: view::ForgottenSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.left))?;
         // Nothing needs to be said of what was done, unless a program asks.
         if json { output::json(&forgotten) } else { Ok(()) }
     }

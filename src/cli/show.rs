@@ -137,7 +137,7 @@ impl Show {
     }
 }
 
-fn switches_text(network: &view::NetworkSwitches) -> String {
+pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
     let row = |switch: &view::NetworkSwitch| {
         [
             switch.name.clone(),
@@ -167,7 +167,11 @@ fn controller_text(link: &view::ControllerLink) -> String {
         ("orders", link.orders),
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
-    format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows))
+    let mut text = format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows));
+    if let Some(attention) = &link.attention {
+        text += &format!("\n\n{}", super::top::attention(attention));
+    }
+    text
 }
 
 /// The counters since the reset, and under them what they are since the start.

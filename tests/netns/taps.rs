@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir::trace::CaptureReader;
 
-use crate::common::capture::{packets, start as capture, stop};
+use crate::common::capture::{Seen, packets, start as capture, stop};
 use crate::common::{Host, Iperf, Lab, Link, Protocol, eventually};
 
 fn pair(hosts: &[Host]) -> (&Host, &Host) {

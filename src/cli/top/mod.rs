@@ -1,6 +1,7 @@
-//! `weir top`: what a running switch does, a second at a time.
+//! `weir top`: what a running switch or controller does, a second at a time.
 
 mod draw;
+mod network;
 mod rates;
 mod tables;
 
@@ -11,15 +12,17 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use clap::Args;
+use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::show::Where;
 use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::{Client, ClientError};
-use crate::control::view::Attention;
+use crate::control::view::{Attention, ControllerLink};
 use draw::{Screen, View};
 use rates::{Look, Rates};
+pub use tables::attention;
 
 /// Heavy flows asked for.
 const FLOWS: usize = 50;
@@ -48,21 +51,40 @@ impl Top {
             return Err(Failure::Usage(format!("--interval {}: 100ms to 1m", self.interval)));
         }
         let client = self.at.client()?;
+        let is_network = network::Shown::look(&client).map_or_else(refused_only, |_| Ok(true))?;
         if json || self.once || !io::stdout().is_terminal() {
-            let before = look(&client)?;
+            if is_network {
+                let look = network::Shown::look(&client)?;
+                return if json { output::json(&look) } else { output::print(&look.text()) };
+            }
+            let before = Shown::look(&client)?;
             std::thread::sleep(interval);
-            let rates = Rates::between(&before, &look(&client)?);
+            let rates = Rates::between(&before, &Shown::look(&client)?);
             return if json { output::json(&rates) } else { output::print(&tables::text(&rates)) };
         }
-        full_screen(client, interval)
+        if is_network {
+            full_screen::<network::Shown>(client, interval)
+        } else {
+            full_screen::<Shown>(client, interval)
+        }
     }
 }
 
-fn look(client: &Client) -> Result<Look, ClientError> {
-    let status = client.get("/v1/status")?;
-    let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
-    let attention = if_any(client.get::<Attention>("/v1/attention?seconds=0"))?;
-    Ok(Look { status, heavy, attention: attention.and_then(|mut attention| attention.epochs.pop()) })
+/// A switch has no network's answers, and says so; anything else is an error.
+fn refused_only(error: ClientError) -> Result<bool, ClientError> {
+    if matches!(error, ClientError::Refused { .. }) { Ok(false) } else { Err(error) }
+}
+
+/// What fills the screen, and how it goes on.
+trait Shows: Sized {
+    /// What is seen at a time.
+    type Look: Send + 'static;
+    fn look(client: &Client) -> Result<Self::Look, ClientError>;
+    fn new(first: Self::Look) -> Self;
+    fn take(&mut self, look: Result<Self::Look, ClientError>);
+    fn draw(&self, frame: &mut Frame);
+    /// What a key does; false when it ends the command.
+    fn key(&mut self, key: KeyEvent) -> bool;
 }
 
 /// Nothing of a switch that runs no such program.
@@ -75,20 +97,20 @@ fn if_any<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
 }
 
 /// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with its reader.
-fn looks(client: Client, interval: Duration) -> io::Result<Receiver<Result<Look, ClientError>>> {
+fn looks<S: Shows>(client: Client, interval: Duration) -> io::Result<Receiver<Result<S::Look, ClientError>>> {
     let (sender, receiver) = sync_channel(1);
     std::thread::Builder::new().name("weir-top".into()).spawn(move || {
-        while sender.send(look(&client)).is_ok() {
+        while sender.send(S::look(&client)).is_ok() {
             std::thread::sleep(interval);
         }
     })?;
     Ok(receiver)
 }
 
-fn full_screen(client: Client, interval: Duration) -> Result<(), Failure> {
+fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failure> {
     // A switch that is not there at the start is a mistake of the user's, and said as one.
-    let mut shown = Shown::new(look(&client)?);
-    let looks = looks(client, interval).map_err(Failure::failed)?;
+    let mut shown = S::new(S::look(&client)?);
+    let looks = looks::<S>(client, interval).map_err(Failure::failed)?;
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, ended.clone()).map_err(Failure::failed)?;
@@ -102,7 +124,7 @@ fn full_screen(client: Client, interval: Duration) -> Result<(), Failure> {
                 stale = true;
             }
             if stale {
-                terminal.draw(|frame| draw::draw(frame, &shown.rates, &shown.screen))?;
+                terminal.draw(|frame| shown.draw(frame))?;
             }
             stale = event::poll(TICK)?;
             if stale
@@ -125,7 +147,24 @@ struct Shown {
     screen: Screen,
 }
 
-impl Shown {
+impl Shows for Shown {
+    type Look = Look;
+
+    fn look(client: &Client) -> Result<Look, ClientError> {
+        let status = client.get("/v1/status")?;
+        let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
+        let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
+            Some(mut attention) => attention.epochs.pop(),
+            // A switch with a controller has no answers of its own, and knows what it was told to measure with.
+            None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
+        };
+        Ok(Look { status, heavy, attention })
+    }
+
+    fn draw(&self, frame: &mut Frame) {
+        draw::draw(frame, &self.rates, &self.screen);
+    }
+
     fn new(first: Look) -> Self {
         Self { rates: Rates::between(&first, &first), last: first, screen: Screen::default() }
     }
@@ -147,18 +186,6 @@ impl Shown {
         }
     }
 
-    fn remember(&mut self, rate: u64) {
-        if self.screen.paused {
-            return;
-        }
-        let history = &mut self.screen.history;
-        if history.len() >= HISTORY {
-            history.remove(0);
-        }
-        history.push(rate);
-    }
-
-    /// What a key does; false when it ends the command.
     fn key(&mut self, key: KeyEvent) -> bool {
         if key.kind == KeyEventKind::Release {
             return true;
@@ -187,5 +214,18 @@ impl Shown {
         // The table scrolls no further than its last row; nor should the way back be longer.
         screen.scroll = screen.scroll.min(self.rates.ports.len().max(self.rates.drops.len()).max(FLOWS));
         true
+    }
+}
+
+impl Shown {
+    fn remember(&mut self, rate: u64) {
+        if self.screen.paused {
+            return;
+        }
+        let history = &mut self.screen.history;
+        if history.len() >= HISTORY {
+            history.remove(0);
+        }
+        history.push(rate);
     }
 }

@@ -4,7 +4,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::super::rates::{Look, Rates};
-use super::super::{Shown, draw};
+use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::control::client::ClientError;
 use crate::control::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker};

@@ -285,6 +285,8 @@ fn leaving_and_starting_again() {
     assert_eq!(network.gaps()[0], ("b".to_owned(), Gap::Started));
     network.epoch(90, &[]);
     network.assert_exact(90);
+    assert_eq!(network.controller.forget("b"), Err(ForgetError::Connected("b".into())));
+    network.controller.leave("b");
     assert_eq!(network.controller.forget("b"), Ok(()));
     assert_eq!(network.controller.forget("b"), Err(ForgetError::Unknown("b".into())));
     assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);

@@ -209,6 +209,27 @@ fn a_switch_joins_reports_and_obeys() {
     assert_eq!(stored.controller.switches, ["edge1"]);
 }
 
+/// One that left is a gap until it is forgotten; one that is there, or expected, is not forgotten.
+#[test]
+fn a_switch_that_left_for_good_is_forgotten() {
+    let office = Office::open(&[]);
+    let members = || office.controller.lock().unwrap().switches().count();
+    run(async {
+        let ready = From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+        let connection = office.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
+        while members() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(office.desk.forget("edge1").await, Err(ForgetError::Connected("edge1".into())));
+        drop(connection);
+    });
+    eventually("it to be gone", || run(office.desk.forget("edge1")).is_ok().then_some(()));
+    assert_eq!((members(), office.desk.view().switches.len()), (0, 0));
+    assert_eq!(run(office.desk.forget("edge1")), Err(ForgetError::Unknown("edge1".into())));
+    let expecting = Office::open(&["edge1"]);
+    assert_eq!(run(expecting.desk.forget("edge1")), Err(ForgetError::Expected("edge1".into())));
+}
+
 /// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
 #[test]
 fn records_that_are_not_sent_are_counted() {

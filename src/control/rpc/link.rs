@@ -39,6 +39,8 @@ struct Standing {
     why: Option<String>,
     schedule: Option<Schedule>,
     polynomials: Option<Polynomials>,
+    /// Of an epoch of the network, once it is known.
+    length: Option<Nanos>,
     /// By epoch.
     orders: Vec<Order>,
     /// Where records go while the switch is taken in.
@@ -103,7 +105,7 @@ impl Link {
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
-        standing.polynomials = Some(polynomials);
+        (standing.polynomials, standing.length) = (Some(polynomials), Some(length));
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
@@ -137,11 +139,18 @@ impl Link {
             unsent_records: self.unsent.load(Relaxed),
             foreign_records: self.foreign.load(Relaxed),
             orders: self.orders.load(Relaxed),
+            attention: standing.attention(),
         }
     }
 }
 
 impl Standing {
+    /// What the running epoch is measured with.
+    fn attention(&self) -> Option<view::EpochAttention> {
+        let epoch = now().checked_div(self.length?)?;
+        Some(view::EpochAttention::of(epoch, &self.schedule.as_ref()?.at(epoch)))
+    }
+
     fn take(&mut self, order: Order) -> Result<(), String> {
         self.orders.retain(|earlier| earlier.epoch < order.epoch);
         self.orders.push(order);

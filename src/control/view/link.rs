@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::EpochAttention;
+
 /// `GET /v1/controller` of a switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ControllerLink {
     /// Where the controller is, as it was configured.
     pub at: String,
@@ -21,4 +23,7 @@ pub struct ControllerLink {
     pub foreign_records: u64,
     /// Orders that came, the one in force at each connection included.
     pub orders: u64,
+    /// What the running epoch is measured with; absent until a controller has taken the switch in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<EpochAttention>,
 }

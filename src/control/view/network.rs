@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::HeavyFlow;
 use crate::control::controller::{EpochAnswers, Selected};
 use crate::control::flows::{LostFlow, Names, SizeClass};
+use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::{FlowId, Runtime};
 use crate::wire::Flow;
 
@@ -257,6 +258,23 @@ impl From<&Runtime> for Parameters {
             hh_threshold_packets: runtime.hh_threshold,
             hl_threshold_packets: runtime.hl_threshold,
             sample_share: f64::from(runtime.sample) / f64::from(Runtime::ALL),
+        }
+    }
+}
+
+impl EpochAttention {
+    /// What an epoch is measured with, of which nothing else is known.
+    pub fn of(epoch: u64, runtime: &Runtime) -> Self {
+        Self {
+            epoch,
+            state: State::of(runtime).name().into(),
+            parameters: runtime.into(),
+            heavy_candidates: None,
+            heavy_losses: None,
+            light_losses: None,
+            ordered_epoch: None,
+            ordered: None,
+            why: String::new(),
         }
     }
 }

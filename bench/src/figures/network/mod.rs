@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use weir::sim::report::ChameleMonReport;
 
 pub use runs::Sweep;
-use runs::{PERIOD, Point, Run, WORKLOADS, is_decoded};
+use runs::{PERIOD, Point, Points, Run, WORKLOADS, is_decoded};
 
 use super::plot::{self, Axis, Curve, Figure, Legend, Panel, Source};
 
@@ -28,6 +28,9 @@ pub struct Options {
     /// chamelemon-network: flows are cut to so many packets; 0 cuts none, and takes hours
     #[arg(long, value_name = "PACKETS", default_value_t = 5000)]
     scale: u32,
+    /// chamelemon-network: Figures 7 and 8 with all ten points, in place of every other one
+    #[arg(long)]
+    full: bool,
 }
 
 fn workload(text: &str) -> Result<usize, String> {
@@ -42,7 +45,12 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
     let sweeps = if options.sweeps.is_empty() { &Sweep::ALL[..] } else { &options.sweeps };
     let every: Vec<usize> = (0..WORKLOADS.len()).collect();
     let workloads = if options.workloads.is_empty() { &every } else { &options.workloads };
-    let runs = runs::all(workloads, sweeps, (options.scale, quick), say)?;
+    let points = match (quick, options.full) {
+        (true, _) => Points::Few,
+        (false, false) => Points::Half,
+        (false, true) => Points::All,
+    };
+    let runs = runs::all(workloads, sweeps, (options.scale, points), say)?;
     for &sweep in sweeps {
         let of_sweep: Vec<_> = runs.iter().filter(|run| run.sweep == sweep).collect();
         for figure in figures(sweep, &of_sweep, options.scale, quick) {

@@ -306,7 +306,10 @@ proptest! {
         let decoded = shown[16..].iter().filter(|(_, decoded)| *decoded).count();
         prop_assert!(decoded >= 7, "{} victims: {:?}", traffic.victims(), &shown[16..]);
         let last = shown[23].0;
-        for (runtime, _) in &shown[16..] {
+        // Where victims just fill all memory, a sample that makes them seem fewer ends the ill state. It does not come back.
+        let settled = shown[16..].partition_point(|(runtime, _)| State::of(runtime) != State::of(&last));
+        prop_assert!(settled == 0 || State::of(&last) == State::Healthy, "{:?}", &shown[16..]);
+        for (runtime, _) in &shown[16 + settled..] {
             prop_assert_eq!(runtime.division, last.division);
             prop_assert_eq!(runtime.hh_threshold, last.hh_threshold);
             // The light losses that are sampled differ from epoch to epoch.

@@ -1,0 +1,156 @@
+//! A controller's screen: the state of its network, the division of memory, the losses, and its switches.
+
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::widgets::Paragraph;
+use serde::Serialize;
+
+use super::super::network::Document;
+use super::super::show::switches_text;
+use super::{Shows, tables};
+use crate::control::client::{Client, ClientError};
+use crate::control::view::{Attention, Losses, NetworkSwitches};
+
+/// One look at a controller. The document of `weir top --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Look {
+    pub switches: NetworkSwitches,
+    /// Of the epochs of the last second.
+    pub attention: Attention,
+    pub losses: Losses,
+}
+
+impl Look {
+    pub fn text(&self) -> String {
+        let last = self.attention.epochs.last().map(tables::attention);
+        let parts =
+            [last.unwrap_or_default(), self.losses.text(), self.attention.text(), switches_text(&self.switches)];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+pub struct Shown {
+    look: Look,
+    scroll: u16,
+    paused: bool,
+    /// Why the controller cannot be asked now, while it cannot.
+    gone: Option<String>,
+}
+
+impl Shows for Shown {
+    type Look = Look;
+
+    fn look(client: &Client) -> Result<Look, ClientError> {
+        Ok(Look {
+            switches: client.get("/v1/switches")?,
+            attention: client.get("/v1/attention?seconds=1")?,
+            losses: client.get("/v1/losses?seconds=1&top=20")?,
+        })
+    }
+
+    fn new(look: Look) -> Self {
+        Self { look, scroll: 0, paused: false, gone: None }
+    }
+
+    fn take(&mut self, look: Result<Look, ClientError>) {
+        match look {
+            Err(error) => self.gone = Some(error.to_string()),
+            Ok(look) => {
+                if !self.paused {
+                    self.look = look;
+                }
+                self.gone = None;
+            }
+        }
+    }
+
+    fn draw(&self, frame: &mut Frame) {
+        let rows = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let connected = self.look.switches.switches.iter().filter(|switch| switch.connected).count();
+        let title = match &self.gone {
+            Some(why) => Paragraph::new(format!(" NO CONTROLLER, trying again: {why}"))
+                .style(bold.bg(Color::Red).fg(Color::White)),
+            None => {
+                let paused = if self.paused { "  paused" } else { "" };
+                let all = self.look.switches.switches.len();
+                Paragraph::new(format!(" weir controller  {connected} of {all} switches connected{paused}")).style(bold)
+            }
+        };
+        frame.render_widget(title, head);
+        frame.render_widget(Paragraph::new(self.look.text()).scroll((self.scroll, 0)), body);
+        let keys = " q quit  p pause  ↑ ↓ scroll";
+        frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    }
+
+    fn key(&mut self, key: KeyEvent) -> bool {
+        if key.kind == KeyEventKind::Release {
+            return true;
+        }
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll += 1,
+            _ => {}
+        }
+        let lines = self.look.text().lines().count();
+        self.scroll = self.scroll.min(u16::try_from(lines).unwrap_or(u16::MAX));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::control::view::{Covered, EpochAttention, NetworkSwitch};
+    use crate::program::chamelemon::Config;
+
+    fn look() -> Look {
+        let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
+        let attention =
+            EpochAttention { why: "as before".into(), ..EpochAttention::of(7, &Config::default().runtime()) };
+        Look {
+            switches: NetworkSwitches {
+                epoch_ns: 50_000_000,
+                transit_ns: 10_000_000,
+                switches: vec![switch("edge1", true), switch("edge2", false)],
+            },
+            attention: Attention { epochs: vec![attention] },
+            losses: Losses {
+                covered: Covered { first_epoch: Some(7), last_epoch: Some(7), complete: true, ..Default::default() },
+                lost_packets: 3,
+                victims: 1,
+                ..Default::default()
+            },
+        }
+    }
+
+    fn drawn(shown: &Shown) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 20)).unwrap();
+        terminal.draw(|frame| shown.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_network_is_on_the_screen() {
+        let mut shown = Shown::new(look());
+        let screen = drawn(&shown);
+        for text in ["1 of 2 switches connected", "chamelemon healthy: HH", "3 packets lost, 1 flow found", "edge2"] {
+            assert!(screen.contains(text), "{text} in\n{screen}");
+        }
+        shown.take(Err(ClientError::Refused { error: "away".into() }));
+        assert!(drawn(&shown).contains("NO CONTROLLER, trying again: "));
+        assert!(shown.key(KeyCode::Char('p').into()));
+        shown.take(Ok(Look::default()));
+        assert!(drawn(&shown).contains("1 of 2 switches connected  paused"));
+        assert!(!shown.key(KeyCode::Char('q').into()));
+    }
+}
