@@ -69,6 +69,37 @@ impl Role {
     }
 }
 
+/// What carries a packet's class and epoch bit from switch to switch. All switches of a network have the same.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// A header of its own, the telemetry shim.
+    #[default]
+    Shim,
+    /// Three bits of the packet's own IP header, as in ChameleMon's paper.
+    Tos,
+}
+
+impl Carrier {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shim => "shim",
+            Self::Tos => "tos",
+        }
+    }
+}
+
 /// A port as the switch sees it.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
@@ -126,6 +157,7 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    carrier: Carrier,
     policy: Policy,
     /// Something is set on ports.
     policed: bool,
@@ -152,6 +184,7 @@ impl Switch {
             stats,
             phvs,
             fabric,
+            carrier: Carrier::default(),
             policy: Policy::default(),
             policed: false,
             rewrites: fabric,
@@ -165,6 +198,11 @@ impl Switch {
     /// With what an operator sets on its ports.
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// With this between it and other switches.
+    pub fn with_carrier(self, carrier: Carrier) -> Self {
+        Self { carrier, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.

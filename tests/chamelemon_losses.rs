@@ -131,13 +131,19 @@ fn port(name: &str, role: &str, mtu: u32, more: &str) -> String {
 }
 
 /// Three edge switches with some hosts each, around one in the middle.
-fn star(hosts: usize, core_measures: bool) -> Net {
+fn star(hosts: usize, core_measures: bool, carrier: &str) -> Net {
     let edge = |_| {
         let hosts: String = (0..hosts).map(|n| port(&format!("h{n}"), "host", 1500, "")).collect();
-        format!("[switch]\nreproducible = 1\n{hosts}{}{PROGRAM}", port("up", "fabric", 1600, ""))
+        format!(
+            "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{hosts}{}{PROGRAM}",
+            port("up", "fabric", 1600, "")
+        )
     };
     let core: String = (0..3).map(|n| port(&format!("e{n}"), "fabric", 1600, "")).collect();
-    let core = format!("[switch]\nreproducible = 1\n{core}{}", if core_measures { PROGRAM } else { "" });
+    let core = format!(
+        "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{core}{}",
+        if core_measures { PROGRAM } else { "" }
+    );
     let configs: Vec<_> = (0..3).map(edge).chain([core]).collect();
     let links: Vec<_> = (0..3).map(|n| ((n, hosts as PortId), (3, n as PortId))).collect();
     Net::new(&configs, &links)
@@ -146,8 +152,16 @@ fn star(hosts: usize, core_measures: bool) -> Net {
 /// What is flooded becomes several packets, and still neither hides a loss nor makes one.
 #[test]
 fn floods_leave_losses_alone() {
-    for (hosts, core_measures) in [(1, false), (1, true), (2, false), (2, true)] {
-        let mut net = star(hosts, core_measures);
+    let nets = [
+        (1, false, "shim"),
+        (1, true, "shim"),
+        (2, false, "shim"),
+        (2, true, "shim"),
+        (1, false, "tos"),
+        (2, true, "tos"),
+    ];
+    for (hosts, core_measures, carrier) in nets {
+        let mut net = star(hosts, core_measures, carrier);
         let group = [1, 0, 0x5e, 0, 0, 0xfb];
         let heard = (3 * hosts - 1) * 100;
         let mut groups = || (0..100).map(|_| net.send((0, 0), &udp(0, 9, group, 5353, 40)).len()).sum::<usize>();
@@ -171,7 +185,7 @@ fn floods_leave_losses_alone() {
 /// A host behind a port that is not the switch's to bridge: what its neighbours say to each other is no loss.
 #[test]
 fn what_stays_behind_its_port_is_no_loss() {
-    let mut net = star(2, true);
+    let mut net = star(2, true, "shim");
     net.send((0, 0), &udp(4, 9, [0xff; 6], 67, 40));
     assert_eq!(net.send((0, 0), &udp(0, 4, station(4), 80, 40)), []);
     assert_eq!(net.dropped(DropReason::SamePort), 1);
@@ -196,9 +210,17 @@ fn packets_without_a_shim_are_counted() {
 /// A copy for a mirror is not a packet of the network, also where its port leads to another switch.
 #[test]
 fn copies_for_mirrors_are_not_measured() {
+    for carrier in ["shim", "tos"] {
+        mirrored(carrier);
+    }
+}
+
+fn mirrored(carrier: &str) {
     let ports = |pairs: &str, more: &str| {
         let ports = port("h", "host", 1500, "") + &port("up", "fabric", 1600, "") + more;
-        format!("[switch]\nforward = \"xconnect\"\npairs = [{pairs}]\nreproducible = 1\n{ports}{PROGRAM}")
+        format!(
+            "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\npairs = [{pairs}]\nreproducible = 1\n{ports}{PROGRAM}"
+        )
     };
     let pair = "[\"h\", \"up\"]";
     let mirrors =
@@ -216,7 +238,7 @@ fn copies_for_mirrors_are_not_measured() {
 }
 
 /// A router with hosts at ports 0 and 1 and a narrow link at port 2, behind which is another switch with a host.
-fn routed() -> Net {
+fn routed(carrier: &str) -> Net {
     let host = |n: u8| {
         let addresses = format!("addresses = [\"10.0.{n}.1/24\", \"fd00:{n}::1/64\"]");
         port(&format!("p{n}"), if n == 2 { "fabric" } else { "host" }, if n == 2 { 1400 } else { 1500 }, &addresses)
@@ -225,9 +247,11 @@ fn routed() -> Net {
         |n: u8| format!("[[neighbour]]\naddress = \"10.0.{n}.10\"\nport = \"p{n}\"\nmac = \"02:01:00:00:00:0{n}\"\n");
     let ports: String = (0..3).map(host).collect();
     let neighbours: String = (0..3).map(neighbour).collect();
-    let router = format!("[switch]\nforward = \"route\"\nreproducible = 1\n{ports}{neighbours}{PROGRAM}");
+    let router = format!(
+        "[switch]\ncarrier = \"{carrier}\"\nforward = \"route\"\nreproducible = 1\n{ports}{neighbours}{PROGRAM}"
+    );
     let far = format!(
-        "[switch]\nforward = \"xconnect\"\nreproducible = 1\n{}{}{PROGRAM}",
+        "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\nreproducible = 1\n{}{}{PROGRAM}",
         port("h", "host", 1500, ""),
         port("up", "fabric", 1500, "")
     );
@@ -250,7 +274,12 @@ fn icmp6(dst_mac: [u8; 6], to: &str, kind: Icmpv6Type) -> Vec<u8> {
 
 #[test]
 fn what_a_router_takes_itself_is_no_loss() {
-    let mut net = routed();
+    for carrier in ["shim", "tos"] {
+        route(routed(carrier));
+    }
+}
+
+fn route(mut net: Net) {
     let group = [0x33, 0x33, 0, 0, 0, 2];
     let icmp4 = |to: Ipv4Addr, mac| {
         let mut frame = Vec::new();
@@ -294,4 +323,41 @@ fn what_a_router_takes_itself_is_no_loss() {
     net.loses = true;
     assert_eq!(net.send((0, 0), &udp(0, 2, own(0), 80, 40)), []);
     assert_lost(net.records(), &[(flow(0, 77, 80), 4), (flow(0, 2, 80), 1)]);
+}
+
+/// Without a shim, in the DSCP: full packets have room, a host's own low bits there are the price and counted, and nothing else changes.
+#[test]
+fn three_bits_of_the_dscp_carry_what_the_shim_does() {
+    let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1500, "");
+    let edge = edge.replace("role = \"host\"", "role = \"host\"\nvlan = 5");
+    let edge = format!("[switch]\ncarrier = \"tos\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
+    let with_tos = |mut frame: Vec<u8>, tos: u8| {
+        frame[15] = tos;
+        mend(&mut frame);
+        frame
+    };
+    for (end, n) in [((0, 0), 0), ((0, 1), 1), ((1, 0), 2)] {
+        net.send(end, &udp(n, 9, [0xff; 6], 67, 40));
+    }
+    // Expedited forwarding with ECN becomes the class selector of the same precedence.
+    for (tos, arrives) in [(0, 0), (3, 3), (0xa1, 0xa1), (0xb9, 0xa1), (0xfe, 0xe2)] {
+        let sent = with_tos(udp(0, 2, station(2), 80, 1472), tos);
+        assert_eq!(net.send((0, 0), &sent), [((1, 0), with_tos(sent.clone(), arrives))]);
+        let near = with_tos(udp(0, 1, station(1), 80, 1472), tos);
+        assert_eq!(net.send((0, 0), &near), [((0, 1), near)], "it stays within the switch");
+    }
+    net.loses = true;
+    net.send((0, 0), &udp(0, 2, station(2), 80, 10));
+    let stats = net.switches[0].switches[0].stats().clone();
+    assert_eq!((stats.port(0).remarked.get(), stats.port(0).without_shim.get()), (2, 0));
+    // A switch of the other kind.
+    let mut foreign = udp(0, 2, station(2), 80, 10);
+    foreign.splice(12..12, [0x88, 0xb5, 4, 0x58, 0, 0]);
+    let mut out = Outbox::new(3);
+    net.switches[1].switches[0].process(2, &mut Burst::from_iter([HeapFrame::new(&foreign)]), NOW, &mut out);
+    assert_eq!(net.dropped(DropReason::BadShim), 1);
+    let records = net.records();
+    assert!(records.iter().all(|sketches| sketches.unmarked == 0));
+    assert_lost(records, &[(flow(0, 2, 80), 1)]);
 }

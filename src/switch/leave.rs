@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BURST, Burst, L2_OVERHEAD, Outbox, PortInfo, Role, Routed, Switch};
+use super::{BURST, Burst, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Routed, Switch};
 use crate::forward::route;
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
-use crate::wire::{self, Frame, Shim};
+use crate::wire::{self, Frame, Net, Shim};
 
 /// What became of a packet, as egress stages see it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,8 +161,14 @@ impl Switch {
         }
         let mut marked = true;
         if self.rewrites {
+            // Before its headers move.
+            if self.carrier == Carrier::Tos {
+                marked = self.rewrite_tos(&mut frame, phv, port);
+            }
             self.rewrite_vlan(&mut frame, phv, id)?;
-            marked = self.rewrite_shim(&mut frame, phv, port)?;
+            if self.carrier == Carrier::Shim {
+                marked = self.rewrite_shim(&mut frame, phv, port)?;
+            }
         }
         let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
         queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
@@ -171,6 +177,23 @@ impl Switch {
             Role::Fabric if marked || phv.hierarchy == 0 => Fate::Open,
             Role::Fabric => Fate::Unmarked,
         })
+    }
+
+    /// A packet goes through the fabric with its class and epoch bit, and leaves it with zeros there. What a host had there is
+    /// lost, and counted. False when there is no header to write them to.
+    fn rewrite_tos<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> bool {
+        let bits = match port.role {
+            Role::Host if phv.enters => return true,
+            Role::Host => 0,
+            Role::Fabric => wire::tos::bits(phv.hierarchy, phv.epoch),
+        };
+        if phv.headers.net == Net::Other {
+            return true;
+        }
+        let packet = frame.bytes_mut().get_mut(usize::from(phv.headers.l3)..);
+        let Some(before) = packet.and_then(|packet| wire::tos::write(packet, bits)) else { return false };
+        self.stats.port(phv.ingress).remarked.add(u64::from(phv.enters && before != 0));
+        true
     }
 
     /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host. False when

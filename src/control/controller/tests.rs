@@ -25,7 +25,13 @@ fn config() -> Config {
 }
 
 fn terms() -> Terms {
-    Terms { shape: config().shape(), tower: config().tower, length: LENGTH, transit: TRANSIT }
+    Terms {
+        shape: config().shape(),
+        tower: config().tower,
+        length: LENGTH,
+        transit: TRANSIT,
+        carrier: crate::switch::Carrier::Shim,
+    }
 }
 
 fn polynomials() -> Polynomials {

@@ -7,7 +7,7 @@
 //! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
 //! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
 //! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch bit come with
-//! it in the shim. An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
+//! it in the shim, or in its DSCP (`wire::tos`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
 //! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
 //! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
 //!
