@@ -12,9 +12,12 @@ use anyhow::{Context, Result};
 use weir::sim::report::ChameleMonReport;
 
 pub use runs::Sweep;
-use runs::{PERIOD, Point, Points, Run, WORKLOADS, is_decoded};
+use runs::{PERIOD, Point, Run, WORKLOADS, is_decoded};
 
 use super::plot::{self, Axis, Curve, Figure, Legend, Panel, Source};
+
+/// Packets that flows are cut to, to see only that everything works.
+const QUICK_SCALE: u32 = 200;
 
 /// What is to be drawn.
 #[derive(clap::Args)]
@@ -28,7 +31,7 @@ pub struct Options {
     /// chamelemon-network: flows are cut to so many packets; 0 cuts none, and takes hours
     #[arg(long, value_name = "PACKETS", default_value_t = 5000)]
     scale: u32,
-    /// chamelemon-network: Figures 7 and 8 with all ten points, in place of every other one
+    /// chamelemon-network: Figures 7 and 8 with all ten points, in place of every third one
     #[arg(long)]
     full: bool,
 }
@@ -45,21 +48,17 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
     let sweeps = if options.sweeps.is_empty() { &Sweep::ALL[..] } else { &options.sweeps };
     let every: Vec<usize> = (0..WORKLOADS.len()).collect();
     let workloads = if options.workloads.is_empty() { &every } else { &options.workloads };
-    let points = match (quick, options.full) {
-        (true, _) => Points::Few,
-        (false, false) => Points::Half,
-        (false, true) => Points::All,
-    };
-    let runs = runs::all(workloads, sweeps, (options.scale, points), say)?;
+    let scale = if quick { QUICK_SCALE } else { options.scale };
+    let runs = runs::all(workloads, sweeps, (scale, options.full), say)?;
     for &sweep in sweeps {
         let of_sweep: Vec<_> = runs.iter().filter(|run| run.sweep == sweep).collect();
-        for figure in figures(sweep, &of_sweep, options.scale, quick) {
+        for figure in figures(sweep, &of_sweep, scale, quick) {
             figure.save(out)?;
             say(out.join(figure.name).with_extension("svg").display().to_string());
         }
     }
     fs::write(out.join("chamelemon_network.csv"), csv(&runs))?;
-    print!("{}", text(&runs, options.scale));
+    print!("{}", text(&runs, scale));
     Ok(())
 }
 

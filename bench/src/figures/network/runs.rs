@@ -36,14 +36,6 @@ pub enum Sweep {
     Time,
 }
 
-/// How many of the ten points of Figures 7 and 8 are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Points {
-    Few,
-    Half,
-    All,
-}
-
 /// An epoch's traffic: flows in thousands, and the share of victims in percent.
 pub type Load = (u32, f64);
 
@@ -51,12 +43,8 @@ impl Sweep {
     pub const ALL: [Self; 3] = [Self::Flows, Self::Victims, Self::Time];
 
     /// The traffic in turn, and where each stands on the figure's axis.
-    pub fn loads(self, points: Points) -> Vec<(f64, Load)> {
-        let thinned = |i: &u32| match points {
-            Points::Few => i % 3 == 1,
-            Points::Half => i % 2 == 0,
-            Points::All => true,
-        };
+    pub fn loads(self, full: bool) -> Vec<(f64, Load)> {
+        let thinned = |i: &u32| full || i % 3 == 1;
         match self {
             Self::Flows => (1..=10).filter(thinned).map(|i| (f64::from(10 * i), (10 * i, 10.0))).collect(),
             Self::Victims => (1..=10).filter(thinned).map(|i| (2.5 * f64::from(i), (50, 2.5 * f64::from(i)))).collect(),
@@ -109,7 +97,7 @@ pub struct Run {
 pub fn all(
     workloads: &[usize],
     sweeps: &[Sweep],
-    (scale, points): (u32, Points),
+    (scale, full): (u32, bool),
     say: impl Fn(String) + Sync,
 ) -> Result<Vec<Run>> {
     let jobs: Vec<_> = workloads.iter().flat_map(|w| sweeps.iter().map(move |sweep| (*w, *sweep))).collect();
@@ -119,7 +107,7 @@ pub fn all(
         for _ in 0..cores {
             scope.spawn(|| {
                 while let Some(&(workload, sweep)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = one(workload, sweep, (scale, points), &say);
+                    let run = one(workload, sweep, (scale, full), &say);
                     done.lock().expect("no thread panics with it").push(run);
                 }
             });
@@ -130,12 +118,12 @@ pub fn all(
     Ok(runs)
 }
 
-fn one(workload: usize, sweep: Sweep, (scale, points): (u32, Points), say: &impl Fn(String)) -> Result<Run> {
+fn one(workload: usize, sweep: Sweep, (scale, full): (u32, bool), say: &impl Fn(String)) -> Result<Run> {
     let (name, law) = WORKLOADS[workload];
     let traffic = |flows: u32| format!("{law}/uniform,flows={flows}k").parse::<Workload>();
-    let loads = sweep.loads(points);
+    let loads = sweep.loads(full);
     let mut simulation = Simulation::new(&setup(traffic(10)?)?)?;
-    let mut drawn = Vec::new();
+    let mut points = Vec::new();
     for (x, load) in loads {
         let workload = Workload { longest: scale, ..traffic(load.0)? };
         let victims = Victims { flows: Flows::Share(load.1 / 100.0), rate: LOSS_RATE };
@@ -143,20 +131,20 @@ fn one(workload: usize, sweep: Sweep, (scale, points): (u32, Points), say: &impl
         if sweep == Sweep::Time {
             // The report is that of the epoch before.
             let report = epoch();
-            drawn.extend(report.map(|epoch| Point { x, load, settled: None, epoch }));
+            points.extend(report.map(|epoch| Point { x, load, settled: None, epoch }));
         } else {
             let (settled, epoch) = settle(epoch).context("an epoch has passed")?;
-            drawn.push(Point { x, load, settled, epoch });
+            points.push(Point { x, load, settled, epoch });
         }
         say(format!("{name}: {} k flows, {} % victims", load.0, load.1));
     }
     if sweep == Sweep::Time {
         // One epoch late: each is told with the traffic of the next.
-        let loads = sweep.loads(points);
-        drawn.extend(simulation.finish().map(|epoch| Point { x: 0.0, load: (0, 0.0), settled: None, epoch }));
-        drawn.iter_mut().zip(loads).for_each(|(point, (x, load))| (point.x, point.load) = (x, load));
+        let loads = sweep.loads(full);
+        points.extend(simulation.finish().map(|epoch| Point { x: 0.0, load: (0, 0.0), settled: None, epoch }));
+        points.iter_mut().zip(loads).for_each(|(point, (x, load))| (point.x, point.load) = (x, load));
     }
-    Ok(Run { workload, sweep, points: drawn })
+    Ok(Run { workload, sweep, points })
 }
 
 /// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too, takes its points when the
