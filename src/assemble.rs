@@ -79,7 +79,9 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let (publisher, wanted) = (Publisher::default(), wanted(config, &polynomials)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
     let replica = |((forward, measure), policy)| {
-        Switch::new(ports.clone(), measure, forward, config.switch.order.into()).with_policy(policy)
+        Switch::new(ports.clone(), measure, forward, config.switch.order.into())
+            .with_carrier(config.switch.carrier)
+            .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));

@@ -20,6 +20,8 @@ pub struct PortStats {
     pub copies: Count,
     /// Packets that went to a fabric port without a shim, because the shim would have passed its MTU.
     pub without_shim: Count,
+    /// Packets that came from a host with bits set that the fabric needs, and went to it without them.
+    pub remarked: Count,
     drops: [Count; DropReason::ALL.len()],
 }
 
@@ -35,8 +37,8 @@ impl PortStats {
 
     /// Sets all counters to 0, for the next port of this number. Only when the worker writes them no more.
     pub fn clear(&self) {
-        let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, drops } = self;
-        let counts = [rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim];
+        let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, remarked, drops } = self;
+        let counts = [rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, remarked];
         counts.into_iter().chain(drops).for_each(|count| count.set(0));
     }
 }

@@ -21,6 +21,7 @@ use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::Frame;
 
+use leave::Fate;
 pub use parts::{Measure, Parts};
 
 /// Most packets in a burst.
@@ -64,6 +65,37 @@ impl Role {
         match self {
             Self::Host => "host",
             Self::Fabric => "fabric",
+        }
+    }
+}
+
+/// What carries a packet's class and epoch bit from switch to switch. All switches of a network have the same.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// A header of its own, the telemetry shim.
+    #[default]
+    Shim,
+    /// Three bits of the packet's own IP header, as in ChameleMon's paper.
+    Tos,
+}
+
+impl Carrier {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shim => "shim",
+            Self::Tos => "tos",
         }
     }
 }
@@ -125,6 +157,7 @@ pub struct Switch {
     phvs: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
+    carrier: Carrier,
     policy: Policy,
     /// Something is set on ports.
     policed: bool,
@@ -151,6 +184,7 @@ impl Switch {
             stats,
             phvs,
             fabric,
+            carrier: Carrier::default(),
             policy: Policy::default(),
             policed: false,
             rewrites: fabric,
@@ -164,6 +198,11 @@ impl Switch {
     /// With what an operator sets on its ports.
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// With this between it and other switches.
+    pub fn with_carrier(self, carrier: Carrier) -> Self {
+        Self { carrier, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
@@ -265,26 +304,28 @@ impl Switch {
         }
         watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
-        let long = if self.forward.router().is_some() { self.rewrite(burst, out) } else { 0 };
-        let mut leaving = [false; BURST];
+        let routed = if self.forward.router().is_some() { self.rewrite(burst, out) } else { Routed::default() };
+        let mut fates = [Fate::Open; BURST];
         let packets = burst.len();
-        if long == 0 {
-            for ((frame, phv), leaves) in burst.drain(..).zip(self.phvs.iter()).zip(&mut leaving) {
-                *leaves = self.emit(frame, phv, out);
+        if routed.long | routed.answered == 0 {
+            for ((frame, phv), fate) in burst.drain(..).zip(self.phvs.iter()).zip(&mut fates) {
+                *fate = self.emit(frame, phv, out);
             }
         } else {
-            self.emit_long(burst, long, &mut leaving, out);
+            self.emit_routed(burst, &routed, &mut fates, out);
         }
         if self.measure.egress {
-            self.run_egress(&leaving[..packets], watch);
+            self.run_egress(&fates[..packets], watch);
         }
     }
 
-    /// The egress stages, for the packets of a burst and whether each went to a host.
+    /// The egress stages, for the packets of a burst and what became of each.
     #[inline(always)]
-    fn run_egress<W: Watch>(&mut self, leaving: &[bool], watch: &mut W) {
-        let phvs = &mut self.phvs[..leaving.len()];
-        phvs.iter_mut().zip(leaving).for_each(|(phv, leaves)| phv.leaves = *leaves);
+    fn run_egress<W: Watch>(&mut self, fates: &[Fate], watch: &mut W) {
+        let phvs = &mut self.phvs[..fates.len()];
+        for (phv, fate) in phvs.iter_mut().zip(fates) {
+            (phv.leaves, phv.unmarked) = (*fate == Fate::Left, *fate == Fate::Unmarked);
+        }
         for program in &mut self.measure.programs {
             watch.egress(program.as_mut(), phvs, self.order);
         }
@@ -310,24 +351,23 @@ impl Switch {
         stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
     }
 
-    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own. A bit for each
-    /// packet that is to leave in pieces.
+    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
     #[inline(never)]
-    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) -> u64 {
-        let mut cut = 0;
+    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) -> Routed {
+        let mut routed = Routed::default();
         for (i, frame) in burst.iter_mut().enumerate() {
             let Some(router) = self.forward.router() else { break };
             let phv = &mut self.phvs[i];
             let Finished { ended, extra, long } = router.finish(i, frame, phv);
-            cut |= u64::from(long) << i;
+            routed.long |= u64::from(long) << i;
             let (ingress, suppressed) = (phv.ingress, router.suppressed());
             let stats = self.stats.port(ingress);
             self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
             if let Some(reason) = ended {
                 stats.drop(reason, 1);
                 stats.copies.add(1);
-                // What stands in the packet's place is none of its flow's.
-                phv.hierarchy = 0;
+                routed.answered |= 1 << i;
+                routed.arrived |= u64::from(reason.is_end()) << i;
             }
             if let Some((frame, port)) = extra {
                 stats.copies.add(1);
@@ -336,8 +376,19 @@ impl Switch {
                 self.emit(frame, &phv, out);
             }
         }
-        cut
+        routed
     }
+}
+
+/// What the router did with the packets of a burst, a bit for each.
+#[derive(Default)]
+struct Routed {
+    /// It is to leave in pieces.
+    long: u64,
+    /// It has ended, and what stands in its place is none of its flow's.
+    answered: u64,
+    /// It has ended where it was to go.
+    arrived: u64,
 }
 
 /// How many packets have room in a queue, should each have to be cut.

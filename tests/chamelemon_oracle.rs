@@ -16,7 +16,7 @@ use weir::program::chamelemon::{
     Schedule, Sketches,
 };
 use weir::program::{Dataplane, Record};
-use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
@@ -327,14 +327,14 @@ const EPOCH: u64 = 1_000_000;
 const TRANSIT: u64 = 200_000;
 
 /// A switch whose ports 0 and 1 are joined.
-fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials) -> (Switch, Collecting) {
+fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials, carrier: Carrier) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
-    (switch, collecting)
+    (switch.with_carrier(carrier), collecting)
 }
 
 fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
@@ -378,11 +378,11 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
 /// leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
-    for (seed, small) in [(1, 0), (2, 3)] {
+    for (seed, small, carrier) in [(1, 0, Carrier::Shim), (2, 3, Carrier::Shim), (3, 0, Carrier::Tos)] {
         let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
         let polynomials = Polynomials::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, carrier);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials, carrier);
         let frames = frames(seed);
         let entered = frames.iter().map(|(_, bytes)| HeapFrame::new(bytes)).collect();
         let on_link = through(&mut first, entered, 4 * EPOCH);
@@ -408,7 +408,7 @@ fn losses_between_two_switches() {
             *lost.entry(*flow).or_insert(0i64) += 1;
         }
         let kept = frames.iter().enumerate().filter(|(number, _)| number % 19 != 3).map(|(_, (_, bytes))| bytes);
-        assert!(left.iter().map(|frame| frame.bytes()).eq(kept), "no host sees a shim");
+        assert!(left.iter().map(|frame| frame.bytes()).eq(kept), "no host sees what the link carries");
         let entering = records(&mut first, &from_first);
         let leaving = records(&mut last, &from_last);
         let analysis = Analysis::new(entering[&4].clone());

@@ -11,7 +11,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
-use weir::switch::{BURST, Burst, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.
@@ -23,6 +23,7 @@ struct World {
     forwarding: Forwarding,
     program: bool,
     stage_major: bool,
+    carrier: Carrier,
     bursts: Vec<Incoming>,
 }
 
@@ -133,8 +134,16 @@ fn world() -> impl Strategy<Value = World> {
     let incoming =
         incoming.prop_map(|(port, now, up, hop, frames)| Incoming { port, now: now * 1_000_000, up, hop, frames });
     let bursts = prop::collection::vec(incoming, 1..8);
-    (prop::collection::vec((role, mtu), 1..5), forwarding, any::<bool>(), any::<bool>(), bursts).prop_map(
-        |(ports, forwarding, program, stage_major, bursts)| World { ports, forwarding, program, stage_major, bursts },
+    let carrier = prop_oneof![Just(Carrier::Shim), Just(Carrier::Tos)];
+    (prop::collection::vec((role, mtu), 1..5), forwarding, any::<bool>(), any::<bool>(), carrier, bursts).prop_map(
+        |(ports, forwarding, program, stage_major, carrier, bursts)| World {
+            ports,
+            forwarding,
+            program,
+            stage_major,
+            carrier,
+            bursts,
+        },
     )
 }
 
@@ -146,6 +155,7 @@ struct Bench {
     fixed: bool,
     /// It does not even look into the frames.
     blind: bool,
+    carrier: Carrier,
     now: u64,
     received: u64,
     queued: u64,
@@ -175,8 +185,20 @@ impl Bench {
         // Nobody collects: every epoch runs on into the next.
         let (hand_over, _) = epoch::hand_over(0, Some(50_000_000), 1);
         let switch = Switch::new(ports.clone(), Measure::new(programs, hand_over), forward, order);
+        let switch = switch.with_carrier(world.carrier);
         let fixed = learning.is_none() && ports.iter().all(|port| port.role == Role::Host);
-        Self { switch, learning, ports, fixed, blind: fixed && !world.program, now: 0, received: 0, queued: 0, bare: 0 }
+        Self {
+            switch,
+            learning,
+            ports,
+            fixed,
+            blind: fixed && !world.program,
+            carrier: world.carrier,
+            now: 0,
+            received: 0,
+            queued: 0,
+            bare: 0,
+        }
     }
 
     fn burst(&mut self, incoming: &Incoming) {
@@ -200,7 +222,7 @@ impl Bench {
                 let limited = !self.fixed || port.mtu < self.ports[usize::from(incoming.port)].mtu;
                 let longest = port.mtu as usize + L2 + if port.role == Role::Fabric { shim::LEN } else { 0 };
                 assert!(!limited || frame.wire_len() <= longest);
-                self.bare += look(frame, port, incoming.hop, self.blind);
+                self.bare += look(frame, port, incoming.hop, self.blind, self.carrier);
             }
         }
         if let Some(learning) = &mut self.learning {
@@ -219,12 +241,16 @@ impl Bench {
 }
 
 /// What a frame may look like where it leaves. 1 when it goes to a fabric port without a shim.
-fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool) -> u64 {
+fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, carrier: Carrier) -> u64 {
     if blind {
         return 0;
     }
     let bytes = frame.bytes();
     assert!(bytes.len() >= 14);
+    if carrier == Carrier::Tos {
+        assert_ne!(bytes[12..14], [0x88, 0xb5], "a shim where there are none");
+        return 0;
+    }
     let carried = shim::peek(bytes);
     match port.role {
         Role::Host => {
@@ -267,6 +293,7 @@ fn a_verdict_that_names_no_port_is_counted() {
             forwarding: Forwarding::Xconnect(vec![(0, PortId::MAX)]),
             program,
             stage_major: false,
+            carrier: Carrier::Shim,
             bursts: Vec::new(),
         };
         let mut bench = Bench::new(&world);
@@ -286,6 +313,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
             forwarding: Forwarding::Xconnect(vec![(0, 1)]),
             program: true,
             stage_major: false,
+            carrier: Carrier::Shim,
             bursts: Vec::new(),
         })
     };

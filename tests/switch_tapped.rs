@@ -84,10 +84,16 @@ impl World {
     fn counts(&self) -> Vec<u64> {
         let port = |stats: &weir::stats::PortStats| {
             let drops = DropReason::ALL.map(|reason| stats.dropped(reason));
-            [stats.rx_packets.get(), stats.rx_bytes.get(), stats.copies.get(), stats.without_shim.get()]
-                .into_iter()
-                .chain(drops)
-                .collect::<Vec<_>>()
+            [
+                stats.rx_packets.get(),
+                stats.rx_bytes.get(),
+                stats.copies.get(),
+                stats.without_shim.get(),
+                stats.remarked.get(),
+            ]
+            .into_iter()
+            .chain(drops)
+            .collect::<Vec<_>>()
         };
         let stats = self.switch.stats();
         (0..PORTS as PortId).flat_map(|id| port(stats.port(id))).chain([stats.unmeasured.get()]).collect()
@@ -154,7 +160,7 @@ proptest! {
             prop_assert!(of(Direction::Tx).map(|seen| (seen.0, &seen.2)).eq(sent.iter().map(|sent| (sent.0, &sent.1))));
             let after = tapped.counts();
             for (i, reason) in DropReason::ALL.into_iter().enumerate().filter(|_| drops && !learn) {
-                let at = usize::from(*port) * (4 + DropReason::ALL.len()) + 4 + i;
+                let at = usize::from(*port) * (5 + DropReason::ALL.len()) + 5 + i;
                 prop_assert_eq!(of(Direction::Dropped(reason)).count() as u64, after[at] - before[at], "{:?}", reason);
             }
             prop_assert!(drops || seen.iter().all(|seen| !matches!(seen.1, Direction::Dropped(_))));

@@ -106,7 +106,13 @@ impl ControllerTime {
         let polynomials = Polynomials::reproducible(self.seed);
         let mut edges = (0..EDGES).map(|_| Edge::new(&config, &polynomials)).collect::<Result<Vec<_>>>()?;
         let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
-        let terms = Terms { shape: config.shape(), tower: config.tower.clone(), length: LENGTH, transit: TRANSIT };
+        let terms = Terms {
+            shape: config.shape(),
+            tower: config.tower.clone(),
+            length: LENGTH,
+            transit: TRANSIT,
+            carrier: weir::switch::Carrier::default(),
+        };
         for edge in 0..EDGES {
             let (name, terms) = (format!("edge{edge}"), terms.clone());
             controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;

@@ -19,6 +19,7 @@ use crate::control::serve::TlsListener;
 use crate::control::socket::{self, Access};
 use crate::control::tls::{self, Files};
 use crate::pisa::hash::Polynomials;
+use crate::switch::Carrier;
 
 /// How often it is looked whether the controller is to stop.
 const ROUND: Duration = Duration::from_millis(50);
@@ -43,6 +44,9 @@ pub struct Controller {
     /// The switches' transit time
     #[arg(long, value_name = "LENGTH")]
     transit: Option<Length>,
+    /// What carries a packet's class and epoch bit between the switches
+    #[arg(long, value_enum)]
+    carrier: Option<Carrier>,
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH")]
     patience: Option<Length>,
@@ -93,6 +97,7 @@ impl Controller {
         }
         config.epoch = self.epoch.unwrap_or(config.epoch);
         config.transit = self.transit.unwrap_or(config.transit);
+        config.carrier = self.carrier.unwrap_or(config.carrier);
         config.patience = self.patience.or(config.patience);
         config.shift &= !self.no_shift;
         config.reproducible = self.reproducible.or(config.reproducible);

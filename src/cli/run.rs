@@ -8,6 +8,7 @@ use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
+use crate::switch::Carrier;
 
 /// What is given here overrules the configuration file.
 #[derive(Clone, Debug, Args)]
@@ -39,6 +40,9 @@ pub struct Run {
     /// Length of an epoch
     #[arg(long, value_name = "LENGTH")]
     epoch: Option<Length>,
+    /// What carries a packet's class and epoch bit between switches
+    #[arg(long, value_enum)]
+    carrier: Option<Carrier>,
     /// Packet buffers
     #[arg(long, value_name = "N")]
     buffers: Option<u32>,
@@ -139,6 +143,7 @@ impl Run {
         }
         switch.forward = self.forward.unwrap_or(switch.forward);
         switch.epoch = self.epoch.unwrap_or(switch.epoch);
+        switch.carrier = self.carrier.unwrap_or(switch.carrier);
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);

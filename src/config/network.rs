@@ -11,6 +11,7 @@ use crate::control::controller::{Settings, Terms};
 use crate::epoch::{self, Nanos};
 use crate::program::chamelemon::AttentionMode;
 use crate::program::{ProgramConfig, chamelemon};
+use crate::switch::Carrier;
 
 /// A controller and its network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,8 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
+    /// What carries a packet's class and epoch bit between the switches: shim or tos.
+    pub carrier: Carrier,
     /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
     /// records are kept meanwhile.
     pub patience: Option<Length>,
@@ -65,6 +68,7 @@ impl Default for NetworkConfig {
             program: ProgramConfig::ChameleMon(chamelemon::Config::default()),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
+            carrier: Carrier::default(),
             patience: None,
             history: Length(Duration::from_secs(60)),
             shift: true,
@@ -139,7 +143,7 @@ impl NetworkConfig {
     pub fn terms(&self) -> Terms {
         let program = self.program();
         let (length, transit) = (nanos(self.epoch), nanos(self.transit));
-        Terms { shape: program.shape(), tower: program.tower, length, transit }
+        Terms { shape: program.shape(), tower: program.tower, length, transit, carrier: self.carrier }
     }
 
     /// What they start with.

@@ -44,7 +44,7 @@ impl Collector for Exposed {
 
 type PortCounter = (&'static str, &'static str, fn(&Port) -> u64);
 
-const PORT_COUNTERS: [PortCounter; 6] = [
+const PORT_COUNTERS: [PortCounter; 7] = [
     ("port_receive_packets", "Packets that came in", |port| port.counts.rx_packets),
     ("port_receive_bytes", "Bytes that came in, from the destination MAC on, without FCS", |port| port.counts.rx_bytes),
     ("port_transmit_packets", "Packets that went out", |port| port.counts.tx_packets),
@@ -57,6 +57,9 @@ const PORT_COUNTERS: [PortCounter; 6] = [
         "Packets sent to a fabric port without a shim, which would have passed its MTU",
         |port| port.counts.without_shim_packets,
     ),
+    ("port_remarked_packets", "Packets of hosts whose DSCP lost its low three bits, which the fabric needs", |port| {
+        port.counts.remarked_packets
+    }),
 ];
 
 const PORT_GAUGES: [PortCounter; 3] = [

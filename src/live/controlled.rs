@@ -21,7 +21,8 @@ fn hello(config: &Config) -> Option<Hello> {
     })?;
     let length = config.switch.epoch.0.as_nanos() as Nanos;
     let transit = HandOver::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
-    let terms = Terms { shape: program.shape(), tower: program.tower.clone(), length, transit };
+    let terms =
+        Terms { shape: program.shape(), tower: program.tower.clone(), length, transit, carrier: config.switch.carrier };
     Some(Hello {
         name: config.controller.name.clone().unwrap_or_else(|| config.switch.name.clone()),
         terms,

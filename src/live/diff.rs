@@ -137,6 +137,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         metrics,
         runtime_ports,
         user,
+        carrier,
         forward: _,
         pairs: _,
         epoch: _,
@@ -158,6 +159,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.acl_rows", &running.acl_rows, acl_rows)?;
     same("switch.metrics", &running.metrics, metrics)?;
     same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
+    same("switch.carrier", &running.carrier, carrier)?;
     same("switch.user", &running.user, user)
 }
 

@@ -22,8 +22,11 @@ pub struct Phv {
     pub flow_estimate: u32,
     /// It came in by a host port: here it enters the network.
     pub enters: bool,
-    /// It has gone to a host port, or a copy of it has: here it leaves the network. Known to egress stages.
+    /// Here it leaves the network, or what is measured of it: it has gone to a host port, or has come as far as it was to go, or
+    /// has become several. Known to egress stages.
     pub leaves: bool,
+    /// It has gone to a fabric port without its class, though it has one: where it leaves nobody knows. Known to egress stages.
+    pub unmarked: bool,
     /// The lowest bit of the epoch in which it entered the network.
     pub epoch: bool,
     /// What ChameleMon took it for where it entered, two bits: `program::chamelemon::dataplane::hierarchy`.
@@ -36,7 +39,8 @@ impl Phv {
     pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
-        (self.enters, self.leaves, self.epoch, self.hierarchy) = (false, false, false, 0);
+        (self.enters, self.leaves, self.unmarked) = (false, false, false);
+        (self.epoch, self.hierarchy) = (false, 0);
     }
 }
 
@@ -142,6 +146,12 @@ impl DropReason {
         Self::WrongVlan,
         Self::NoHeadroom,
     ];
+
+    /// Whether a packet that ends under this name has come as far as it was to go, and is no loss.
+    #[inline(always)]
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::SamePort | Self::LinkLocal | Self::OtherMac | Self::Multicast | Self::ToRouter)
+    }
 
     /// The name in reports, JSON and metrics.
     pub fn name(self) -> &'static str {

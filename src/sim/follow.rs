@@ -8,6 +8,7 @@ use crate::control::controller::{Controller, JoinError, Joining, Order, Report, 
 use crate::epoch::Nanos;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{Config, Sketches};
+use crate::switch::Carrier;
 
 /// One switch's name and record.
 pub type Named = (Arc<str>, Box<Sketches>);
@@ -34,8 +35,13 @@ impl Follow {
             ..Settings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
-        let terms =
-            Terms { shape: config.shape(), tower: config.tower.clone(), length: setup.epoch, transit: setup.transit };
+        let terms = Terms {
+            shape: config.shape(),
+            tower: config.tower.clone(),
+            length: setup.epoch,
+            transit: setup.transit,
+            carrier: Carrier::default(),
+        };
         for name in switches {
             let (name, terms) = (name.to_string(), terms.clone());
             controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;

@@ -1,6 +1,6 @@
 //! Packets come in: what a port lets in, and the PHVs of that.
 
-use super::{BURST, Burst, Role, Switch};
+use super::{BURST, Burst, Carrier, Role, Switch};
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::wire::{self, Frame, Net};
 
@@ -11,7 +11,7 @@ impl Switch {
     /// Fills the PHVs. What may not enter is counted and leaves the burst.
     #[inline(always)]
     pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
-        let role = self.ports[usize::from(ingress)].role;
+        let (role, carrier) = (self.ports[usize::from(ingress)].role, self.carrier);
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
         let epoch = self.measure.hand_over.running() & 1 == 1;
@@ -19,7 +19,7 @@ impl Switch {
             let phv = &mut self.phvs[kept];
             phv.begin(ingress, frame.wire_len() as u32);
             let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role, frame.bytes())) {
+            match parsed.and_then(|()| admit(phv, role, carrier, frame.bytes())) {
                 Ok(()) => {
                     if role == Role::Host {
                         (phv.enters, phv.epoch) = (true, epoch);
@@ -50,17 +50,22 @@ impl Switch {
     }
 }
 
-/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read.
+/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read, and none where the
+/// packets themselves carry what it says.
 #[inline(always)]
-fn admit(phv: &mut Phv, role: Role, frame: &[u8]) -> Result<(), DropReason> {
+fn admit(phv: &mut Phv, role: Role, carrier: Carrier, frame: &[u8]) -> Result<(), DropReason> {
     let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-    if unreadable || (phv.headers.shim && role == Role::Host) {
+    if unreadable || (phv.headers.shim && (role == Role::Host || carrier == Carrier::Tos)) {
         return Err(DropReason::BadShim);
     }
     if phv.headers.shim {
         phv.wire_bytes -= wire::shim::LEN as u32;
         let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
         (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
+    }
+    if role == Role::Fabric && carrier == Carrier::Tos {
+        (phv.hierarchy, phv.epoch) = wire::tos::read(phv.headers.tos);
+        phv.headers.tos &= !wire::tos::MASK;
     }
     Ok(())
 }

@@ -2,10 +2,21 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BURST, Burst, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{BURST, Burst, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Routed, Switch};
 use crate::forward::route;
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
-use crate::wire::{self, Frame, Shim};
+use crate::wire::{self, Frame, Net, Shim};
+
+/// What became of a packet, as egress stages see it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was lost, or goes on with its class.
+    Open,
+    /// See [`Phv::leaves`].
+    Left,
+    /// See [`Phv::unmarked`].
+    Unmarked,
+}
 
 impl Switch {
     /// Every packet has the same way: no need to look into it.
@@ -45,87 +56,91 @@ impl Switch {
         }
     }
 
-    /// Puts one packet into the queues its verdict names. True when it, or a copy, is on its way to a host.
+    /// Puts one packet into the queues its verdict names.
     #[inline(always)]
-    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
-        let dropped = |reason| {
-            self.stats.port(phv.ingress).drop(reason, 1);
-            false
-        };
+    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> Fate {
         match phv.verdict {
-            Verdict::Port(port) => self.send(frame, phv, port, out).unwrap_or_else(dropped),
+            Verdict::Port(port) => self.send(frame, phv, port, out).unwrap_or_else(|reason| self.end(phv, reason)),
             Verdict::Flood => self.flood(frame, phv, out),
-            Verdict::Drop(reason) => dropped(reason),
+            Verdict::Drop(reason) => self.end(phv, reason),
         }
     }
 
-    /// As `emit` for a burst in which some packets, a bit for each in `long`, must leave in pieces.
+    /// As `emit` for a burst with packets that must leave in pieces, or that the router has answered.
     #[cold]
-    pub(super) fn emit_long<F: Frame>(
+    pub(super) fn emit_routed<F: Frame>(
         &self,
         burst: &mut Burst<F>,
-        long: u64,
-        leaving: &mut [bool; BURST],
+        routed: &Routed,
+        fates: &mut [Fate; BURST],
         out: &mut Outbox<F>,
     ) {
         for (i, frame) in burst.drain(..).enumerate() {
             let phv = &self.phvs[i];
-            let cut = long >> i & 1 != 0;
-            leaving[i] = if cut { self.emit_pieces(frame, phv, out) } else { self.emit(frame, phv, out) };
+            let is = |bits: u64| bits >> i & 1 != 0;
+            fates[i] = if is(routed.long) {
+                self.emit_pieces(frame, phv, out)
+            } else if is(routed.answered) {
+                self.emit(frame, &Phv { hierarchy: 0, ..*phv }, out);
+                if is(routed.arrived) { Fate::Left } else { Fate::Open }
+            } else {
+                self.emit(frame, phv, out)
+            };
         }
     }
 
+    fn end(&self, phv: &Phv, reason: DropReason) -> Fate {
+        self.stats.port(phv.ingress).drop(reason, 1);
+        if reason.is_end() { Fate::Left } else { Fate::Open }
+    }
+
     /// All pieces or none: then the packet is dropped as one.
-    fn emit_pieces<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
+    fn emit_pieces<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> Fate {
         let stats = self.stats.port(phv.ingress);
-        let pieces = match phv.verdict {
-            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get(usize::from(id))) {
-                (Some(port), _) if !port.up.load(Relaxed) => Err(DropReason::PortDown),
-                (Some(port), Some(queue)) => route::cut(frame, &phv.headers, port.mtu, queue.remaining_capacity()),
-                _ => Err(DropReason::NoRoute),
-            },
-            _ => return self.emit(frame, phv, out),
+        let Verdict::Port(id) = phv.verdict else { return self.emit(frame, phv, out) };
+        let pieces = match (self.ports.get(usize::from(id)), out.queues.get(usize::from(id))) {
+            (Some(port), _) if !port.up.load(Relaxed) => Err(DropReason::PortDown),
+            (Some(port), Some(queue)) => route::cut(frame, &phv.headers, port.mtu, queue.remaining_capacity()),
+            _ => Err(DropReason::NoRoute),
         };
         match pieces {
             Ok(pieces) => {
                 stats.copies.add(pieces.len() as u64 - 1);
                 let shim = if phv.headers.shim { wire::shim::LEN as u32 } else { 0 };
-                pieces.into_iter().fold(false, |leaves, piece| {
+                let mut several = Several::of(self, phv);
+                for piece in pieces {
                     let wire_bytes = (piece.wire_len() as u32).saturating_sub(shim);
-                    leaves | self.emit(piece, &Phv { wire_bytes, ..*phv }, out)
-                })
+                    several.send(piece, &Phv { wire_bytes, ..*phv }, id, out);
+                }
+                several.fate()
             }
-            Err(reason) => {
-                stats.drop(reason, 1);
-                false
-            }
+            Err(reason) => self.end(phv, reason),
         }
     }
 
     /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
-    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> bool {
+    fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) -> Fate {
         let stats = self.stats.port(phv.ingress);
         let up = |id: PortId| self.ports[usize::from(id)].up.load(Relaxed);
         let open = |id: &PortId| *id != phv.ingress && up(*id) && self.in_vlan(phv, *id);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
-            stats.drop(self.why_nowhere(phv.ingress), 1);
-            return false;
+            return self.end(phv, self.why_nowhere(phv.ingress));
         };
-        let mut leaves = false;
-        let mut note = |sent: Result<bool, DropReason>| match sent {
-            Ok(to_host) => leaves |= to_host,
-            Err(reason) => stats.drop(reason, 1),
-        };
-        for id in (0..last).filter(open) {
-            stats.copies.add(1);
-            note(match frame.duplicate() {
-                Some(copy) => self.send(copy, phv, id, out),
-                None => Err(DropReason::NoBuffer),
-            });
+        let mut others = (0..last).filter(open).peekable();
+        if others.peek().is_none() {
+            return self.send(frame, phv, last, out).unwrap_or_else(|reason| self.end(phv, reason));
         }
-        note(self.send(frame, phv, last, out));
-        leaves
+        let mut several = Several::of(self, phv);
+        for id in others {
+            stats.copies.add(1);
+            match frame.duplicate() {
+                Some(copy) => several.send(copy, phv, id, out),
+                None => stats.drop(DropReason::NoBuffer, 1),
+            }
+        }
+        several.send(frame, phv, last, out);
+        several.fate()
     }
 
     /// Why a packet that is for all other ports goes to none.
@@ -135,9 +150,8 @@ impl Switch {
         if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
     }
 
-    /// True when the port leads to a host.
     #[inline(always)]
-    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<bool, DropReason> {
+    fn send<F: Frame>(&self, mut frame: F, phv: &Phv, id: PortId, out: &mut Outbox<F>) -> Result<Fate, DropReason> {
         let port = self.ports.get(usize::from(id)).ok_or(DropReason::NoRoute)?;
         if !port.up.load(Relaxed) {
             return Err(DropReason::PortDown);
@@ -145,33 +159,87 @@ impl Switch {
         if phv.wire_bytes > port.mtu + L2_OVERHEAD {
             return Err(DropReason::TooLong);
         }
+        let mut marked = true;
         if self.rewrites {
+            // Before its headers move.
+            if self.carrier == Carrier::Tos {
+                marked = self.rewrite_tos(&mut frame, phv, port);
+            }
             self.rewrite_vlan(&mut frame, phv, id)?;
-            self.rewrite_shim(&mut frame, phv, port)?;
+            if self.carrier == Carrier::Shim {
+                marked = self.rewrite_shim(&mut frame, phv, port)?;
+            }
         }
         let queue = out.queues.get_mut(usize::from(id)).ok_or(DropReason::NoRoute)?;
         queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
-        Ok(port.role == Role::Host)
+        Ok(match port.role {
+            Role::Host => Fate::Left,
+            Role::Fabric if marked || phv.hierarchy == 0 => Fate::Open,
+            Role::Fabric => Fate::Unmarked,
+        })
     }
 
-    /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host.
-    fn rewrite_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> Result<(), DropReason> {
+    /// A packet goes through the fabric with its class and epoch bit, and leaves it with zeros there. What a host had there is
+    /// lost, and counted. False when there is no header to write them to.
+    fn rewrite_tos<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> bool {
+        let bits = match port.role {
+            Role::Host if phv.enters => return true,
+            Role::Host => 0,
+            Role::Fabric => wire::tos::bits(phv.hierarchy, phv.epoch),
+        };
+        if phv.headers.net == Net::Other {
+            return true;
+        }
+        let packet = frame.bytes_mut().get_mut(usize::from(phv.headers.l3)..);
+        let Some(before) = packet.and_then(|packet| wire::tos::write(packet, bits)) else { return false };
+        self.stats.port(phv.ingress).remarked.add(u64::from(phv.enters && before != 0));
+        true
+    }
+
+    /// A shim goes on where a packet enters the fabric, its hop is counted within, and it comes off before a host. False when
+    /// there was no room for it.
+    fn rewrite_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, port: &PortInfo) -> Result<bool, DropReason> {
         match (phv.headers.shim, port.role) {
-            (false, Role::Host) => Ok(()),
-            (true, Role::Host) => wire::shim::pop(frame).map(drop).map_err(|_| DropReason::BadShim),
+            (false, Role::Host) => Ok(true),
+            (true, Role::Host) => wire::shim::pop(frame).map(|_| true).map_err(|_| DropReason::BadShim),
             (true, Role::Fabric) => {
                 let shim = wire::shim::peek(frame.bytes()).map_err(|_| DropReason::BadShim)?;
-                wire::shim::rewrite(frame, shim.next_hop()).map(drop).map_err(|_| DropReason::BadShim)
+                let shim = Shim { hierarchy: phv.hierarchy, ..shim.next_hop() };
+                wire::shim::rewrite(frame, shim).map(|()| true).map_err(|_| DropReason::BadShim)
             }
             (false, Role::Fabric) => {
                 let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
                 let shim = Shim { hop: 1, epoch: phv.epoch, hierarchy: phv.hierarchy, ..Shim::default() };
-                if !fits || !wire::shim::push(frame, shim) {
-                    self.stats.port(phv.ingress).without_shim.add(1);
-                }
-                Ok(())
+                let marked = fits && wire::shim::push(frame, shim);
+                self.stats.port(phv.ingress).without_shim.add(u64::from(!marked));
+                Ok(marked)
             }
         }
+    }
+}
+
+/// A packet that becomes several: copies, or pieces. Where each of them leaves nobody can tell that they were one. So
+/// what is measured of it ends here, and they carry no class; a switch that does not measure leaves it to one of them.
+struct Several<'a> {
+    switch: &'a Switch,
+    class: u8,
+    sent: bool,
+}
+
+impl<'a> Several<'a> {
+    fn of(switch: &'a Switch, phv: &Phv) -> Self {
+        Self { switch, class: if switch.measure.egress { 0 } else { phv.hierarchy }, sent: false }
+    }
+
+    fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut Outbox<F>) {
+        match self.switch.send(frame, &Phv { hierarchy: self.class, ..*phv }, port, out) {
+            Ok(_) => (self.class, self.sent) = (0, true),
+            Err(reason) => self.switch.stats.port(phv.ingress).drop(reason, 1),
+        }
+    }
+
+    fn fate(self) -> Fate {
+        if self.sent { Fate::Left } else { Fate::Open }
     }
 }
 

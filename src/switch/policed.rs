@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::enter::Rejected;
-use super::{BURST, Burst, COPIES, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::tap::Watch;
-use crate::wire::{self, Frame, Net, proto};
+use crate::wire::{self, Frame, Headers, Net, proto};
 
 impl Switch {
     /// Takes over the newest settings.
@@ -30,8 +30,8 @@ impl Switch {
         out: &mut Outbox<F>,
         watch: &mut W,
     ) {
-        let Self { policy, phvs, ports, stats, .. } = self;
-        let copier = Copier { ports, stats };
+        let Self { policy, phvs, ports, stats, carrier, .. } = self;
+        let copier = Copier { ports, stats, carrier: *carrier };
         let settings = policy.settings();
         let mut rejected: Rejected = [None; BURST];
         if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.rx(ingress)) {
@@ -80,7 +80,7 @@ impl Switch {
     #[inline(never)]
     pub(super) fn police_queues<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
         let settings = self.policy.settings();
-        let copier = Copier { ports: &self.ports, stats: &self.stats };
+        let copier = Copier { ports: &self.ports, stats: &self.stats, carrier: self.carrier };
         let Outbox { queues, copies } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
             if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
@@ -130,6 +130,7 @@ fn flags<F: Frame>(acl: &Acl, frame: &F, phv: &Phv) -> Option<u8> {
 struct Copier<'a> {
     ports: &'a [PortInfo],
     stats: &'a SwitchStats,
+    carrier: Carrier,
 }
 
 impl Copier<'_> {
@@ -139,18 +140,25 @@ impl Copier<'_> {
         let Some(port) = self.ports.get(usize::from(to)).filter(|_| to != from) else { return false };
         self.stats.port(from).copies.add(1);
         let room = copies.len() < COPIES && port.up.load(Relaxed);
-        match room.then(|| frame.duplicate()).flatten().and_then(|copy| fitted(copy, port)) {
+        match room.then(|| frame.duplicate()).flatten().and_then(|copy| self.fitted(copy, from, port)) {
             Some(copy) => copies.push((to, copy)),
             None => self.stats.port(to).drop(DropReason::Mirror, 1),
         }
         true
     }
-}
-
-/// What a host at a mirror port may see: no shim, and nothing longer than its MTU.
-fn fitted<F: Frame>(mut copy: F, port: &PortInfo) -> Option<F> {
-    if port.role == Role::Host && wire::shim::peek(copy.bytes()).is_ok() {
-        wire::shim::pop(&mut copy).ok()?;
+    /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
+    /// its MTU.
+    fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {
+        if wire::shim::peek(copy.bytes()).is_ok() {
+            wire::shim::pop(&mut copy).ok()?;
+        }
+        let fabric = |port: &PortInfo| port.role == Role::Fabric;
+        if self.carrier == Carrier::Tos && (fabric(port) || self.ports.get(usize::from(from)).is_some_and(fabric)) {
+            let mut headers = Headers::default();
+            if wire::parse(copy.bytes(), &mut headers).is_ok() && headers.net != Net::Other {
+                wire::tos::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;
+            }
+        }
+        (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
     }
-    (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
 }

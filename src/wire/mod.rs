@@ -19,6 +19,7 @@ pub mod ipv6;
 pub mod ndp;
 pub mod shim;
 pub mod tcp;
+pub mod tos;
 pub mod udp;
 pub mod vlan;
 

@@ -8,6 +8,7 @@ use crate::control::{Closed, Sink};
 use crate::epoch::Nanos;
 use crate::program::Record;
 use crate::program::chamelemon::{Level, Schedule, Sketches, TowerShape, Width};
+use crate::switch::Carrier;
 
 /// What a change of the configuration may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,13 @@ impl Alone {
             counters: level.sizes.len() as u32,
         };
         let tower = TowerShape(sketches.tower.iter().map(level).collect());
-        let terms = Terms { shape: sketches.shape, tower, length, transit: transit.min(length / 2) };
+        let terms = Terms {
+            shape: sketches.shape,
+            tower,
+            length,
+            transit: transit.min(length / 2),
+            carrier: Carrier::default(),
+        };
         let joining =
             Joining { name: self.name.clone(), terms, runtime: sketches.runtime, first_epoch: epoch.saturating_add(1) };
         let mut controller = Controller::new(settings);

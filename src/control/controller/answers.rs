@@ -87,7 +87,7 @@ impl EpochAnswers {
     ) -> Self {
         let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
         let mut losses = network.losses.clone();
-        let victims = losses.as_ref().map_or(0, |losses| losses.flows.len());
+        let victims = losses.as_ref().map_or(0, |losses| losses.flows.iter().filter(|loss| loss.packets > 0).count());
         if let Some(losses) = &mut losses {
             losses.flows.truncate(VICTIMS);
             losses.flows.shrink_to_fit();

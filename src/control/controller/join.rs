@@ -9,6 +9,7 @@ use super::{Controller, Member, Order};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Attention;
 use crate::program::chamelemon::{Config, Runtime, Shape, TowerShape};
+use crate::switch::Carrier;
 
 /// Most bytes of a switch's name.
 pub const MAX_NAME: usize = 64;
@@ -25,6 +26,9 @@ pub struct Terms {
     pub length: Nanos,
     /// For so many nanoseconds after the end of an epoch its packets may leave.
     pub transit: Nanos,
+    /// What carries a packet's class and epoch bit between switches.
+    #[serde(default)]
+    pub carrier: Carrier,
 }
 
 /// A switch that joins.
@@ -99,7 +103,8 @@ impl Terms {
         let number =
             number.map(|((key, mine), (_, theirs)): (_, (_, Nanos))| (key, mine.to_string(), theirs.to_string()));
         let tower = (self.tower != other.tower).then(|| ("tower", self.tower.to_string(), other.tower.to_string()));
-        number.or(tower)
+        let carriers = || ("carrier", self.carrier.name().to_owned(), other.carrier.name().to_owned());
+        number.or(tower).or_else(|| (self.carrier != other.carrier).then(carriers))
     }
 }
 

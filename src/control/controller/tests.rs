@@ -29,7 +29,13 @@ fn config() -> Config {
 }
 
 fn terms() -> Terms {
-    Terms { shape: config().shape(), tower: config().tower, length: LENGTH, transit: TRANSIT }
+    Terms {
+        shape: config().shape(),
+        tower: config().tower,
+        length: LENGTH,
+        transit: TRANSIT,
+        carrier: crate::switch::Carrier::Shim,
+    }
 }
 
 fn settings() -> Settings {
@@ -343,11 +349,12 @@ fn orders_are_for_the_epoch_after_the_running_one() {
 #[test]
 fn records_that_do_not_fit() {
     type Spoil = fn(&mut Report);
-    let cases: [(Spoil, Gap); 4] = [
+    let cases: [(Spoil, Gap); 5] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
         (|report| report.sketches.mixed = true, Gap::Mixed),
         (|report| report.sketches.runtime.sample = 5, Gap::Parameters),
         (|report| report.sketches.strays = 3, Gap::Strays { packets: 3 }),
+        (|report| report.sketches.unmarked = 2, Gap::Unmarked { packets: 2 }),
     ];
     for (spoil, gap) in cases {
         let mut network = Network::new(&["a", "b"], 6);
@@ -361,8 +368,23 @@ fn records_that_do_not_fit() {
         network.controller.answer();
         assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
         assert!(!network.newest().losses_complete);
-        assert_eq!(network.newest().losses.is_some(), matches!(gap, Gap::Strays { .. }));
+        assert_eq!(network.newest().losses.is_some(), matches!(gap, Gap::Strays { .. } | Gap::Unmarked { .. }));
     }
+}
+
+/// More packets of a flow left than entered: no flow has lost any.
+#[test]
+fn only_flows_that_lost_packets_are_victims() {
+    let mut network = Network::new(&["a"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    let mut epoch = network.newest().clone();
+    let losses = epoch.losses.as_mut().unwrap();
+    let victims = losses.flows.len() as u64;
+    losses.flows[0].packets = -1;
+    epoch.victims -= 1;
+    let selected = Selected { epochs: vec![Arc::new(epoch)], length: LENGTH };
+    assert_eq!(crate::control::view::Losses::new(&selected, 10, 1).victims, victims - 1);
 }
 
 #[test]

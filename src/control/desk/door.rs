@@ -143,11 +143,12 @@ impl Desk {
     }
 
     fn fits(&self, hello: &Hello) -> Result<(), Refusal> {
-        let Terms { shape, tower, length, transit } = &hello.terms;
+        let Terms { shape, tower, length, transit, carrier } = &hello.terms;
         let form = Form { tower: tower.clone(), shape: *shape };
         let differing = [
             ("switch.epoch", format!("{length} ns"), format!("{} ns", self.terms.length)),
             ("switch.transit", format!("{transit} ns"), format!("{} ns", self.terms.transit)),
+            ("switch.carrier", carrier.name().into(), self.terms.carrier.name().into()),
             ("the program", form.to_string(), self.reader.form().to_string()),
         ];
         match differing.into_iter().find(|(_, theirs, ours)| theirs != ours) {

@@ -132,7 +132,13 @@ mod tests {
 
     fn state() -> State {
         let config = Config::default();
-        let terms = Terms { shape: config.shape(), tower: config.tower.clone(), length: 1 << 26, transit: 1 };
+        let terms = Terms {
+            shape: config.shape(),
+            tower: config.tower.clone(),
+            length: 1 << 26,
+            transit: 1,
+            carrier: crate::switch::Carrier::Tos,
+        };
         let orders = vec![Order { epoch: 7, runtime: config.runtime() }];
         let controller = Saved { version: 1, terms: Some(terms), orders, switches: vec!["edge1".into()] };
         State { polynomials: Polynomials::reproducible(3), salt: u64::MAX, controller }

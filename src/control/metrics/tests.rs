@@ -117,6 +117,7 @@ fn every_total_comes_back_out_of_the_text() {
             ("transmit_bytes_total", port.counts.tx_bytes),
             ("copied_packets_total", 0),
             ("without_shim_packets_total", 0),
+            ("remarked_packets_total", 0),
             ("up", port.link_up.into()),
             ("enabled", 1),
             ("mtu_bytes", 1500),

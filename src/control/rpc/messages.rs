@@ -8,6 +8,7 @@ use crate::control::controller::{JoinError, Order, Terms};
 use crate::pisa::hash::{Polynomial, Polynomials};
 use crate::program::ProgramError;
 use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
+use crate::switch::Carrier;
 
 /// A message that breaks a rule of `controller.proto`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +71,7 @@ const SOFTWARE: usize = 64;
 
 impl From<&Hello> for proto::Hello {
     fn from(hello: &Hello) -> Self {
-        let Hello { name, terms: Terms { shape, tower, length, transit }, runtime, software } = hello;
+        let Hello { name, terms: Terms { shape, tower, length, transit, carrier }, runtime, software } = hello;
         let level = |level: &Level| proto::Level { bits: level.width.bits(), counters: level.counters };
         let Shape { arrays, small, upstream, downstream } = *shape;
         let shape = proto::Shape { tower: tower.0.iter().map(level).collect(), arrays, small, upstream, downstream };
@@ -82,6 +83,7 @@ impl From<&Hello> for proto::Hello {
             shape: Some(shape),
             runtime: Some(runtime.into()),
             software: software.clone(),
+            tos: *carrier == Carrier::Tos,
         }
     }
 }
@@ -90,7 +92,8 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, shape, runtime, software } = hello;
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, shape, runtime, software, tos } =
+            hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
         }
@@ -106,7 +109,8 @@ impl TryFrom<proto::Hello> for Hello {
         let Some(shape) = shape else { return Ok(bad("hello.shape", "missing")?) };
         let (shape, tower) = read_shape(shape)?;
         let runtime = read_runtime("hello.runtime", runtime, &shape)?;
-        Ok(Self { name, terms: Terms { shape, tower, length, transit }, runtime, software })
+        let carrier = if tos { Carrier::Tos } else { Carrier::Shim };
+        Ok(Self { name, terms: Terms { shape, tower, length, transit, carrier }, runtime, software })
     }
 }
 
@@ -208,7 +212,13 @@ mod tests {
 
     fn hello() -> Hello {
         let config = Config::default();
-        let terms = Terms { shape: config.shape(), tower: config.tower.clone(), length: 1 << 26, transit: 10_000_000 };
+        let terms = Terms {
+            shape: config.shape(),
+            tower: config.tower.clone(),
+            length: 1 << 26,
+            transit: 10_000_000,
+            carrier: Carrier::Tos,
+        };
         Hello { name: "edge1".into(), terms, runtime: config.runtime(), software: "weir 0.1.0".into() }
     }
 

@@ -16,6 +16,7 @@ pub struct Counts {
     pub tx_bytes: u64,
     pub copied_packets: u64,
     pub without_shim_packets: u64,
+    pub remarked_packets: u64,
     /// Packets that came in here and did not go out, by reason.
     pub drops: BTreeMap<String, u64>,
     /// What the device lost by itself: packets that never came in, or were taken over and not sent.
@@ -31,6 +32,7 @@ impl Counts {
         self.tx_bytes += stats.tx_bytes.get();
         self.copied_packets += stats.copies.get();
         self.without_shim_packets += stats.without_shim.get();
+        self.remarked_packets += stats.remarked.get();
         for reason in DropReason::ALL {
             *self.drops.entry(reason.name().into()).or_default() += stats.dropped(reason);
         }
@@ -57,6 +59,7 @@ impl Counts {
             tx_bytes: f(self.tx_bytes, other.tx_bytes),
             copied_packets: f(self.copied_packets, other.copied_packets),
             without_shim_packets: f(self.without_shim_packets, other.without_shim_packets),
+            remarked_packets: f(self.remarked_packets, other.remarked_packets),
             drops: each(&self.drops, &other.drops),
             device: each(&self.device, &other.device),
         }

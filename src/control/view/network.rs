@@ -85,7 +85,8 @@ impl Losses {
             losses.flows.iter().for_each(|loss| *lost.entry(loss.id).or_default() += loss.packets);
         }
         let threshold = i64::try_from(threshold).unwrap_or(i64::MAX);
-        let victims = lost.len().max(most_victims) as u64;
+        let positive = lost.values().filter(|packets| **packets > 0).count();
+        let victims = positive.max(most_victims) as u64;
         let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets >= threshold).collect();
         flows.sort_unstable_by_key(|&(id, packets)| (std::cmp::Reverse(packets), id));
         omitted_flows += flows.len().saturating_sub(top);

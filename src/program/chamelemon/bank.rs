@@ -63,6 +63,8 @@ pub struct ChameleMonBank {
     pub(super) bit: bool,
     /// Packets that left in a class or epoch that had no part.
     pub(super) strays: u64,
+    /// Packets that went on without their class.
+    pub(super) unmarked: u64,
 }
 
 impl ChameleMonBank {
@@ -80,6 +82,7 @@ impl ChameleMonBank {
             runtimes: [config.runtime(); 2],
             bit: false,
             strays: 0,
+            unmarked: 0,
         }
     }
 
@@ -94,7 +97,7 @@ impl Bank for ChameleMonBank {
         self.tower.iter_mut().for_each(Counters::clear);
         let rows = self.upstream.iter_mut().chain(&mut self.downstream);
         rows.for_each(RowRegisters::clear);
-        self.strays = 0;
+        (self.strays, self.unmarked) = (0, 0);
     }
 
     fn record(&self) -> Record {

@@ -79,6 +79,8 @@ pub struct Sketches {
     pub bit: bool,
     /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class that has no memory here.
     pub strays: u64,
+    /// Packets that went on to another switch without their class, so that it cannot count them where they leave.
+    pub unmarked: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
     hashes: Arc<Hashes>,
@@ -86,7 +88,7 @@ pub struct Sketches {
 
 impl Sketches {
     pub(super) fn read(bank: &ChameleMonBank, shape: &Shape, hashes: &Arc<Hashes>) -> Self {
-        let (runtimes, bit, strays) = (bank.runtimes, bank.bit, bank.strays);
+        let ChameleMonBank { runtimes, bit, strays, unmarked, .. } = *bank;
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let exits = [false, true].map(|bit| {
@@ -94,7 +96,8 @@ impl Sketches {
             Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
-        Self { runtime, shape: *shape, tower, hh, hl, ll, exits, bit, strays, mixed: false, hashes: hashes.clone() }
+        let (shape, hashes) = (*shape, hashes.clone());
+        Self { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, mixed: false, hashes }
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
@@ -117,6 +120,7 @@ impl Sketches {
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
         self.strays = self.strays.saturating_add(other.strays);
+        self.unmarked = self.unmarked.saturating_add(other.unmarked);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
 //! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
 //! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch bit come with
-//! it in the shim. An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
+//! it in the shim, or in its DSCP (`wire::tos`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
 //! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
 //! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
 //!
@@ -35,6 +35,8 @@
 //!   swapped a transit time later. So a record's downstream encoder holds what left of its epoch from the transit time on, and
 //!   in the other half the first packets of the next ([`collector::Delta::left`]). What leaves later still, or while the
 //!   clocks disagree by more than the transit time, is counted as strays and not encoded.
+//! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
+//!   class and epoch bit is counted as unmarked.
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
 //!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.

@@ -37,12 +37,14 @@ pub enum Gap {
     Elsewhere,
     /// So many packets left later than the transit time, or were of a class that had no memory: they seem lost, and are not.
     Strays { packets: u64 },
+    /// So many packets went on to another switch without their class: they seem lost, and may not be.
+    Unmarked { packets: u64 },
 }
 
 impl Gap {
     /// Whether the switch's own flows are missing from the epoch, and not its losses alone.
     pub fn hides_flows(&self) -> bool {
-        !matches!(self, Self::Before | Self::Elsewhere | Self::Strays { .. })
+        !matches!(self, Self::Before | Self::Elsewhere | Self::Strays { .. } | Self::Unmarked { .. })
     }
 }
 
@@ -60,6 +62,9 @@ impl fmt::Display for Gap {
                 f.write_str("packets leave it by fabric ports, so only a controller can tell what is lost")
             }
             Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
+            Self::Unmarked { packets } => {
+                write!(f, "{packets} packets went on without a shim, for which there was no room")
+            }
         }
     }
 }
@@ -116,13 +121,14 @@ pub enum Before<'a> {
 pub struct Early {
     exits: Exits,
     strays: u64,
+    unmarked: u64,
 }
 
 impl Early {
     /// Takes them out of a record; `None` when its cores do not agree.
     pub fn of(sketches: &mut Sketches) -> Option<Self> {
         let exits = sketches.take_exits(!sketches.bit);
-        (!sketches.mixed).then_some(Self { exits, strays: sketches.strays })
+        (!sketches.mixed).then_some(Self { exits, strays: sketches.strays, unmarked: sketches.unmarked })
     }
 }
 
@@ -164,8 +170,10 @@ impl NetworkEpoch {
             };
             if known {
                 match add(&mut delta, &analysis, before) {
-                    Ok(None) => {}
-                    Ok(Some(gap)) => network.gaps.push(SwitchGap { switch: switch.clone(), gap }),
+                    Ok(gaps) => {
+                        let gaps = gaps.into_iter().flatten();
+                        network.gaps.extend(gaps.map(|gap| SwitchGap { switch: switch.clone(), gap }));
+                    }
                     Err(gap) => {
                         network.gaps.push(SwitchGap { switch: switch.clone(), gap });
                         known = false;
@@ -278,8 +286,8 @@ impl NetworkEpoch {
     }
 }
 
-/// Adds a switch to what entered and did not leave. A gap that may only make losses seem more is returned, another is an error.
-fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<Option<Gap>, Gap> {
+/// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are returned, another is an error.
+fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<[Option<Gap>; 2], Gap> {
     let sketches = analysis.sketches();
     let delta = match delta {
         None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
@@ -289,7 +297,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         }
     };
     delta.left(sketches, sketches.bit).map_err(|Mismatch| Gap::Foreign)?;
-    let mut strays = sketches.strays;
+    let (mut strays, mut unmarked) = (sketches.strays, sketches.unmarked);
     match before {
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
@@ -297,7 +305,9 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         Before::Early(early) => {
             delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
             strays = strays.saturating_add(early.strays);
+            unmarked = unmarked.saturating_add(early.unmarked);
         }
     }
-    Ok((strays > 0).then_some(Gap::Strays { packets: strays }))
+    let late = (strays > 0).then_some(Gap::Strays { packets: strays });
+    Ok([late, (unmarked > 0).then_some(Gap::Unmarked { packets: unmarked })])
 }

@@ -128,7 +128,7 @@ struct Hashing {
 impl Hashing {
     /// The IDs, hashes and fragments of the packets for which `wanted` holds.
     #[inline(always)]
-    fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) -> &mut Batch {
+    fn take(&mut self, phvs: &[Phv], mut wanted: impl FnMut(&Phv) -> bool) -> &mut Batch {
         let batch = &mut *self.batch;
         let mut ids = ArrayVec::<_, BATCH>::new();
         batch.members.clear();
@@ -182,6 +182,8 @@ pub struct ChameleMon {
     schedule: Reader<Steps>,
     /// Packets that left in a class or epoch that has no part.
     strays: u64,
+    /// Packets that went on without their class.
+    unmarked: u64,
 }
 
 impl ChameleMon {
@@ -216,6 +218,7 @@ impl ChameleMon {
             prepared: None,
             schedule: Schedule::new(shape, runtime).reader(),
             strays: 0,
+            unmarked: 0,
         })
     }
 
@@ -265,7 +268,11 @@ impl ChameleMon {
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let row_lane = self.hashing.lanes.row;
-        let batch = self.hashing.take(phvs, |phv| phv.leaves && phv.hierarchy != 0);
+        let unmarked = &mut self.unmarked;
+        let batch = self.hashing.take(phvs, |phv| {
+            *unmarked += u64::from(phv.unmarked);
+            phv.leaves && phv.hierarchy != 0
+        });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
             let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
@@ -356,6 +363,7 @@ impl Dataplane for ChameleMon {
             exchange(&mut self.downstream, &mut spare.downstream);
             spare.runtimes = self.runtimes;
             spare.strays = std::mem::take(&mut self.strays);
+            spare.unmarked = std::mem::take(&mut self.unmarked);
             if self.epoch.is_some() {
                 self.close_exits(!self.bit);
             }

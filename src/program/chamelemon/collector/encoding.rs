@@ -14,7 +14,7 @@ use crate::program::chamelemon::id::FRAGMENTS;
 use crate::program::chamelemon::{Config, Division, Hashes, Runtime, Shape, TowerShape};
 
 /// The first byte.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bits of the second byte.
 const BIT: u8 = 1;
 const MIXED: u8 = 2;
@@ -73,6 +73,7 @@ impl Sketches {
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
         to.runtime(&self.runtime);
         to.number(self.strays);
+        to.number(self.unmarked);
         for exits in &self.exits {
             [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
         }
@@ -162,7 +163,7 @@ impl Reader {
         }
         let runtime = from.runtime()?;
         runtime.validate(shape)?;
-        let strays = from.number("the strays")?;
+        let (strays, unmarked) = (from.number("the strays")?, from.number("the unmarked packets")?);
         let mut lengths = [[0; 2]; 2];
         for [hl, ll] in &mut lengths {
             (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
@@ -187,7 +188,7 @@ impl Reader {
         }
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());
-        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, mixed, hashes })
+        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, mixed, hashes })
     }
 
     fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, EncodingError> {

@@ -204,6 +204,7 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
         exits: [exits(), exits()],
         bit: false,
         strays: 0,
+        unmarked: 0,
         mixed: false,
         hashes: hashes(9, SHAPE.rows()),
     };

@@ -31,6 +31,7 @@ fn blank(config: &Config) -> Sketches {
         exits: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
         bit: false,
         strays: 0,
+        unmarked: 0,
         mixed: false,
         hashes: reader.hashes,
     }
@@ -64,9 +65,10 @@ prop_compose! {
         puts in prop::collection::vec((any::<u8>(), any::<u16>(), prop_oneof![-3..9i64, any::<i32>().prop_map(i64::from)]), 0..60),
         bit: bool,
         strays: u64,
+        unmarked: u64,
         mixed: bool,
     ) -> Sketches {
-        Sketches { bit, strays, mixed, ..filled(&config(), &sizes, &puts) }
+        Sketches { bit, strays, unmarked, mixed, ..filled(&config(), &sizes, &puts) }
     }
 }
 
@@ -122,8 +124,8 @@ fn the_format_is_pinned() {
     sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
     let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
     sketches.hh.row_mut(0)[0] = bucket;
-    (sketches.bit, sketches.strays) = (true, 258);
-    let head = [1, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0, 130, 2, 1, 0, 0, 0];
+    (sketches.bit, sketches.strays, sketches.unmarked) = (true, 258, 5);
+    let head = [2, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0, 130, 2, 5, 1, 0, 0, 0];
     let tower = [1, 2, 0, 0xc8, 1, 1, 0];
     let hh = [&[0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 3, 2, 1, 3][..], &[1, 0]].concat();
     let rest = [1, 0, 1, 0, 1, 0, 1, 0];
@@ -139,13 +141,13 @@ fn what_breaks_a_rule_is_named() {
         change(&mut bytes);
         reader(&config()).read(&bytes).unwrap_err().to_string()
     };
-    assert_eq!(refused(&|b| b[0] = 2), "version 2, and 1 is understood");
+    assert_eq!(refused(&|b| b[0] = 1), "version 1, and 2 is understood");
     assert!(refused(&|b| b[1] = 4).contains("only bits 0 and 1"));
     // HH, HL and LL do not fit together.
     assert!(refused(&|b| b[2] = 21).contains("hh = 21 is out of range, it may be 0 to 20"));
-    let after_the_parameters = 2 + 5 + 4 + 2;
-    assert!(refused(&|b| b[after_the_parameters] = 41).contains("fit into the downstream encoder"));
-    let tower = after_the_parameters + 4;
+    let after_the_counts = 2 + 5 + 4 + 3;
+    assert!(refused(&|b| b[after_the_counts] = 41).contains("fit into the downstream encoder"));
+    let tower = after_the_counts + 4;
     assert!(refused(&|b| b[tower] = 65).contains("it ends with the cells"));
     assert!(
         refused(&|b| {

@@ -1,0 +1,363 @@
+//! Losses that are none: what is flooded, cut, or meant for the switch itself. And one that cannot be told, which is counted.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder};
+use weir::assemble::{Assembly, assemble};
+use weir::config::Config;
+use weir::control::History;
+use weir::pisa::{DropReason, PortId};
+use weir::program::Record;
+use weir::program::chamelemon::collector::Delta;
+use weir::program::chamelemon::{Analysis, Sketches};
+use weir::switch::{Burst, Outbox};
+use weir::wire::{Flow, Frame, HeapFrame, checksum};
+
+const NOW: u64 = 1_790_000_000_000_000_000;
+const PROGRAM: &str = "[[program]]\nname = \"chamelemon\"\nhh_threshold = 3\n";
+
+/// A port of a switch: both by number.
+type End = (usize, PortId);
+
+/// Switches and the links between their fabric ports.
+struct Net {
+    switches: Vec<Assembly>,
+    links: BTreeMap<End, End>,
+    /// The next packet that a link takes is lost.
+    loses: bool,
+}
+
+impl Net {
+    fn new(configs: &[String], links: &[(End, End)]) -> Self {
+        let assembly = |toml: &String| {
+            let assembly = assemble(&Config::parse(toml).unwrap(), None, 1).unwrap();
+            *assembly.history.lock().unwrap() = History::whole();
+            assembly
+        };
+        let links = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        Self { switches: configs.iter().map(assembly).collect(), links, loses: false }
+    }
+
+    /// A host sends a frame; gives what hosts get.
+    fn send(&mut self, at: End, frame: &[u8]) -> Vec<(End, Vec<u8>)> {
+        let mut arrived = Vec::new();
+        let mut on_wire = vec![(at, HeapFrame::new(frame))];
+        while let Some(((switch, port), frame)) = on_wire.pop() {
+            let assembly = &mut self.switches[switch];
+            let mut out = Outbox::new(assembly.ports.len());
+            let mut burst = Burst::from_iter([frame]);
+            assembly.switches[0].process(port, &mut burst, NOW, &mut out);
+            if let Some(learning) = &mut assembly.learning {
+                learning.serve(NOW);
+            }
+            for (id, queue) in out.queues() {
+                match self.links.get(&(switch, id)) {
+                    None => arrived.extend(queue.drain(..).map(|frame| ((switch, id), frame.bytes().to_vec()))),
+                    Some(_) if std::mem::take(&mut self.loses) => queue.clear(),
+                    Some(&far) => on_wire.extend(queue.drain(..).map(|frame| (far, HeapFrame::new(frame.bytes())))),
+                }
+            }
+        }
+        arrived
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        let switches = self.switches.iter().flat_map(|assembly| &assembly.switches);
+        switches.map(|switch| switch.stats().ports().map(|port| port.dropped(reason)).sum::<u64>()).sum()
+    }
+
+    /// The records of the switches that measure.
+    fn records(&mut self) -> Vec<Sketches> {
+        let mut records = Vec::new();
+        for Assembly { switches, collector, history, .. } in &mut self.switches {
+            switches[0].finish();
+            collector.finish();
+            if let Some(Record::ChameleMon(sketches)) = history.lock().unwrap().record(0) {
+                records.push((**sketches).clone());
+            }
+        }
+        records
+    }
+}
+
+/// What the switches together miss: no more and no less than these packets.
+fn assert_lost(records: Vec<Sketches>, lost: &[(Flow, i64)]) {
+    let mut expected: Vec<_> = lost.iter().map(|(flow, packets)| (records[0].id(flow).unwrap(), *packets)).collect();
+    let analyses: Vec<_> = records.into_iter().map(Analysis::new).collect();
+    let mut delta = Delta::entered(&analyses[0]).unwrap();
+    analyses[1..].iter().for_each(|analysis| delta.enter(analysis).unwrap());
+    for analysis in &analyses {
+        delta.left(analysis.sketches(), analysis.sketches().bit).unwrap();
+    }
+    let losses = delta.decode();
+    assert!(losses.complete);
+    expected.sort_unstable();
+    let mut found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+fn station(n: u8) -> [u8; 6] {
+    [2, 1, 0, 0, 0, n]
+}
+
+fn address(n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, n, 10)
+}
+
+fn udp(from: u8, to: u8, dst_mac: [u8; 6], dport: u16, length: usize) -> Vec<u8> {
+    let builder =
+        PacketBuilder::ethernet2(station(from), dst_mac).ipv4(address(from).octets(), address(to).octets(), 64);
+    let mut frame = Vec::new();
+    builder.udp(4000, dport).write(&mut frame, &vec![7; length]).unwrap();
+    frame
+}
+
+/// Makes the IPv4 checksum right.
+fn mend(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let sum = checksum::internet(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn flow(from: u8, to: u8, dport: u16) -> Flow {
+    let ip = |n| Some(IpAddr::V4(address(n)));
+    Flow { src: ip(from), dst: ip(to), sport: Some(4000), dport: Some(dport), proto: Some(17) }
+}
+
+fn port(name: &str, role: &str, mtu: u32, more: &str) -> String {
+    format!("[[port]]\nname = \"{name}\"\ndev = \"memory\"\nrole = \"{role}\"\nmtu = {mtu}\n{more}\n")
+}
+
+/// Three edge switches with some hosts each, around one in the middle.
+fn star(hosts: usize, core_measures: bool, carrier: &str) -> Net {
+    let edge = |_| {
+        let hosts: String = (0..hosts).map(|n| port(&format!("h{n}"), "host", 1500, "")).collect();
+        format!(
+            "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{hosts}{}{PROGRAM}",
+            port("up", "fabric", 1600, "")
+        )
+    };
+    let core: String = (0..3).map(|n| port(&format!("e{n}"), "fabric", 1600, "")).collect();
+    let core = format!(
+        "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{core}{}",
+        if core_measures { PROGRAM } else { "" }
+    );
+    let configs: Vec<_> = (0..3).map(edge).chain([core]).collect();
+    let links: Vec<_> = (0..3).map(|n| ((n, hosts as PortId), (3, n as PortId))).collect();
+    Net::new(&configs, &links)
+}
+
+/// What is flooded becomes several packets, and still neither hides a loss nor makes one.
+#[test]
+fn floods_leave_losses_alone() {
+    let nets = [
+        (1, false, "shim"),
+        (1, true, "shim"),
+        (2, false, "shim"),
+        (2, true, "shim"),
+        (1, false, "tos"),
+        (2, true, "tos"),
+    ];
+    for (hosts, core_measures, carrier) in nets {
+        let mut net = star(hosts, core_measures, carrier);
+        let group = [1, 0, 0x5e, 0, 0, 0xfb];
+        let heard = (3 * hosts - 1) * 100;
+        let mut groups = || (0..100).map(|_| net.send((0, 0), &udp(0, 9, group, 5353, 40)).len()).sum::<usize>();
+        assert_eq!(groups(), heard);
+        // Nobody knows this station, so that everybody gets what is for it.
+        let unknown: usize = (0..20).map(|_| net.send((1, 0), &udp(1, 8, station(8), 80, 40)).len()).sum();
+        assert_eq!(unknown, (3 * hosts - 1) * 20);
+        for n in 0..3 {
+            net.send((n, 0), &udp(n as u8, 9, [0xff; 6], 67, 40));
+        }
+        for number in 0..50 {
+            net.loses = number % 10 == 3;
+            let arrived = net.send((0, 0), &udp(0, 2, station(2), 443, 40));
+            assert_eq!(arrived.len(), usize::from(number % 10 != 3));
+            assert!(arrived.iter().all(|(end, frame)| *end == (2, 0) && *frame == udp(0, 2, station(2), 443, 40)));
+        }
+        assert_lost(net.records(), &[(flow(0, 2, 443), 5)]);
+    }
+}
+
+/// A host behind a port that is not the switch's to bridge: what its neighbours say to each other is no loss.
+#[test]
+fn what_stays_behind_its_port_is_no_loss() {
+    let mut net = star(2, true, "shim");
+    net.send((0, 0), &udp(4, 9, [0xff; 6], 67, 40));
+    assert_eq!(net.send((0, 0), &udp(0, 4, station(4), 80, 40)), []);
+    assert_eq!(net.dropped(DropReason::SamePort), 1);
+    assert_lost(net.records(), &[]);
+}
+
+/// Packets that do not take a shim are not seen where they leave: that is counted.
+#[test]
+fn packets_without_a_shim_are_counted() {
+    let fabric = port("up", "fabric", 1500, "");
+    let edge = format!("[switch]\nreproducible = 1\n{}{fabric}{PROGRAM}", port("h", "host", 1500, ""));
+    let mut net = Net::new(&[edge.clone(), edge], &[((0, 1), (1, 1))]);
+    for n in 0..5 {
+        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 80, 1472)).len(), 1);
+        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 81, 100 + n)).len(), 1);
+    }
+    let records = net.records();
+    assert_eq!(records.iter().map(|sketches| sketches.unmarked).collect::<Vec<_>>(), [5, 0]);
+    assert_lost(records, &[(flow(0, 1, 80), 5)]);
+}
+
+/// A copy for a mirror is not a packet of the network, also where its port leads to another switch.
+#[test]
+fn copies_for_mirrors_are_not_measured() {
+    for carrier in ["shim", "tos"] {
+        mirrored(carrier);
+    }
+}
+
+fn mirrored(carrier: &str) {
+    let ports = |pairs: &str, more: &str| {
+        let ports = port("h", "host", 1500, "") + &port("up", "fabric", 1600, "") + more;
+        format!(
+            "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\npairs = [{pairs}]\nreproducible = 1\n{ports}{PROGRAM}"
+        )
+    };
+    let pair = "[\"h\", \"up\"]";
+    let mirrors =
+        "[[mirror]]\nfrom = \"up\"\nto = \"probe\"\n[[mirror]]\nfrom = \"h\"\nto = \"probe\"\ndirection = \"tx\"\n";
+    let mirroring = ports(pair, &(port("probe", "fabric", 1600, "") + mirrors));
+    let links = [((0, 1), (1, 1)), ((1, 2), (2, 1))];
+    let mut net = Net::new(&[ports(pair, ""), mirroring, ports(pair, "")], &links);
+    for _ in 0..10 {
+        let sent = udp(0, 1, station(1), 80, 40);
+        let mut arrived = net.send((0, 0), &sent);
+        arrived.sort_unstable();
+        assert_eq!(arrived, [((1, 0), sent.clone()), ((2, 0), sent.clone()), ((2, 0), sent)]);
+    }
+    assert_lost(net.records(), &[]);
+}
+
+/// A router with hosts at ports 0 and 1 and a narrow link at port 2, behind which is another switch with a host.
+fn routed(carrier: &str) -> Net {
+    let host = |n: u8| {
+        let addresses = format!("addresses = [\"10.0.{n}.1/24\", \"fd00:{n}::1/64\"]");
+        port(&format!("p{n}"), if n == 2 { "fabric" } else { "host" }, if n == 2 { 1400 } else { 1500 }, &addresses)
+    };
+    let neighbour =
+        |n: u8| format!("[[neighbour]]\naddress = \"10.0.{n}.10\"\nport = \"p{n}\"\nmac = \"02:01:00:00:00:0{n}\"\n");
+    let ports: String = (0..3).map(host).collect();
+    let neighbours: String = (0..3).map(neighbour).collect();
+    let router = format!(
+        "[switch]\ncarrier = \"{carrier}\"\nforward = \"route\"\nreproducible = 1\n{ports}{neighbours}{PROGRAM}"
+    );
+    let far = format!(
+        "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\nreproducible = 1\n{}{}{PROGRAM}",
+        port("h", "host", 1500, ""),
+        port("up", "fabric", 1500, "")
+    );
+    Net::new(&[router, far], &[((0, 2), (1, 1))])
+}
+
+/// The router's MAC on a port.
+fn own(port: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, port]
+}
+
+/// ICMPv6 from host 0 to an address, in a frame to a group or to the router.
+fn icmp6(dst_mac: [u8; 6], to: &str, kind: Icmpv6Type) -> Vec<u8> {
+    let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+    let mut frame = Vec::new();
+    let builder = PacketBuilder::ethernet2(station(0), dst_mac).ipv6(octets("fd00:0::10"), octets(to), 255);
+    builder.icmpv6(kind).write(&mut frame, &[0; 16]).unwrap();
+    frame
+}
+
+#[test]
+fn what_a_router_takes_itself_is_no_loss() {
+    for carrier in ["shim", "tos"] {
+        route(routed(carrier));
+    }
+}
+
+fn route(mut net: Net) {
+    let group = [0x33, 0x33, 0, 0, 0, 2];
+    let icmp4 = |to: Ipv4Addr, mac| {
+        let mut frame = Vec::new();
+        let echo = etherparse::IcmpEchoHeader { id: 1, seq: 1 };
+        let builder = PacketBuilder::ethernet2(station(0), mac).ipv4(address(0).octets(), to.octets(), 64);
+        builder.icmpv4(Icmpv4Type::EchoRequest(echo)).write(&mut frame, &[1; 20]).unwrap();
+        frame
+    };
+    let unknown = |kind| Icmpv6Type::Unknown { type_u8: kind, code_u8: 0, bytes5to8: [0; 4] };
+    let mut port_unreachable = udp(0, 0, own(0), 33434, 40);
+    port_unreachable[30..34].copy_from_slice(&[10, 0, 0, 1]);
+    mend(&mut port_unreachable);
+    let answered = [icmp4(Ipv4Addr::new(10, 0, 0, 1), own(0)), port_unreachable];
+    let silent = [
+        icmp6(group, "ff02::2", unknown(133)),
+        icmp6(group, "ff02::16", unknown(143)),
+        icmp6(group, "ff02::1:ff00:1", unknown(135)),
+        icmp6(own(0), "fd00:0::1", unknown(136)),
+        udp(0, 9, [1, 0, 0x5e, 0, 0, 0xfb], 5353, 40),
+        udp(0, 1, station(7), 80, 40),
+    ];
+    for _ in 0..20 {
+        for frame in &answered {
+            assert_eq!(net.send((0, 0), frame).iter().map(|(end, _)| *end).collect::<Vec<_>>(), [(0, 0)]);
+        }
+        for frame in &silent {
+            assert_eq!(net.send((0, 0), frame), []);
+        }
+        assert_eq!(net.send((0, 0), &udp(0, 1, own(0), 80, 40)).len(), 1);
+        assert_eq!(net.send((0, 0), &udp(0, 2, own(0), 80, 40)).len(), 1);
+    }
+    for _ in 0..4 {
+        // Nobody has this address.
+        net.send((0, 0), &udp(0, 77, own(0), 80, 40));
+        // Each becomes two packets on the narrow link.
+        let mut long = udp(0, 2, own(0), 81, 1450);
+        long[20] = 0;
+        mend(&mut long);
+        assert_eq!(net.send((0, 0), &long).len(), 2);
+    }
+    net.loses = true;
+    assert_eq!(net.send((0, 0), &udp(0, 2, own(0), 80, 40)), []);
+    assert_lost(net.records(), &[(flow(0, 77, 80), 4), (flow(0, 2, 80), 1)]);
+}
+
+/// Without a shim, in the DSCP: full packets have room, a host's own low bits there are the price and counted, and nothing else changes.
+#[test]
+fn three_bits_of_the_dscp_carry_what_the_shim_does() {
+    let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1500, "");
+    let edge = edge.replace("role = \"host\"", "role = \"host\"\nvlan = 5");
+    let edge = format!("[switch]\ncarrier = \"tos\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
+    let with_tos = |mut frame: Vec<u8>, tos: u8| {
+        frame[15] = tos;
+        mend(&mut frame);
+        frame
+    };
+    for (end, n) in [((0, 0), 0), ((0, 1), 1), ((1, 0), 2)] {
+        net.send(end, &udp(n, 9, [0xff; 6], 67, 40));
+    }
+    // Expedited forwarding with ECN becomes the class selector of the same precedence.
+    for (tos, arrives) in [(0, 0), (3, 3), (0xa1, 0xa1), (0xb9, 0xa1), (0xfe, 0xe2)] {
+        let sent = with_tos(udp(0, 2, station(2), 80, 1472), tos);
+        assert_eq!(net.send((0, 0), &sent), [((1, 0), with_tos(sent.clone(), arrives))]);
+        let near = with_tos(udp(0, 1, station(1), 80, 1472), tos);
+        assert_eq!(net.send((0, 0), &near), [((0, 1), near)], "it stays within the switch");
+    }
+    net.loses = true;
+    net.send((0, 0), &udp(0, 2, station(2), 80, 10));
+    let stats = net.switches[0].switches[0].stats().clone();
+    assert_eq!((stats.port(0).remarked.get(), stats.port(0).without_shim.get()), (2, 0));
+    // A switch of the other kind.
+    let mut foreign = udp(0, 2, station(2), 80, 10);
+    foreign.splice(12..12, [0x88, 0xb5, 4, 0x58, 0, 0]);
+    let mut out = Outbox::new(3);
+    net.switches[1].switches[0].process(2, &mut Burst::from_iter([HeapFrame::new(&foreign)]), NOW, &mut out);
+    assert_eq!(net.dropped(DropReason::BadShim), 1);
+    let records = net.records();
+    assert!(records.iter().all(|sketches| sketches.unmarked == 0));
+    assert_lost(records, &[(flow(0, 2, 80), 1)]);
+}
