@@ -383,7 +383,7 @@ fn only_flows_that_lost_packets_are_victims() {
     let victims = losses.flows.len() as u64;
     losses.flows[0].packets = -1;
     epoch.victims -= 1;
-    let selected = Selected { epochs: vec![Arc::new(epoch)], length: LENGTH };
+    let selected = Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH };
     assert_eq!(crate::control::view::Losses::new(&selected, 10, 1).victims, victims - 1);
 }
 

@@ -54,7 +54,7 @@ fn switches_that_differ_may_not_join() {
 fn a_network_has_room_for_so_many_switches() {
     let settings = Settings { switches: 2, ..Settings::new(LENGTH, 1) };
     let mut controller = Controller::new(settings);
-    let mut join = |name: &str| controller.join(&Edge::new(name, 0).joining(0), 0).map(drop);
+    let mut join = |name: &str| controller.join(&Edge::new(name, 0, config().runtime()).joining(0), 0).map(drop);
     assert_eq!((join("a"), join("b"), join("a")), (Ok(()), Ok(()), Ok(())));
     assert_eq!(join("c").unwrap_err().to_string(), "switch c: the network has 2 switches already");
 }
