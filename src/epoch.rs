@@ -24,6 +24,8 @@ pub struct Banks {
     pub replica: usize,
     pub first_epoch: u64,
     pub last_epoch: u64,
+    /// Whether the epochs were over, with their transit time, when the registers were handed over.
+    pub over: bool,
     /// One for each program, in the order of the configuration.
     pub banks: Vec<Box<dyn Bank>>,
 }
@@ -42,6 +44,8 @@ pub struct HandOver {
     leaving: Option<Banks>,
     /// The next epoch has been prepared.
     prepared: bool,
+    /// Whether the switch goes on, rather than ends within an epoch.
+    goes_on: bool,
     full: Sender<Banks>,
     spares: Receiver<Vec<Box<dyn Bank>>>,
 }
@@ -82,6 +86,7 @@ pub fn hand_over(replica: usize, length: Option<Nanos>, depth: usize) -> (HandOv
         due: 0,
         leaving: None,
         prepared: false,
+        goes_on: true,
         full,
         spares,
     };
@@ -157,7 +162,8 @@ impl HandOver {
 
     /// Enters `epoch` with other registers: those that `banks` now holds are of the epochs until now.
     pub fn end(&mut self, banks: Vec<Box<dyn Bank>>, epoch: u64) -> Banks {
-        let banks = Banks { replica: self.replica, first_epoch: self.first, last_epoch: self.running(), banks };
+        let (first_epoch, last_epoch) = (self.first, self.running());
+        let banks = Banks { replica: self.replica, first_epoch, last_epoch, over: true, banks };
         (self.first, self.running, self.prepared) = (epoch, Some(epoch), false);
         banks
     }
@@ -177,9 +183,14 @@ impl HandOver {
         self.leaving.take()
     }
 
+    /// The switch ends here: what is sent from now on is not all of its epoch.
+    pub fn stop(&mut self) {
+        self.goes_on = false;
+    }
+
     /// Sends registers off. False when the collector is gone or behind.
     pub fn send(&self, banks: Banks) -> bool {
-        self.full.try_send(banks).is_ok()
+        self.full.try_send(Banks { over: banks.over && self.goes_on, ..banks }).is_ok()
     }
 }
 

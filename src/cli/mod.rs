@@ -62,8 +62,6 @@ enum Command {
     Run(run::Run),
     /// Collect from the switches of a network, answer for all of it, and order what they measure
     Controller(controller::Controller),
-    /// Have a controller wait no more for a switch that left its network for good
-    Forget(forget::Forget),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
     /// Simulate a network of switches, with what they measure beside what is true
@@ -85,6 +83,8 @@ enum Command {
     Table(table::Table),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
+    /// Have a controller wait no more for a switch that left its network for good
+    Forget(forget::Forget),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
     Trace(trace::Trace),
     /// Copy packets out of a running switch, as lines or as pcapng

@@ -16,6 +16,8 @@ struct Pending {
     first: u64,
     records: Vec<Record>,
     replicas: usize,
+    /// Whether the epoch was over when each of them reported.
+    over: bool,
 }
 
 /// How many epochs a replica may be behind before its absence no longer holds the others up.
@@ -38,7 +40,8 @@ pub struct Closed<'a> {
     pub records: &'a [Record],
 }
 
-/// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait.
+/// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait, and not for an
+/// epoch of which a replica has not reported or which was cut short.
 pub trait Sink: Send {
     fn closed(&mut self, epoch: Closed<'_>);
     /// The switch goes on with other programs, whose parameters are set here, one for each program that has any.
@@ -108,11 +111,12 @@ impl Collector {
         let (first, last) = (banks.first_epoch, banks.last_epoch);
         match self.pending.get_mut(&last) {
             None => {
-                self.pending.insert(last, Pending { first, records, replicas: 1 });
+                self.pending.insert(last, Pending { first, records, replicas: 1, over: banks.over });
             }
             Some(pending) => {
                 pending.first = pending.first.min(first);
                 pending.replicas += 1;
+                pending.over &= banks.over;
                 pending.records.iter_mut().zip(&records).for_each(|(merged, record)| merged.merge(record));
             }
         }
@@ -124,8 +128,11 @@ impl Collector {
     }
 
     fn close(&mut self, last: u64) {
-        if let Some(Pending { first, records, .. }) = self.pending.remove(&last) {
-            self.sinks.iter_mut().for_each(|sink| sink.closed(Closed { first, last, records: &records }));
+        if let Some(Pending { first, records, replicas, over }) = self.pending.remove(&last) {
+            // A part of an epoch would be taken for all of it.
+            let whole = over && replicas == self.replicas.len();
+            let sinks = if whole { &mut self.sinks[..] } else { &mut [] };
+            sinks.iter_mut().for_each(|sink| sink.closed(Closed { first, last, records: &records }));
             let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
             if history().is_whole() {
                 return history().push(first, last, records);
@@ -258,6 +265,36 @@ mod tests {
         assert_eq!(bench.window(9), (7, Some((1, 2))));
         bench.collector.finish();
         assert_eq!(bench.window(9), (7, Some((1, 2))));
+    }
+
+    /// What a sink was given.
+    struct Seen(Arc<Mutex<Vec<(u64, u64)>>>);
+
+    impl Sink for Seen {
+        fn closed(&mut self, epoch: Closed<'_>) {
+            self.0.lock().unwrap().push((epoch.first, epoch.last));
+        }
+    }
+
+    /// History adds parts up; a controller would take one for all of its epoch.
+    #[test]
+    fn sinks_get_whole_epochs_only() {
+        let mut bench = Bench::new(2);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        bench.collector.subscribe(Box::new(Seen(seen.clone())));
+        bench.report(0, 1);
+        bench.report(1, 1);
+        for epoch in 2..=5 {
+            bench.report(0, epoch);
+        }
+        bench.report(1, 1);
+        assert_eq!(*seen.lock().unwrap(), [(1, 1)], "of epoch 2 each reported, but not in time");
+        (0..3).for_each(|_| bench.report(1, 1));
+        assert_eq!(*seen.lock().unwrap(), [(1, 1), (3, 3), (4, 4), (5, 5)]);
+        bench.replicas[0].stop();
+        bench.report(0, 1);
+        bench.report(1, 1);
+        assert_eq!(seen.lock().unwrap().len(), 4, "one was stopped within epoch 6");
     }
 
     #[test]

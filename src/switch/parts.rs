@@ -34,6 +34,7 @@ impl Measure {
     /// registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self, stats: &SwitchStats) {
         if let Some(epoch) = self.hand_over.started() {
+            self.hand_over.stop();
             self.end_transit(stats);
             let mut banks = self.hand_over.spare().unwrap_or_else(|| self.spare());
             self.exchange(&mut banks, Dataplane::exchange);
