@@ -353,13 +353,16 @@ proptest! {
         let decoded = shown[16..].iter().filter(|(_, decoded)| *decoded).count();
         prop_assert!(decoded >= 7, "{} victims: {:?}", traffic.victims(), &shown[16..]);
         let last = shown[23].0;
-        // Where victims just fill all memory, a sample that makes them seem fewer ends the ill state. It does not come back.
-        let settled = shown[16..].partition_point(|(runtime, _)| State::of(runtime) != State::of(&last));
-        prop_assert!(settled == 0 || State::of(&last) == State::Healthy, "{:?}", &shown[16..]);
-        for (runtime, _) in &shown[16 + settled..] {
-            prop_assert_eq!(runtime.division, last.division);
-            prop_assert_eq!(runtime.hh_threshold, last.hh_threshold);
-            // The light losses that are sampled differ from epoch to epoch.
+        // Where what fits is a matter of the sample, a sample that makes victims seem fewer ends the ill state, or turns T_l down, late. It
+        // does not come back.
+        let mut held: Vec<_> =
+            shown[16..].iter().map(|(runtime, _)| (runtime.division, runtime.hh_threshold, runtime.hl_threshold)).collect();
+        held.dedup();
+        prop_assert!(held.len() <= 3, "{:?}", held);
+        prop_assert!((1..held.len()).all(|i| !held[..i].contains(&held[i])), "{:?}", held);
+        // The light losses that are sampled differ from epoch to epoch; their share follows T_l two epochs later.
+        let same = |(runtime, _): &&(Runtime, bool)| (runtime.division, runtime.hl_threshold) == (last.division, last.hl_threshold);
+        for (runtime, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
             let change = f64::from(runtime.sample) / f64::from(last.sample);
             prop_assert!((0.8..1.25).contains(&change), "{:?} {:?}", runtime, last);
         }
