@@ -146,6 +146,7 @@ impl Copier<'_> {
         }
         true
     }
+
     /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
     /// its MTU.
     fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {

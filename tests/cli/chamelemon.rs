@@ -14,7 +14,8 @@ fn error(document: &Value, key: &str) -> f64 {
 fn a_replay_beside_the_truth() {
     let files = Files::new();
     let trace = files.capture("t.pcap", "isp/burst,flows=4000,packets=200000,ipv6=0.2");
-    let words = "replay t.pcap --program chamelemon:hh_threshold=50 --top 100 --score --min-recall 1 --json";
+    // Of flows of nearly one size one that shares its counters may take the last place.
+    let words = "replay t.pcap --program chamelemon:hh_threshold=50 --top 100 --score --min-recall 0.97 --json";
     let document = &files.weir(words).json()["programs"]["chamelemon"];
     assert_eq!(document["true_flows"], 4000);
     for (key, least) in [("flows", 0.02), ("entropy_bits", 0.01)] {
