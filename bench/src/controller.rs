@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir::control::controller::{Controller, Joining, Report, Settings, Terms};
+use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Settings, Terms};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::encoding::{Form, Reader};
@@ -155,7 +155,10 @@ impl ControllerTime {
                 controller.answer();
                 answers.push(rest.elapsed());
                 let newest = controller.answers().next_back();
-                complete += newest.map_or(0, |newest| u64::from(newest.losses_complete && newest.network.hh_complete));
+                let whole = |newest: &std::sync::Arc<EpochAnswers>| {
+                    newest.network.hh_complete && newest.losses.as_ref().is_some_and(|losses| losses.complete)
+                };
+                complete += u64::from(newest.is_some_and(whole));
                 if let Some(newest) = newest.filter(|_| self.verbose) {
                     let (heavy, light) = newest.losses.as_ref().map_or_else(Default::default, |l| (l.heavy, l.light));
                     println!(
@@ -170,7 +173,7 @@ impl ControllerTime {
             if let Some((state, runtime)) = newest {
                 let (division, thresholds) = (runtime.division, (runtime.hh_threshold, runtime.hl_threshold));
                 println!(
-                    "{flows} flows, {:.1} % victims: {}, {complete} of {} epochs complete, HH {} HL {} LL {}, T_h {} T_l {}; {}",
+                    "{flows} flows, {:.1} % victims: {}, {complete} of {} epochs decoded whole, HH {} HL {} LL {}, T_h {} T_l {}; {}",
                     victims * 100.0,
                     state.name(),
                     self.epochs,

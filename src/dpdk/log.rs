@@ -43,13 +43,14 @@ const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_
 
 /// What else is called an error: net_memif and net_tap offer themselves to secondary processes, of which weir has none, nor has it
 /// files for them, so that a directory that cannot be made (in a user namespace) is not missed; a virtio-user port gets an address
-/// at random.
-const NO_ERRORS: [&str; 5] = [
+/// at random; and of the sizes of huge pages that a machine could have, one is enough.
+const NO_ERRORS: [&str; 6] = [
     "Failed to register mp action callback",
     "Failed to send start req to secondary",
     "Error creating '/var/run/dpdk",
     "No DPDK runtime directory created",
     "No valid MAC in devargs or device",
+    "kB hugepages reported on node",
 ];
 
 /// Keeps libbpf and libxdp, which net_af_xdp loads programs with, from printing a dozen lines for each.
