@@ -9,10 +9,10 @@ PORTLESS := --no-default-features
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns bench figures fuzz lint doc setup clean
+.PHONY: help demo build test test-netns bench figures figures-network fuzz lint doc setup clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## ten million packets between two virtual hosts, and what weir measured of them; needs no root
 	@target/release/weir demo
@@ -36,7 +36,13 @@ bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same port
 
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
-	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures --out out/figures
+	@for paper in hashpipe chamelemon-losses chamelemon-tasks; do \
+		$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures $$paper --out out/figures || exit 1; \
+	done
+
+figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; most of an hour on two cores
+	@echo "Building (release) …" >&2
+	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures chamelemon-network --out out/figures
 
 fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 	@for target in fuzz/targets/*.rs; do \

@@ -93,7 +93,8 @@ fn covered_text(covered: &Covered, all: &str) -> String {
         text += &format!("\n  gap: epoch {}, {}: {}", gap.epoch, gap.switch, gap.gap);
     }
     if covered.gaps.len() > SHOWN {
-        text += &format!("\n  and {} gaps before", covered.gaps.len() - SHOWN);
+        let before = covered.gaps.len() - SHOWN;
+        text += &format!("\n  and {before} {} before", if before == 1 { "gap" } else { "gaps" });
     }
     text
 }
