@@ -51,10 +51,10 @@ impl Top {
             return Err(Failure::Usage(format!("--interval {}: 100ms to 1m", self.interval)));
         }
         let client = self.at.client()?;
-        let is_network = network::Shown::look(&client).map_or_else(refused_only, |_| Ok(true))?;
+        // A switch has no network's answers, and says so.
+        let network = if_any(network::Shown::look(&client))?;
         if json || self.once || !io::stdout().is_terminal() {
-            if is_network {
-                let look = network::Shown::look(&client)?;
+            if let Some(look) = network {
                 return if json { output::json(&look) } else { output::print(&look.text()) };
             }
             let before = Shown::look(&client)?;
@@ -62,17 +62,12 @@ impl Top {
             let rates = Rates::between(&before, &Shown::look(&client)?);
             return if json { output::json(&rates) } else { output::print(&tables::text(&rates)) };
         }
-        if is_network {
+        if network.is_some() {
             full_screen::<network::Shown>(client, interval)
         } else {
             full_screen::<Shown>(client, interval)
         }
     }
-}
-
-/// A switch has no network's answers, and says so; anything else is an error.
-fn refused_only(error: ClientError) -> Result<bool, ClientError> {
-    if matches!(error, ClientError::Refused { .. }) { Ok(false) } else { Err(error) }
 }
 
 /// What fills the screen, and how it goes on.
@@ -87,7 +82,7 @@ trait Shows: Sized {
     fn key(&mut self, key: KeyEvent) -> bool;
 }
 
-/// Nothing of a switch that runs no such program.
+/// Nothing of what does not answer that.
 fn if_any<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

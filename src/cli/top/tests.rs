@@ -185,17 +185,8 @@ fn attention_has_a_line() {
         hl_threshold_packets: 9,
         sample_share: 0.25,
     };
-    let shown = EpochAttention {
-        epoch: 77,
-        state: "ill".into(),
-        parameters,
-        heavy_candidates: None,
-        heavy_losses: None,
-        light_losses: None,
-        ordered_epoch: None,
-        ordered: None,
-        why: String::new(),
-    };
+    let blank = EpochAttention::of(77, &crate::program::chamelemon::Config::default().runtime());
+    let shown = EpochAttention { state: "ill".into(), parameters, ..blank };
     let now = Look { attention: Some(shown), ..look(2) };
     let line =
         "chamelemon ill: HH 1024 HL 2560 LL 512 buckets, T_h 28, T_l 9, 25.00 % of light losses sampled, epoch 77";

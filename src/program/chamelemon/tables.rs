@@ -261,9 +261,7 @@ impl ChameleMon {
             }
         }
     }
-}
 
-impl ChameleMon {
     /// The packets of a batch that leave and carry a class, each with its buckets.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
