@@ -121,7 +121,7 @@ fn figures(sweep: Sweep, runs: &[&Run], scale: u32, quick: bool) -> Vec<Figure> 
         let panels: Vec<_> = runs.iter().map(|run| panel(run, quantity)).collect();
         let largest = panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
         // The legend stands above the curves.
-        let top = largest.map(|point| point.y).fold(1.0, f64::max) * 1.6;
+        let top = largest.map(|point| point.y).fold(1.0, f64::max) * 1.75;
         let quick = if quick { " — QUICK" } else { "" };
         let (number, x) = axis(sweep);
         let y = Axis {
