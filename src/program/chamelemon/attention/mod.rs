@@ -7,9 +7,9 @@
 //!
 //! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. Orders take
 //! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
-//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: the same share of flows lose packets,
-//! each as many (their sum is exact, decoded or not), and victims have the sizes that they had. Nothing foreseen is ever presented
-//! as an answer. Beyond that:
+//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: victims are as many as would lose the
+//! packets that were lost (their sum is exact, decoded or not) when each loses as many as then, at the least the same share of flows, and have the
+//! sizes that they had. Nothing foreseen is ever presented as an answer. Beyond that:
 //! - The number of candidates at another threshold counts the flows that collisions lift over it
 //!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
 //! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.
@@ -18,6 +18,7 @@
 //! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to [`LOW`]; §4.3.1 sets it to T_h, which
 //!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen. With nothing
 //!   remembered T_l is T_h.
+//! - Orders from epochs of the two states can meet. The healthy one stands up to [`sizing::LIMIT`].
 //! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample rate moves at [`sizing::FULL_SAMPLED`]: two
 //!   epochs pass until it takes effect, and waiting for a failure loses their answers.
 //! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their

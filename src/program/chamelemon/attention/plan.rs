@@ -3,7 +3,7 @@
 use super::super::collector::Distribution;
 use super::super::{Division, Runtime};
 use super::seen::{Losses, Seen, rate};
-use super::sizing::{AIM, FULL, FULL_SAMPLED, LOW, MARGIN, Sizing};
+use super::sizing::{AIM, FULL, FULL_SAMPLED, LIMIT, LOW, MARGIN, Sizing};
 use super::{Attention, State, smallest};
 
 /// Fewer victims than these tell nothing of others.
@@ -97,25 +97,27 @@ impl Attention {
         Plan { division, hl_threshold: foreseen, sample: sample(rate) }
     }
 
-    /// The number of victims when decoding failed.
+    /// The number of victims when decoding failed. `None` when nothing is known.
     fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
-        // Each lost a packet at the least.
-        let most = losses.heavy.packets.max(0) as f64;
-        if !losses.sure {
-            // More flows than there was room for, and as large a share of them are victims.
-            let known = self.known.as_ref()?;
-            return Some((known.share * seen.flows()?).min(most));
-        }
         // By linear counting on the delta encoder (§4.3.1).
-        if let Some(counted) = losses.heavy.flows {
+        if let (true, Some(counted)) = (losses.sure, losses.heavy.flows) {
             return Some(counted);
         }
-        // Too many to count: as many as would lose these packets. A few large flows lose most of them, so unless that is far more than
-        // all memory can hold, all memory is tried.
+        // Each lost a packet at the least.
+        let most = losses.heavy.packets.max(0) as f64;
+        // As many as would lose these packets. A few large flows lose most of them, so unless that is far more than all memory can
+        // hold, all memory is tried.
         let room = self.sizing.flows(AIM, self.sizing.most_hl());
         let foreseen = self.known.as_ref().map_or(most, |known| most / known.packets_a_victim);
-        let tried = if foreseen <= CLEARLY * room { foreseen.min(room).max(CAUTIOUS * room) } else { foreseen };
-        Some(tried.max(Sizing::uncountable(seen.runtime.division.hl)).min(most))
+        let tried = if foreseen <= CLEARLY * room { foreseen.min(room) } else { foreseen };
+        let victims = if losses.sure {
+            // Too many to count.
+            tried.max(CAUTIOUS * room).max(Sizing::uncountable(seen.runtime.division.hl))
+        } else {
+            // More flows than there was room for: at least as large a share of them are victims.
+            tried.max(self.known.as_ref()?.share * seen.flows().unwrap_or(0.0))
+        };
+        Some(victims.min(most))
     }
 
     /// The healthy state, with as much memory for heavy losses as so many victims need.
@@ -143,7 +145,7 @@ impl Attention {
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
         // Orders from epochs of the two states meet here, and the healthy one stands when it can.
-        let well = if State::of(latest) == State::Healthy { FULL } else { AIM };
+        let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
             && seen.runtime.sample > 0

@@ -12,7 +12,8 @@
 //! the emptier an array, the more it counts.
 //!
 //! Values above `DENSE` are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
-//! window of `WINDOW` values. The work is bounded by counters × window × `SPARSE_STEPS`.
+//! window of `WINDOW` values. The work is bounded by counters × window × `SPARSE_STEPS`. Two large flows on one counter are told apart
+//! afterwards, for all counters together, by solving Panjer's recursion for the rates.
 
 use super::{INFINITE, Level};
 
@@ -23,6 +24,10 @@ const STEPS: usize = 60;
 const ENOUGH: f64 = 1e-4;
 const SPARSE_STEPS: usize = 6;
 const WINDOW: usize = 256;
+/// The most sizes that are looked at, for all values together: the window is smaller when there are very many values.
+const MOST_SIZES: usize = 1 << 22;
+/// Classes of sizes above it for what large flows on one counter look like.
+const CLASSES: usize = 1024;
 /// Above so many flows a counter, nothing can be told apart.
 const MOST_LOAD: f64 = 30.0;
 
@@ -47,6 +52,12 @@ pub fn flows(tower: &[Level]) -> Option<f64> {
         weight += certainty;
     }
     (weight > 0.0).then(|| sum / weight)
+}
+
+/// A size from 256 on rounded down to seven binary digits: there are 1 856 such sizes.
+pub(super) fn rounded(size: u32) -> u32 {
+    let low_bits = (u32::BITS - size.leading_zeros()).saturating_sub(7);
+    if size < 256 { size } else { size >> low_bits << low_bits }
 }
 
 /// How many flows there are of each size, in ascending order of sizes. The numbers are expectations, so no whole ones.
@@ -85,18 +96,17 @@ impl Distribution {
         if weight > 0.0 { wrong / weight } else { 0.0 }
     }
 
-    /// The same with sizes from 256 on rounded down to seven binary digits: at most 1 856 sizes.
+    /// The same with [rounded] sizes.
     pub fn rounded(&self) -> Self {
-        let mut rounded = Vec::<(u32, f64)>::new();
+        let mut classes = Vec::<(u32, f64)>::new();
         for &(size, flows) in &self.0 {
-            let low_bits = (u32::BITS - size.leading_zeros()).saturating_sub(7);
-            let size = if size < 256 { size } else { size >> low_bits << low_bits };
-            match rounded.last_mut().filter(|(last, _)| *last == size) {
+            let size = rounded(size);
+            match classes.last_mut().filter(|(last, _)| *last == size) {
                 Some((_, sum)) => *sum += flows,
-                None => rounded.push((size, flows)),
+                None => classes.push((size, flows)),
             }
         }
-        Self(rounded)
+        Self(classes)
     }
 
     /// All flows of these distributions together.
@@ -139,7 +149,7 @@ pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Dis
     let mut from = cap as u32;
     for level in tower {
         if from < level.most() && from < cut {
-            flows.extend(sparse(level, from, &small));
+            flows.extend(sparse(level, from, cut, &small));
             from = level.most();
         }
     }
@@ -243,39 +253,109 @@ pub(super) fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
     g
 }
 
-/// Flows of the sizes from `from` to what the array can say, given the smaller ones.
-fn sparse(level: &Level, from: u32, small: &[f64]) -> Vec<(u32, f64)> {
-    let counters = level.sizes.len() as f64;
-    let rates: Vec<f64> = small.iter().map(|flows| flows / counters).collect();
-    let noise = panjer(&rates, WINDOW);
-    let mut values = std::collections::BTreeMap::<u32, f64>::new();
-    for &size in level.sizes.iter().filter(|size| (from..level.most()).contains(size)) {
-        *values.entry(size).or_default() += 1.0;
-    }
-    // Sizes that a counter of this value can hold, the largest first, beside the noise.
-    let window = |value: u32| (from..=value).rev().zip(&noise);
-    let mut rates = rustc_hash::FxHashMap::<u32, f64>::default();
-    for (&value, &number) in &values {
-        for (size, noise) in window(value) {
-            *rates.entry(size).or_default() += number * noise / counters;
-        }
+/// Flows of the sizes from `from` to what the array can say, given the smaller ones; two on one counter are told apart below `cut`.
+fn sparse(level: &Level, from: u32, cut: u32, small: &[f64]) -> Vec<(u32, f64)> {
+    let width = level.sizes.len() as f64;
+    let rates: Vec<f64> = small.iter().map(|flows| flows / width).collect();
+    let mut noise = panjer(&rates, WINDOW);
+    let mut values: Vec<u32> = level.sizes.iter().copied().filter(|size| (from..level.most()).contains(size)).collect();
+    values.sort_unstable();
+    noise.truncate((MOST_SIZES / values.len().max(1)).max(1));
+    let windows = Windows::new(&values, from, &noise);
+    let mut rates = vec![0.0; windows.sizes.len()];
+    for window in &windows.of_values {
+        let noise = windows.noise(window);
+        rates[window.sizes.clone()]
+            .iter_mut()
+            .zip(noise)
+            .for_each(|(rate, noise)| *rate += window.counters / width * noise);
     }
     for _ in 0..SPARSE_STEPS {
-        let mut next = rustc_hash::FxHashMap::<u32, f64>::default();
-        for (&value, &number) in &values {
-            let none = noise.get(value as usize).copied().unwrap_or(0.0);
-            let all: f64 = none + window(value).map(|(size, noise)| rates[&size] * noise).sum::<f64>();
+        let mut next = vec![0.0; rates.len()];
+        for window in &windows.of_values {
+            let (now, noise) = (&rates[window.sizes.clone()], windows.noise(window));
+            let all = window.none + now.iter().zip(noise).map(|(rate, noise)| rate * noise).sum::<f64>();
             if all > 0.0 {
-                for (size, noise) in window(value) {
-                    *next.entry(size).or_default() += number * rates[&size] * noise / all / counters;
-                }
+                let share = window.counters / (all * width);
+                let next = next[window.sizes.clone()].iter_mut();
+                next.zip(now).zip(noise).for_each(|((next, rate), noise)| *next += share * rate * noise);
             }
         }
-        for (size, rate) in &mut rates {
-            *rate = next.get(size).copied().unwrap_or(0.0);
+        rates = next;
+    }
+    let mut flows: Vec<_> = windows.sizes.into_iter().zip(rates).collect();
+    untangle(&mut flows, cut, 1.0 / width);
+    flows.iter_mut().for_each(|(_, rate)| *rate *= width);
+    flows
+}
+
+/// The sizes that a counter's large flow can have, for each value, side by side where values are close.
+struct Windows {
+    /// In ascending order; no others can be.
+    sizes: Vec<u32>,
+    of_values: Vec<Window>,
+    /// The probabilities of noise, the largest first.
+    noise: Vec<f64>,
+}
+
+struct Window {
+    /// How many counters have the value.
+    counters: f64,
+    /// Where its sizes stand.
+    sizes: std::ops::Range<usize>,
+    /// The probability that all of it is noise.
+    none: f64,
+}
+
+impl Windows {
+    /// For values in ascending order.
+    fn new(values: &[u32], from: u32, noise: &[f64]) -> Self {
+        let mut windows =
+            Self { sizes: Vec::new(), of_values: Vec::new(), noise: noise.iter().rev().copied().collect() };
+        for same in values.chunk_by(|a, b| a == b) {
+            let value = same[0];
+            let least = from.max(value.saturating_sub(noise.len() as u32 - 1));
+            let first = windows.sizes.last().map_or(least, |last| least.max(last + 1));
+            windows.sizes.extend(first..=value);
+            let end = windows.sizes.len();
+            windows.of_values.push(Window {
+                counters: same.len() as f64,
+                sizes: end - (value - least) as usize - 1..end,
+                none: noise.get(value as usize).copied().unwrap_or(0.0),
+            });
+        }
+        windows
+    }
+
+    fn noise(&self, window: &Window) -> &[f64] {
+        &self.noise[self.noise.len() - window.sizes.len()..]
+    }
+}
+
+/// From the probabilities that a counter's large content has some size to those of single flows: two large ones on one counter look
+/// like one. Their content is a compound Poisson variable, too, so with the probabilities g known Panjer's recursion is solved for
+/// the rates, λ_v = (g_v − Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `least` is the smallest probability that there is.
+fn untangle(contents: &mut [(u32, f64)], cut: u32, least: f64) {
+    let none = (1.0 - contents.iter().map(|(_, share)| share).sum::<f64>()).max(least);
+    let largest = contents.partition_point(|&(size, _)| size < cut);
+    let Some(&(largest, _)) = contents[..largest].last() else { return };
+    let width = largest / CLASSES as u32 + 1;
+    let class = |size: u32| ((size.saturating_add(width / 2) / width) as usize).clamp(1, CLASSES);
+    let mut g = vec![0.0; CLASSES + 1];
+    contents.iter().take_while(|(size, _)| *size <= largest).for_each(|&(size, share)| g[class(size)] += share / none);
+    // What larger classes get of those that are known, k λ_k g_{v−k}.
+    let (mut factors, mut sums, mut owed) = (vec![0.0; CLASSES + 1], vec![0.0; CLASSES + 1], 0.0);
+    for value in 1..=CLASSES {
+        let number = value as f64;
+        // Fewer than none are a matter of chance, for which larger classes make up.
+        let rate = g[value] - sums[value] / number + owed;
+        owed = rate.min(0.0);
+        if rate > 0.0 && g[value] > 0.0 {
+            factors[value] = rate / (g[value] * none);
+            sums[value + 1..].iter_mut().zip(&g[1..]).for_each(|(sum, g)| *sum += number * rate * g);
         }
     }
-    let mut flows: Vec<_> = rates.into_iter().map(|(size, rate)| (size, rate * counters)).collect();
-    flows.sort_unstable_by_key(|&(size, _)| size);
-    flows
+    for (size, share) in contents.iter_mut().take_while(|(size, _)| *size <= largest) {
+        *share *= factors[class(*size)];
+    }
 }

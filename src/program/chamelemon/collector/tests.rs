@@ -1,7 +1,7 @@
 use super::estimate::{distribution, linear_counting};
 use super::*;
 use crate::pisa::hash::Polynomials;
-use crate::trace::SplitMix64;
+use crate::trace::{SplitMix64, Workload};
 use crate::wire::Tuple4;
 use proptest::prelude::*;
 
@@ -318,4 +318,52 @@ fn counters_that_tell_nothing() {
     assert!(empty.flows() < 1.0, "{empty:?}");
     assert_eq!(Distribution::default().entropy_bits(), 0.0);
     assert_eq!(Distribution::of_sizes([1, 1, 2, 4]).entropy_bits(), 1.75);
+}
+
+/// A classifier of the default size that measured a trace, and the answer that each flow's last packet got.
+fn classified(trace: &Workload, rng: &mut SplitMix64) -> (Vec<Level>, Vec<u32>) {
+    let widths = [32_768, 16_384];
+    let places: Vec<_> = (0..trace.flows).map(|_| widths.map(|width| rng.below(width) as usize)).collect();
+    let [mut first, mut second] = widths.map(|width| vec![0u32; width as usize]);
+    let mut answers = vec![0; places.len()];
+    for flow in trace.sequence() {
+        let [one, other] = places[flow as usize];
+        first[one] = (first[one] + 1).min(255);
+        second[other] = (second[other] + 1).min(65_535);
+        answers[flow as usize] = if first[one] < 255 { first[one].min(second[other]) } else { second[other] };
+    }
+    first.iter_mut().filter(|size| **size == 255).for_each(|size| *size = INFINITE);
+    (vec![Level::new(8, first), Level::new(16, second)], answers)
+}
+
+/// A flow is a candidate by its counters, and a classifier full of large flows makes candidates of small ones: their number is
+/// foreseen at any threshold, also where two flows in five are not as large as that.
+#[test]
+fn candidates_at_other_thresholds() {
+    let mut rng = SplitMix64::new(3);
+    for (law, flows) in
+        [("dctcp", 12_500), ("dctcp", 25_000), ("hadoop", 25_000), ("vl2", 25_000), ("keyvalue", 25_000)]
+    {
+        let trace: Workload = format!("{law}/uniform,flows={flows}").parse().unwrap();
+        let trace = Workload { longest: 5000, ..trace };
+        let (tower, answers) = classified(&trace, &mut rng);
+        let candidates = |threshold: u32| answers.iter().filter(|answer| **answer >= threshold).count() as f64;
+        for decoded in [None, Some(5), Some(70), Some(900)] {
+            // The first of its packets that is encoded comes when its answer is the threshold, so what was lifted there has its smallest sizes.
+            let sizes = trace.flow_sizes();
+            let known = |threshold: u32| {
+                let decoded = sizes.iter().zip(&answers).filter(|(_, answer)| **answer >= threshold);
+                decoded.map(|(size, _)| u64::from(*size.max(&threshold))).collect::<Vec<_>>()
+            };
+            let known = decoded.map(|threshold| (threshold, known(threshold)));
+            let known = known.as_ref().map(|(threshold, sizes)| (*threshold, &sizes[..]));
+            let sizes = distribution(&tower, known).unwrap();
+            let model = Candidates::of(&tower, &sizes, decoded);
+            for threshold in [2, 3, 5, 20, 70, 200, 256, 400, 900, 2000, 4500] {
+                let (is, expected) = (candidates(threshold), model.at(threshold));
+                let far = (expected - is).abs() > 0.04 * is + 2.0 * is.sqrt() + 5.0;
+                assert!(!far, "{law} {flows} {decoded:?}, T_h = {threshold}: {is}, expected {expected}");
+            }
+        }
+    }
 }
