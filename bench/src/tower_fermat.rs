@@ -3,7 +3,8 @@
 //! As the paper's appendix C has it: a Tower of an 8-bit and a 16-bit array of equal memory, T_h = 250, and a Fermat sketch of 2500 buckets
 //! for the heavy-hitter candidates. weir's buckets have 160 bits, for IDs of 104 bits with a fingerprint, where the
 //! paper's have 64, so the Fermat sketch takes 50 KB instead of 20. All of it is charged, but where weir's is compared with the paper's own:
-//! there a bucket is charged as the paper's.
+//! there a bucket is charged as the paper's. And as one would configure it for these tasks: sizes from T_h on are decoded, so that
+//! 8-bit counters say all that the Tower has to, and two arrays of them have more counters in the same memory.
 
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
@@ -19,9 +20,9 @@ use crate::summary::Summary;
 /// Buckets of the paper's Fermat sketch, in three arrays.
 const BUCKETS: u32 = 2500;
 const ARRAYS: u32 = 3;
-pub const BUCKET_BYTES: u32 = 20;
+const BUCKET_BYTES: u32 = 20;
 /// Of the paper, for IDs of 32 bits.
-pub const PAPERS_BUCKET_BYTES: u32 = 8;
+const PAPERS_BUCKET_BYTES: u32 = 8;
 const THRESHOLD: u32 = 250;
 
 pub struct TowerFermat {
@@ -30,13 +31,27 @@ pub struct TowerFermat {
     analysis: Option<Analysis>,
 }
 
-/// The program's parameters for this memory, when a bucket is charged so much.
-fn config(bytes: usize, bucket_bytes: u32) -> Config {
+/// How the memory is used.
+#[derive(Clone, Copy)]
+pub struct Layout {
+    /// What a bucket is charged.
+    bucket_bytes: u32,
+    tower: [Width; 2],
+}
+
+impl Layout {
+    pub const PAPER: Self = Self { bucket_bytes: BUCKET_BYTES, tower: [Width::Bits8, Width::Bits16] };
+    pub const PAPERS_IDS: Self = Self { bucket_bytes: PAPERS_BUCKET_BYTES, ..Self::PAPER };
+    pub const NARROW: Self = Self { tower: [Width::Bits8; 2], ..Self::PAPER };
+}
+
+/// The program's parameters for this memory.
+fn config(bytes: usize, Layout { bucket_bytes, tower }: Layout) -> Config {
     let buckets = BUCKETS / ARRAYS;
-    let tower = u32::try_from(bytes).expect("a sketch of less than 4 GB") - ARRAYS * buckets * bucket_bytes;
-    let level = |width, counters| Level { width, counters };
+    let bytes = u32::try_from(bytes).expect("a sketch of less than 4 GB") - ARRAYS * buckets * bucket_bytes;
+    let level = |width: Width| Level { width, counters: bytes / 2 * 8 / width.bits() };
     Config {
-        tower: TowerShape(vec![level(Width::Bits8, tower / 2), level(Width::Bits16, tower / 4)]),
+        tower: TowerShape(tower.map(level).to_vec()),
         arrays: ARRAYS,
         upstream: buckets,
         downstream: 1,
@@ -48,9 +63,9 @@ fn config(bytes: usize, bucket_bytes: u32) -> Config {
 
 impl TowerFermat {
     /// The same `seed` gives the same hash functions.
-    pub fn new(bytes: usize, bucket_bytes: u32, seed: u64) -> Self {
-        let mut program = ChameleMon::new(&config(bytes, bucket_bytes), &Polynomials::reproducible(seed))
-            .expect("a configuration of ours");
+    pub fn new(bytes: usize, layout: Layout, seed: u64) -> Self {
+        let mut program =
+            ChameleMon::new(&config(bytes, layout), &Polynomials::reproducible(seed)).expect("a configuration of ours");
         program.equip();
         Self { program, phvs: Vec::new(), analysis: None }
     }
@@ -112,8 +127,8 @@ mod tests {
 
     #[test]
     fn all_memory_is_the_hardwares() {
-        for bytes in [200 << 10, 600 << 10] {
-            let config = config(bytes, BUCKET_BYTES);
+        for (bytes, layout) in [(200 << 10, Layout::PAPER), (600 << 10, Layout::PAPER), (200 << 10, Layout::NARROW)] {
+            let config = config(bytes, layout);
             let tower: u32 = config.tower.0.iter().map(|level| level.counters * level.width.bits()).sum();
             let bits = tower + 160 * 3 * config.upstream;
             assert!((bits / 8) as usize <= bytes && (bits / 8) as usize > bytes - 8);
@@ -123,7 +138,7 @@ mod tests {
 
     #[test]
     fn flows_come_back_as_they_went_in() {
-        let mut sketch = TowerFermat::new(200 << 10, BUCKET_BYTES, 1);
+        let mut sketch = TowerFermat::new(200 << 10, Layout::PAPER, 1);
         let flow = Tuple4(0x0a_0000_01c6_1200_02c0_0101_bb06);
         (0..9).for_each(|_| sketch.burst(&[flow; 100]));
         sketch.burst(&[Tuple4(7); 3]);

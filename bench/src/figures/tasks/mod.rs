@@ -20,7 +20,7 @@ pub use runs::Algorithm;
 use runs::{MEMORY, Runs, Task};
 use weir::program::chamelemon::collector::Analysis;
 
-use crate::tower_fermat::{BUCKET_BYTES, TowerFermat};
+use crate::tower_fermat::{Layout, TowerFermat};
 
 use super::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
 
@@ -44,7 +44,7 @@ pub fn run(out: &Path, quick: bool, only: &[Algorithm]) -> Result<()> {
 /// Milliseconds from one epoch's sketches to all six answers but for other epochs, the median of some.
 fn answer_ms(kilobytes: usize, quick: bool) -> f64 {
     let epochs = Epochs::new(epochs::workload(1, quick));
-    let sketch = epochs.both[0].feed(TowerFermat::new(kilobytes << 10, BUCKET_BYTES, 1), &epochs.keys);
+    let sketch = epochs.both[0].feed(TowerFermat::new(kilobytes << 10, Layout::PAPER, 1), &epochs.keys);
     let once = || {
         let sketches = sketch.analysis().sketches().clone();
         let start = Instant::now();

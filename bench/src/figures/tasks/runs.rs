@@ -8,13 +8,15 @@ use super::epochs::{CHANGE, Epoch, Epochs, HEAVY, f1, relative_error, workload};
 use crate::baseline::{COUNT_ROWS, Cm, Coco, CountHeap, Cu, Elastic, Fcm, HEAP, Mrac, PipeTable, UnivMon};
 use crate::figures::experiment::Trials;
 use crate::summary::Summary;
-use crate::tower_fermat::{BUCKET_BYTES, PAPERS_BUCKET_BYTES, TowerFermat};
+use crate::tower_fermat::{Layout, TowerFermat};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Algorithm {
     TowerFermat,
     /// The same, charged for flow IDs of 32 bits as the others are.
     TowerFermat32,
+    /// With 8-bit counters only.
+    TowerFermat8,
     Cm,
     Cu,
     CountHeap,
@@ -47,23 +49,26 @@ impl Task {
 
     /// The algorithms that do it, weir's first.
     pub fn algorithms(self) -> &'static [Algorithm] {
-        use Algorithm::{Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, TowerFermat32, UnivMon};
+        use Algorithm::{
+            Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, TowerFermat8, TowerFermat32, UnivMon,
+        };
         match self {
             Self::HeavyHitters | Self::HeavyChanges => {
-                &[TowerFermat, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon, TowerFermat32]
+                &[TowerFermat, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon, TowerFermat8, TowerFermat32]
             }
-            Self::FlowSize => &[TowerFermat, Cm, Cu, Elastic, Fcm, TowerFermat32],
-            Self::Distribution => &[TowerFermat, Mrac, Elastic, Fcm, TowerFermat32],
-            Self::Entropy => &[TowerFermat, Mrac, Elastic, Fcm, UnivMon, TowerFermat32],
-            Self::Cardinality => &[TowerFermat, Elastic, Fcm, UnivMon, TowerFermat32],
+            Self::FlowSize => &[TowerFermat, Cm, Cu, Elastic, Fcm, TowerFermat8, TowerFermat32],
+            Self::Distribution => &[TowerFermat, Mrac, Elastic, Fcm, TowerFermat8, TowerFermat32],
+            Self::Entropy => &[TowerFermat, Mrac, Elastic, Fcm, UnivMon, TowerFermat8, TowerFermat32],
+            Self::Cardinality => &[TowerFermat, Elastic, Fcm, UnivMon, TowerFermat8, TowerFermat32],
         }
     }
 }
 
 impl Algorithm {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TowerFermat,
         Self::TowerFermat32,
+        Self::TowerFermat8,
         Self::Cm,
         Self::Cu,
         Self::CountHeap,
@@ -79,6 +84,7 @@ impl Algorithm {
         match self {
             Self::TowerFermat => "Tower+Fermat (weir)",
             Self::TowerFermat32 => "… charged as 32 bits",
+            Self::TowerFermat8 => "… 8-bit counters only",
             Self::Cm => "CM",
             Self::Cu => "CU",
             Self::CountHeap => "CountHeap",
@@ -93,8 +99,9 @@ impl Algorithm {
 
     fn run(self, epochs: &Epochs, bytes: usize, seed: u64) -> Vec<(Task, f64)> {
         match self {
-            Self::TowerFermat => judge(self, epochs, || TowerFermat::new(bytes, BUCKET_BYTES, seed)),
-            Self::TowerFermat32 => judge(self, epochs, || TowerFermat::new(bytes, PAPERS_BUCKET_BYTES, seed)),
+            Self::TowerFermat => judge(self, epochs, || TowerFermat::new(bytes, Layout::PAPER, seed)),
+            Self::TowerFermat32 => judge(self, epochs, || TowerFermat::new(bytes, Layout::PAPERS_IDS, seed)),
+            Self::TowerFermat8 => judge(self, epochs, || TowerFermat::new(bytes, Layout::NARROW, seed)),
             Self::Cm => judge(self, epochs, || Cm::<false>::new(bytes, seed)),
             Self::Cu => judge(self, epochs, || Cu::new(bytes, seed)),
             Self::CountHeap => judge(self, epochs, || CountHeap::<COUNT_ROWS>::new(bytes, HEAP, seed)),
