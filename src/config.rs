@@ -65,18 +65,23 @@ pub struct Config {
     pub neighbours: Vec<NeighbourConfig>,
 }
 
+/// Reads a file, and says on which line of it something is wrong.
+fn load<C>(path: &Path, parse: impl FnOnce(&str) -> Result<C, ConfigError>) -> Result<C, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+    parse(&text).map_err(|source| {
+        let line = match &source {
+            ConfigError::Value { key, .. } => words::line_of(&text, key),
+            ConfigError::Syntax { line, .. } => Some(*line),
+            _ => None,
+        };
+        ConfigError::InFile { path: path.into(), line, source: Box::new(source) }
+    })
+}
+
 impl Config {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        Self::parse(&text).map_err(|source| {
-            let line = match &source {
-                ConfigError::Value { key, .. } => words::line_of(&text, key),
-                ConfigError::Syntax { line, .. } => Some(*line),
-                _ => None,
-            };
-            ConfigError::InFile { path: path.into(), line, source: Box::new(source) }
-        })
+        load(path, Self::parse)
     }
 
     /// Reads and checks a file's text.

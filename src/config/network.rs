@@ -90,17 +90,11 @@ fn nanos(length: Length) -> Nanos {
 impl NetworkConfig {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        let in_file = |line, source| ConfigError::InFile { path: path.into(), line, source: Box::new(source) };
-        let read = toml::from_str::<Self>(&text).map_err(|error| in_file(None, super::words::syntax(&text, &error)))?;
-        read.validate().map_err(|source| {
-            let line = match &source {
-                ConfigError::Value { key, .. } => super::words::line_of(&text, key),
-                _ => None,
-            };
-            in_file(line, source)
-        })?;
-        Ok(read)
+        super::load(path, |text| {
+            let config: Self = toml::from_str(text).map_err(|error| super::words::syntax(text, &error))?;
+            config.validate()?;
+            Ok(config)
+        })
     }
 
     pub fn validate(&self) -> Result<(), ConfigError> {
@@ -216,7 +210,7 @@ mod tests {
         refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
         refused("epoch = '10ms'\ntransit = '1ms'\npatience = '641ms'", "patience = 641ms: 0s to 640ms");
-        refused("epochs = '10ms'", "unknown field `epochs`");
+        refused("name = 'x'\nepochs = '10ms'", "controller.toml:2: unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
         refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");
     }
