@@ -179,8 +179,8 @@ impl Attention {
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
-        let heavy = self.heavy(seen, losses);
-        let moved = heavy.map_or(0.0, |heavy| (heavy - self.heavy_at(seen, losses, heavy, hl_threshold)).max(0.0));
+        let heavy = |threshold| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
         let light = (flows / rate(&seen.runtime) + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;
@@ -195,9 +195,11 @@ impl Attention {
     /// T_l, so that heavy losses fill their memory to [`AIM`].
     fn hl_threshold(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, hl: u32, why: &mut Vec<String>) -> u32 {
         let (now, measured) = (base.hl_threshold.max(2), seen.runtime.hl_threshold.max(2));
-        let Some(heavy) = self.heavy(seen, losses) else { return now };
+        if self.heavy_at(seen, losses, measured).is_none() {
+            return now;
+        }
         let failed = losses.sure && !losses.heavy.complete;
-        let expected = |threshold: u32| self.heavy_at(seen, losses, heavy, threshold);
+        let expected = |threshold: u32| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
             return now;
@@ -217,32 +219,31 @@ impl Attention {
         next
     }
 
-    /// The number of heavy losses: counted, or estimated, or foreseen.
-    fn heavy(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
-        if losses.sure {
-            return Some(losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl)));
+    /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step 2): counted, or estimated, or
+    /// foreseen. `None` when nothing is known.
+    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, threshold: u32) -> Option<f64> {
+        if !losses.sure {
+            // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
+            let known = self.known.as_ref()?;
+            let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).sum();
+            return Some(known.share * flows.max(seen.flows()? * known.tail(threshold)));
         }
-        let known = self.known.as_ref()?;
-        Some(known.share * seen.flows()? * known.tail(seen.runtime.hl_threshold))
-    }
-
-    /// The number of heavy losses at another T_l, if every victim of that size is one (§4.3.2, step 2).
-    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, heavy: f64, threshold: u32) -> f64 {
+        let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl));
         let measured = seen.runtime.hl_threshold.max(1);
         let ratio = |at: f64, of: f64| heavy * at / of;
-        if losses.sure && losses.heavy.complete {
+        if losses.heavy.complete {
             let (at, of) = (losses.tail(threshold), losses.tail(measured));
-            return if threshold < measured { heavy + (at - of).max(0.0) } else { ratio(at, of.max(1.0)) };
+            return Some(if threshold < measured { heavy + (at - of).max(0.0) } else { ratio(at, of.max(1.0)) });
         }
         // Light losses of that size, if they are enough to tell; else as victims were, else as all flows are.
         let of = losses.light_sizes.tail(measured);
         if of * rate(&seen.runtime) >= ENOUGH {
-            return ratio(losses.light_sizes.tail(threshold), of);
+            return Some(ratio(losses.light_sizes.tail(threshold), of));
         }
         if let Some(known) = self.known.as_ref().filter(|known| known.tail(measured) > 0.0) {
-            return ratio(known.tail(threshold), known.tail(measured));
+            return Some(ratio(known.tail(threshold), known.tail(measured)));
         }
         let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).sum::<f64>();
-        ratio(flows(threshold), flows(measured).max(1.0))
+        Some(ratio(flows(threshold), flows(measured).max(1.0)))
     }
 }

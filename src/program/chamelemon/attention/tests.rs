@@ -74,28 +74,28 @@ fn arrivals(sizes: &[u32], rng: &mut SplitMix64) -> Vec<(usize, u32)> {
     pieces.into_iter().map(|(_, flow, packets)| (flow, packets)).collect()
 }
 
-/// What an edge switch with these parameters shows of its part of the traffic.
-fn edge(traffic: &mut Traffic, edge: usize, runtime: &Runtime) -> Edge<'static> {
-    let mine = traffic.flows.iter().skip(edge).step_by(EDGES).map(|&(size, _)| size);
-    if !traffic.shared {
-        let sizes = Distribution::of_sizes(mine.map(u64::from));
-        let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
-        let flows = Some(sizes.flows());
-        return Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(sizes.tail(threshold))) };
-    }
-    let sizes: Vec<_> = mine.collect();
+/// What an edge switch with these parameters shows of flows that have a counter each.
+fn edge_apart(sizes: &[u32], runtime: &Runtime) -> Edge<'static> {
+    let sizes = Distribution::of_sizes(sizes.iter().copied().map(u64::from));
+    let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
+    let flows = Some(sizes.flows());
+    Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(sizes.tail(threshold))) }
+}
+
+/// The same of flows that share the counters of a classifier, and what it answers to the last packet of each.
+fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<'static>, Vec<u32>) {
     let mut levels = [(8, 32_768), (16, 16_384)].map(|(bits, width)| Level::new(bits, vec![0; width]));
     let places: Vec<_> =
-        sizes.iter().map(|_| [0, 1].map(|n| traffic.rng.below(levels[n].sizes.len() as u64) as usize)).collect();
+        sizes.iter().map(|_| [0, 1].map(|n| rng.below(levels[n].sizes.len() as u64) as usize)).collect();
     // From when on each is a candidate, and how many of its packets come from then on.
-    let mut encoded = vec![0; sizes.len()];
-    for (flow, packets) in arrivals(&sizes, &mut traffic.rng) {
-        let answer = levels.iter_mut().zip(places[flow]).map(|(level, place)| {
+    let (mut encoded, mut answers) = (vec![0; sizes.len()], vec![0; sizes.len()]);
+    for (flow, packets) in arrivals(sizes, rng) {
+        let counters = levels.iter_mut().zip(places[flow]).map(|(level, place)| {
             level.sizes[place] += packets;
             if level.sizes[place] < level.most() { level.sizes[place] } else { INFINITE }
         });
-        let answer = answer.fold(INFINITE, u32::min);
-        let beyond = answer.saturating_sub(runtime.hh_threshold - 1);
+        answers[flow] = counters.fold(INFINITE, u32::min);
+        let beyond = answers[flow].saturating_sub(runtime.hh_threshold - 1);
         encoded[flow] += packets.min(beyond);
     }
     for level in &mut levels {
@@ -109,16 +109,27 @@ fn edge(traffic: &mut Traffic, edge: usize, runtime: &Runtime) -> Edge<'static> 
     let sizes = distribution(&levels, complete.then_some((threshold, &decoded)));
     let expects = sizes.map(|sizes| Candidates::of(&levels, &sizes, complete.then_some(threshold)));
     let expects = Box::new(move |threshold| expects.as_ref().map(|candidates| candidates.at(threshold)));
-    Edge { candidates, complete, flows: Some(places.len() as f64), expects }
+    (Edge { candidates, complete, flows: Some(places.len() as f64), expects }, answers)
 }
 
 /// What an epoch with these parameters shows of this traffic.
 fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Seen<'static> {
     let Division { hl, ll, .. } = runtime.division;
-    let edges: Vec<_> = (0..EDGES).map(|edge| self::edge(traffic, edge, runtime)).collect();
+    let mut answers: Vec<_> = traffic.flows.iter().map(|(size, _)| *size).collect();
+    let edges: Vec<_> = (0..EDGES)
+        .map(|edge| {
+            let sizes: Vec<_> = answers.iter().skip(edge).step_by(EDGES).copied().collect();
+            if !traffic.shared {
+                return edge_apart(&sizes, runtime);
+            }
+            let (seen, of_edge) = edge_shared(&sizes, &mut traffic.rng, runtime);
+            answers.iter_mut().skip(edge).step_by(EDGES).zip(of_edge).for_each(|(answer, of_edge)| *answer = of_edge);
+            seen
+        })
+        .collect();
     let sure = edges.iter().all(|edge| edge.complete);
     let (mut heavy, mut light) = ((Vec::new(), 0), (Vec::new(), 0));
-    for &(size, lost) in traffic.flows.iter().filter(|(_, lost)| *lost > 0) {
+    for (&(_, lost), size) in traffic.flows.iter().zip(answers).filter(|((_, lost), _)| *lost > 0) {
         // All losses of a flow come in its last class.
         if size >= runtime.hl_threshold {
             heavy.0.push(u64::from(size));
