@@ -141,11 +141,15 @@ impl Attention {
             }
             return next;
         }
+        let is_right = |load: f64| (LOW..=AIM).contains(&load) || (load < LOW && now == 1);
+        // Most epochs: what was counted need not be modelled.
+        if now == measured && seen.counted().is_some_and(|candidates| is_right(self.sizing.load(candidates, hh))) {
+            return now;
+        }
         let Some(expected) = seen.most(now) else { return now };
         let least = if failed { measured.saturating_add(1).min(self.most) } else { 1 };
         let load = self.sizing.load(expected, hh);
-        let in_band = (LOW..=AIM).contains(&load) || (load < LOW && now == 1);
-        if now >= least && in_band {
+        if now >= least && is_right(load) {
             return now;
         }
         let lower = load < LOW && now >= least;

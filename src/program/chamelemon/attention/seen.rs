@@ -92,6 +92,12 @@ impl<'a> Seen<'a> {
         self.edges.iter().all(|edge| edge.complete)
     }
 
+    /// Candidates at the switch that has most of them; `None` when not all were decoded.
+    pub fn counted(&self) -> Option<f64> {
+        let candidates = self.edges.iter().map(|edge| edge.candidates.filter(|_| edge.complete));
+        candidates.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
+    }
+
     /// All flows of the network; `None` when too many to tell, or no switch is there.
     pub fn flows(&self) -> Option<f64> {
         let flows: Option<f64> = self.edges.iter().map(|edge| edge.flows).sum();
