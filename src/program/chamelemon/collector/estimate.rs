@@ -335,7 +335,7 @@ impl Windows {
 /// From the probabilities that a counter's large content has some size to those of single flows: two large ones on one counter look
 /// like one. Their content is a compound Poisson variable, too, so with the probabilities g known Panjer's recursion is solved for
 /// the rates, λ_v = (g_v − Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `least` is the smallest probability that there is.
-fn untangle(contents: &mut [(u32, f64)], cut: u32, least: f64) {
+pub(super) fn untangle(contents: &mut [(u32, f64)], cut: u32, least: f64) {
     let none = (1.0 - contents.iter().map(|(_, share)| share).sum::<f64>()).max(least);
     let largest = contents.partition_point(|&(size, _)| size < cut);
     let Some(&(largest, _)) = contents[..largest].last() else { return };

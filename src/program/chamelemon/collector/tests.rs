@@ -1,4 +1,4 @@
-use super::estimate::{distribution, linear_counting};
+use super::estimate::{distribution, linear_counting, untangle};
 use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::trace::{SplitMix64, Workload};
@@ -318,6 +318,38 @@ fn counters_that_tell_nothing() {
     assert!(empty.flows() < 1.0, "{empty:?}");
     assert_eq!(Distribution::default().entropy_bits(), 0.0);
     assert_eq!(Distribution::of_sizes([1, 1, 2, 4]).entropy_bits(), 1.75);
+}
+
+proptest! {
+    /// What counters hold of flows that come at known rates, with up to 24 of them on one, is taken apart into those rates.
+    #[test]
+    fn contents_are_untangled(
+        rates in proptest::collection::vec((1..40u32, 0.001..0.2f64), 1..12),
+        step in 1..9u32,
+    ) {
+        const MOST: usize = 1024;
+        let mut expected = vec![0.0; MOST];
+        rates.iter().for_each(|&(size, rate)| expected[size as usize] += rate);
+        let all: f64 = expected.iter().sum();
+        // Poisson: e^−λ λⁿ / n! of the counters have n flows, and the sizes of n flows are convolved.
+        let (mut held, mut flows, mut share) = (vec![0.0; MOST], vec![0.0; MOST], (-all).exp());
+        flows[0] = 1.0;
+        for number in 1..=24 {
+            let mut next = vec![0.0; MOST];
+            for (one, rate) in expected.iter().enumerate().filter(|(_, rate)| **rate > 0.0) {
+                (one..MOST).for_each(|sum| next[sum] += flows[sum - one] * rate / all);
+            }
+            flows = next;
+            share *= all / f64::from(number);
+            held.iter_mut().zip(&flows).for_each(|(held, flows)| *held += share * flows);
+        }
+        let size = |class: usize| class as u32 * step;
+        let mut contents: Vec<_> = (1..MOST).map(|class| (size(class), held[class])).collect();
+        untangle(&mut contents, u32::MAX, 1e-9);
+        for (&(size, rate), expected) in contents.iter().zip(&expected[1..]).take(200) {
+            prop_assert!((rate - expected).abs() < 1e-3 * expected + 1e-5, "{} {} {}", size, rate, expected);
+        }
+    }
 }
 
 /// A classifier of the default size that measured a trace, and the answer that each flow's last packet got.
