@@ -96,7 +96,7 @@ impl Distribution {
         if weight > 0.0 { wrong / weight } else { 0.0 }
     }
 
-    /// The same with [rounded] sizes.
+    /// The same with sizes from 256 on rounded down to seven binary digits: at most 1 856 sizes.
     pub fn rounded(&self) -> Self {
         let mut classes = Vec::<(u32, f64)>::new();
         for &(size, flows) in &self.0 {
