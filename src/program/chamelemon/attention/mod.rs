@@ -9,7 +9,7 @@
 //! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
 //! leaves unknown is therefore foreseen from the last epoch in which all victims were known: victims are as many as would lose the
 //! packets that were lost (their sum is exact, decoded or not) when each loses as many as then, at the least the same share of flows, and have the
-//! sizes that they had. Nothing foreseen is ever presented as an answer. Beyond that:
+//! sizes that they had, or those that the counters now say of all flows, where these are larger. Nothing foreseen is ever presented as an answer. Beyond that:
 //! - The number of candidates at another threshold counts the flows that collisions lift over it
 //!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
 //! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.

@@ -9,6 +9,10 @@
 //! enough to fill it; its last packet comes at a random time, when a part of the others has come. Up to [`DENSE`] packets
 //! noise is a compound Poisson variable of the estimated sizes, as in [`super::estimate`]; more than that is of a large flow, and the
 //! array's own counters say how often it is there.
+//!
+//! *Guarantee.* None; on packets in random order its tests hold it to 4 % and chance. Packets in bursts are not measured. *Memory.* The estimated sizes, and a word for each
+//! counter above [`DENSE`]. *Deviation.* §4.3.1 takes the number of flows of that size from the distribution, which with large flows on every third counter is 20 to
+//! 45 % too few.
 
 use super::estimate::{DENSE, panjer, rounded};
 use super::{Analysis, Distribution, Level};
