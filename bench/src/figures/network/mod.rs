@@ -88,7 +88,7 @@ const QUANTITIES: [Quantity; 4] = [
     },
     Quantity {
         names: ["chamelemon_fig7b", "chamelemon_fig8b", "chamelemon_fig9b"],
-        label: "decoded flows",
+        label: "flows, decoded or estimated",
         column: "flows",
         log: false,
         curves: &[
