@@ -8,10 +8,10 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::plot::{Curve, Figure, Legend, Panel, Source};
+use super::plot::{Curve, Figure, Panel, Source};
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart.
-const COLORS: [RGBColor; 9] = [
+const COLORS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -21,11 +21,19 @@ const COLORS: [RGBColor; 9] = [
     RGBColor(110, 110, 110),
     RGBColor(0, 0, 0),
     RGBColor(140, 86, 75),
+    RGBColor(204, 70, 140),
 ];
 const INK: RGBColor = RGBColor(40, 40, 40);
 const PALE: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
 const SIZE: (u32, u32) = (1240, 600);
+const HEAD: u32 = 46;
+const FOOT: u32 = 46;
+/// Width of the legend, which stands beside the panels: inside it would cover points.
+const LEGEND: u32 = 236;
+const LEGEND_LINE: i32 = 24;
+/// Characters of small print in a line.
+const NOTE_LINE: usize = 205;
 
 type Svg<'a> = SVGBackend<'a>;
 
@@ -33,25 +41,137 @@ pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     let failed = |e| anyhow!("{e:?}");
     root.fill(&WHITE).map_err(failed)?;
-    let (head, rest) = root.split_vertically(46);
-    let (body, foot) = rest.split_vertically(SIZE.1 - 46 - 34);
-    let centred = Pos::new(HPos::Center, VPos::Center);
+    let (head, rest) = root.split_vertically(HEAD);
+    let (body, foot) = rest.split_vertically(SIZE.1 - HEAD - FOOT);
+    let (body, side) = body.split_horizontally(SIZE.0 - LEGEND);
+    let centred = |size: i32| (FONT, size).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
     let middle = SIZE.0 as i32 / 2;
-    head.draw(&Text::new(figure.title.as_str(), (middle, 26), (FONT, 23).into_font().color(&INK).pos(centred)))
-        .map_err(failed)?;
-    foot.draw(&Text::new(figure.note.as_str(), (middle, 14), (FONT, 13).into_font().color(&INK).pos(centred)))
-        .map_err(failed)?;
+    head.draw(&Text::new(figure.title.as_str(), (middle, 26), centred(23))).map_err(failed)?;
+    for (line, y) in wrapped(&figure.note, NOTE_LINE).into_iter().zip((16..).step_by(18)) {
+        foot.draw(&Text::new(line, (middle, y), centred(13))).map_err(failed)?;
+    }
+    draw_legend(figure, &side)?;
     let (x, y) = (&figure.x, &figure.y);
+    let points = || figure.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
+    let (x0, x1) = x.span(points().map(|point| point.x));
     for (panel, area) in figure.panels.iter().zip(body.split_evenly(rows_and_columns(figure.panels.len()))) {
+        let (y0, y1) = panel.zoom.unwrap_or_else(|| y.span(figure.ys()));
+        let within = Within { from: y0, to: y1 };
         let drawn = match (x.log, y.log) {
-            (false, false) => draw_panel(figure, panel, &area, x.from..x.to, y.from..y.to),
-            (true, false) => draw_panel(figure, panel, &area, (x.from..x.to).log_scale(), y.from..y.to),
-            (false, true) => draw_panel(figure, panel, &area, x.from..x.to, (y.from..y.to).log_scale()),
-            (true, true) => draw_panel(figure, panel, &area, (x.from..x.to).log_scale(), (y.from..y.to).log_scale()),
+            (false, false) => draw_panel(figure, panel, &area, within, x0..x1, y0..y1),
+            (true, false) => draw_panel(figure, panel, &area, within, (x0..x1).log_scale(), y0..y1),
+            (false, true) => draw_panel(figure, panel, &area, within, x0..x1, (y0..y1).log_scale()),
+            (true, true) => draw_panel(figure, panel, &area, within, (x0..x1).log_scale(), (y0..y1).log_scale()),
         };
         drawn?;
     }
     root.present().map_err(failed)
+}
+
+/// Lines of at most `most` characters.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < most => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The colours with their names, and where several have drawn, how to tell them apart.
+fn draw_legend(figure: &Figure, area: &DrawingArea<Svg, Shift>) -> Result<()> {
+    let failed = |e| anyhow!("{e:?}");
+    let mut colors: Vec<(&str, usize)> = Vec::new();
+    let mut sources = Vec::new();
+    for curve in figure.panels.iter().flat_map(|panel| &panel.curves) {
+        if !colors.iter().any(|(name, _)| *name == curve.name) {
+            colors.push((&curve.name, curve.color));
+        }
+        if !sources.contains(&curve.source) {
+            sources.push(curve.source);
+        }
+    }
+    let text = || (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut y = 46;
+    for (name, color) in colors {
+        draw_key(area, y, COLORS[color % COLORS.len()], radius(color), Source::Weir)?;
+        area.draw(&Text::new(name, (48, y), text())).map_err(failed)?;
+        y += LEGEND_LINE;
+    }
+    if sources == [Source::Weir] {
+        return Ok(());
+    }
+    y += LEGEND_LINE / 2;
+    for source in sources {
+        let whose = match source {
+            Source::Weir => "measured here",
+            Source::Paper => "the paper",
+            Source::Authors => "the authors' program",
+        };
+        draw_key(area, y, INK, 5, source)?;
+        area.draw(&Text::new(whose, (48, y), text())).map_err(failed)?;
+        y += LEGEND_LINE;
+    }
+    Ok(())
+}
+
+/// A piece of a curve with a point, as the panels have it.
+fn draw_key(area: &DrawingArea<Svg, Shift>, y: i32, color: RGBColor, radius: i32, source: Source) -> Result<()> {
+    let failed = |e| anyhow!("{e:?}");
+    let piece = |from, to, style: ShapeStyle| area.draw(&PathElement::new([(from, y), (to, y)], style)).map_err(failed);
+    if source == Source::Weir {
+        piece(8, 40, color.stroke_width(2))?;
+        return area.draw(&Circle::new((24, y), radius, color.filled())).map_err(failed);
+    }
+    piece(8, 15, color.mix(0.75).stroke_width(1))?;
+    piece(33, 40, color.mix(0.75).stroke_width(1))?;
+    area.draw(&Circle::new((24, y), radius, color.stroke_width(1))).map_err(failed)
+}
+
+/// Curves may coincide: a ring of the one below stays in sight.
+fn radius(color: usize) -> i32 {
+    6 - (color % 4) as i32
+}
+
+/// The part of the y axis that a panel has.
+#[derive(Clone, Copy)]
+struct Within {
+    from: f64,
+    to: f64,
+}
+
+impl Within {
+    fn holds(self, y: f64) -> bool {
+        (self.from..=self.to).contains(&y)
+    }
+
+    /// A curve's pieces inside, cut at the edges along straight lines.
+    fn cut(self, points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
+        let mut pieces = vec![Vec::new()];
+        let at = |(x0, y0): (f64, f64), (x1, y1): (f64, f64), y: f64| (x0 + (x1 - x0) * (y - y0) / (y1 - y0), y);
+        for (i, &point) in points.iter().enumerate() {
+            if let Some(&before) = i.checked_sub(1).and_then(|i| points.get(i)) {
+                let (low, high) = (before.1.min(point.1), before.1.max(point.1));
+                let mut edges: Vec<_> = [self.from, self.to].into_iter().filter(|&y| low < y && y < high).collect();
+                if before.1 > point.1 {
+                    edges.reverse();
+                }
+                for edge in edges {
+                    pieces.last_mut().expect("never empty").push(at(before, point, edge));
+                    if pieces.last().is_some_and(|piece| piece.len() > 1) {
+                        pieces.push(Vec::new());
+                    }
+                }
+            }
+            if self.holds(point.1) {
+                pieces.last_mut().expect("never empty").push(point);
+            }
+        }
+        pieces.retain(|piece| piece.len() > 1);
+        pieces
+    }
 }
 
 /// Up to three panels stand side by side.
@@ -59,7 +179,14 @@ fn rows_and_columns(panels: usize) -> (usize, usize) {
     if panels > 3 { (panels.div_ceil(2), 2) } else { (1, panels) }
 }
 
-fn draw_panel<'a, X, Y>(figure: &Figure, panel: &Panel, area: &DrawingArea<Svg<'a>, Shift>, x: X, y: Y) -> Result<()>
+fn draw_panel<'a, X, Y>(
+    figure: &Figure,
+    panel: &Panel,
+    area: &DrawingArea<Svg<'a>, Shift>,
+    within: Within,
+    x: X,
+    y: Y,
+) -> Result<()>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -90,73 +217,44 @@ where
         .y_label_formatter(&tick)
         .draw()
         .map_err(failed)?;
-    for curve in &panel.curves {
-        draw_curve(&mut chart, curve)?;
-    }
-    let position = match figure.legend {
-        Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
-        Legend::UpperRight => SeriesLabelPosition::UpperRight,
-        Legend::LowerRight => SeriesLabelPosition::LowerRight,
-    };
-    chart
-        .configure_series_labels()
-        .position(position)
-        .margin(10)
-        .legend_area_size(34)
-        .background_style(WHITE.mix(0.9))
-        .border_style(PALE)
-        .label_font((FONT, 14).into_font().color(&INK))
-        .draw()
-        .map_err(failed)
+    panel.curves.iter().try_for_each(|curve| draw_curve(&mut chart, curve, within))
 }
 
-fn draw_curve<'a, X, Y>(chart: &mut ChartContext<'a, Svg<'a>, Cartesian2d<X, Y>>, curve: &Curve) -> Result<()>
+fn draw_curve<'a, X, Y>(
+    chart: &mut ChartContext<'a, Svg<'a>, Cartesian2d<X, Y>>,
+    curve: &Curve,
+    within: Within,
+) -> Result<()>
 where
     X: Ranged<ValueType = f64> + 'static,
     Y: Ranged<ValueType = f64> + 'static,
 {
     let failed = |e| anyhow!("{e:?}");
     let color = COLORS[curve.color % COLORS.len()];
-    let line = color.stroke_width(2);
-    // Curves may coincide: a ring of the one below stays in sight.
-    let radius = 6 - (curve.color % 4) as i32;
-    let points = || curve.points.iter().map(|p| (p.x, p.y));
-    match curve.source {
-        Source::Weir => {
-            let ranges = curve.points.iter().filter(|p| p.max > p.min);
-            chart
-                .draw_series(ranges.map(|p| PathElement::new([(p.x, p.min), (p.x, p.max)], color.stroke_width(1))))
-                .map_err(failed)?;
-            chart.draw_series(LineSeries::new(points(), line)).map_err(failed)?.label(&curve.name).legend(
-                move |(x, y)| {
-                    EmptyElement::at((x, y))
-                        + PathElement::new([(2, 0), (30, 0)], line)
-                        + Circle::new((16, 0), radius, color.filled())
-                },
-            );
-            chart.draw_series(points().map(|p| Circle::new(p, radius, color.filled()))).map_err(failed)?;
+    let radius = radius(curve.color);
+    let all: Vec<_> = curve.points.iter().map(|p| (p.x, p.y)).collect();
+    let inside = || all.iter().copied().filter(|&(_, y)| within.holds(y));
+    if curve.source != Source::Weir {
+        for piece in within.cut(&all) {
+            let line = DashedLineSeries::new(piece, 5, 4, color.mix(0.75).stroke_width(1));
+            chart.draw_series(line).map_err(failed)?;
         }
-        Source::Paper | Source::Authors => {
-            let whose = if curve.source == Source::Paper { "paper" } else { "authors' program" };
-            let thin = color.mix(0.75).stroke_width(1);
-            let hollow = move |at| {
-                EmptyElement::at(at)
-                    + Circle::new((0, 0), radius, WHITE.mix(0.6).filled())
-                    + Circle::new((0, 0), radius, color.stroke_width(1))
-            };
-            chart
-                .draw_series(DashedLineSeries::new(points(), 5, 4, thin))
-                .map_err(failed)?
-                .label(format!("{}, {whose}", curve.name))
-                .legend(move |(x, y)| {
-                    EmptyElement::at((x, y))
-                        + PathElement::new([(2, 0), (9, 0)], thin)
-                        + PathElement::new([(23, 0), (30, 0)], thin)
-                        + Circle::new((16, 0), radius, color.stroke_width(1))
-                });
-            chart.draw_series(points().map(hollow)).map_err(failed)?;
-        }
+        let hollow = |at| {
+            EmptyElement::at(at)
+                + Circle::new((0, 0), radius, WHITE.mix(0.6).filled())
+                + Circle::new((0, 0), radius, color.stroke_width(1))
+        };
+        chart.draw_series(inside().map(hollow)).map_err(failed)?;
+        return Ok(());
     }
+    let ranges = curve.points.iter().map(|p| (p.x, p.min.max(within.from), p.max.min(within.to)));
+    let ranges = ranges.filter(|(_, min, max)| max > min);
+    let bar = |(x, min, max)| PathElement::new([(x, min), (x, max)], color.stroke_width(1));
+    chart.draw_series(ranges.map(bar)).map_err(failed)?;
+    for piece in within.cut(&all) {
+        chart.draw_series(LineSeries::new(piece, color.stroke_width(2))).map_err(failed)?;
+    }
+    chart.draw_series(inside().map(|p| Circle::new(p, radius, color.filled()))).map_err(failed)?;
     Ok(())
 }
 
@@ -170,4 +268,27 @@ fn tick(value: &f64) -> String {
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or_default()).collect();
     groups.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_cut_where_its_panel_ends() {
+        let within = Within { from: 90.0, to: 100.0 };
+        let cut = |points: &[(f64, f64)]| within.cut(points);
+        assert_eq!(cut(&[(0.0, 95.0), (1.0, 100.0)]), [[(0.0, 95.0), (1.0, 100.0)]]);
+        // Enters from below, leaves again, and jumps over the whole panel.
+        let zigzag = [(0.0, 85.0), (1.0, 95.0), (2.0, 85.0), (3.0, 115.0), (4.0, 115.0)];
+        let pieces = [vec![(0.5, 90.0), (1.0, 95.0), (1.5, 90.0)], vec![(2.0 + 1.0 / 6.0, 90.0), (2.5, 100.0)]];
+        assert_eq!(cut(&zigzag), pieces);
+        assert!(cut(&[(0.0, 10.0), (1.0, 20.0)]).is_empty() && cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn small_print_breaks_between_words() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("", 8), Vec::<String>::new());
+    }
 }

@@ -14,7 +14,7 @@ use weir::trace::Order;
 use super::experiment::{
     Algorithm, CACHE_K, Experiment, MEMORY, MIDDLE, ORDERS, REPORTED, REPORTED_CURVES, STAGE_CURVES, STAGES, Setup,
 };
-use super::plot::{Axis, Curve, Figure, Legend, Panel};
+use super::plot::{Axis, Curve, Figure, Panel};
 use super::{compare, paper};
 
 /// A counter in the paper: 13 bytes of five-tuple and 4.5 of count.
@@ -55,7 +55,7 @@ fn figure(
             Order::Burst => "packets come in trains",
             Order::Uniform => "packets shuffled",
         };
-        Panel { title: format!("isp/{}: {how}", order.name()), order: order.name(), curves: curves(order) }
+        Panel { title: format!("isp/{}: {how}", order.name()), order: order.name(), zoom: None, curves: curves(order) }
     };
     Figure {
         name,
@@ -63,7 +63,6 @@ fn figure(
         note: note(e, "50 CAIDA chunks of 10 M packets"),
         x: axes.0,
         y: axes.1,
-        legend: Legend::UpperRight,
         panels: ORDERS.map(panel).into(),
     }
 }
@@ -79,11 +78,11 @@ fn note(e: &Experiment, chunks: &str) -> String {
 }
 
 fn memory_axis() -> Axis {
-    Axis { label: "memory (KB of 1000 bytes)", column: "memory_kb", from: 0.0, to: 115.0, log: false }
+    Axis::new("memory (KB of 1000 bytes)", "memory_kb").range(0.0, 115.0)
 }
 
-fn missed_axis(to: f64) -> Axis {
-    Axis { label: "false negatives (%)", column: "false_negative_percent", from: 0.0, to, log: false }
+fn missed_axis() -> Axis {
+    Axis::new("false negatives (%)", "false_negative_percent")
 }
 
 fn pipe(counters: usize, stages: usize) -> Setup {
@@ -118,9 +117,9 @@ fn against_memory(
 }
 
 fn figure_2(e: &Experiment) -> Figure {
-    let x = Axis { label: "stages d", column: "stages", from: 1.6, to: 8.4, log: false };
+    let x = Axis::new("stages d", "stages").range(1.6, 8.4);
     let title = "HashPipe, Figure 2: false negatives against the number of stages";
-    figure(e, "hashpipe_fig2", title, (x, missed_axis(30.0)), |order| {
+    figure(e, "hashpipe_fig2", title, (x, missed_axis()), |order| {
         let curves = STAGE_CURVES.into_iter().enumerate().flat_map(|(color, (counters, k))| {
             let name = format!("m = {counters}, k = {k}");
             let ours = (2..=8).map(|d| (d as f64, missed(e, pipe(counters, d), order, k)));
@@ -132,29 +131,28 @@ fn figure_2(e: &Experiment) -> Figure {
 
 fn figure_5(e: &Experiment) -> Figure {
     let title = "HashPipe, Figure 5: false negatives against memory (d = 6)";
-    figure(e, "hashpipe_fig5", title, (memory_axis(), missed_axis(80.0)), |order| {
+    figure(e, "hashpipe_fig5", title, (memory_axis(), missed_axis()), |order| {
         let ks = [60, 150, 300].into_iter().enumerate();
         ks.flat_map(|(color, k)| against_memory(e, order, Algorithm::HashPipe, k, &format!("k = {k}"), color)).collect()
     })
 }
 
 fn figure_6(e: &Experiment) -> Figure {
-    let x = Axis { label: "reported heavy flows k", column: "k", from: 0.0, to: 155.0, log: false };
+    let x = Axis::new("reported heavy flows k", "k").range(0.0, 155.0);
     let title = "HashPipe, Figure 6: false negatives against the number of reported flows (d = 6)";
-    let drawn = figure(e, "hashpipe_fig6", title, (x, missed_axis(40.0)), |order| {
+    figure(e, "hashpipe_fig6", title, (x, missed_axis()), |order| {
         let curves = REPORTED_CURVES.into_iter().enumerate().flat_map(|(color, counters)| {
             let name = format!("m = {counters}");
             let ours = REPORTED.map(|k| (k as f64, missed(e, pipe(counters, STAGES), order, k)));
             [Curve::percent(&name, color, ours), Curve::paper(&name, color, paper::reported(counters))]
         });
         curves.collect()
-    });
-    Figure { legend: Legend::UpperLeft, ..drawn }
+    })
 }
 
 fn figure_8(e: &Experiment) -> Figure {
     let title = "HashPipe, Figure 8: false negatives of HashPipe and of what exists (k = 150)";
-    figure(e, "hashpipe_fig8", title, (memory_axis(), missed_axis(100.0)), |order| {
+    figure(e, "hashpipe_fig8", title, (memory_axis(), missed_axis()), |order| {
         let all = [
             (Algorithm::HashPipe, "HashPipe"),
             (Algorithm::SampleAndHold, "sample and hold"),
@@ -165,9 +163,8 @@ fn figure_8(e: &Experiment) -> Figure {
 }
 
 fn figure_9(e: &Experiment) -> Figure {
-    let x = Axis { label: "packets of the flow, at least", column: "packets", from: 1000.0, to: 120_000.0, log: true };
-    let y =
-        Axis { label: "mean error of the count (%)", column: "mean_error_percent", from: 0.0, to: 140.0, log: false };
+    let x = Axis::new("packets of the flow, at least", "packets").log();
+    let y = Axis::new("mean error of the count (%)", "mean_error_percent");
     let title = "HashPipe, Figure 9: error of the counts of large flows (26 KB)";
     let drawn = figure(e, "hashpipe_fig9", title, (x, y), |order| {
         let all = [
@@ -199,14 +196,8 @@ fn size_errors(e: &Experiment, setup: Setup, order: Order) -> Vec<(f64, Option<s
 }
 
 fn figure_10(e: &Experiment) -> Figure {
-    let x = Axis {
-        label: "minimum chosen (packets), at least",
-        column: "minimum_packets",
-        from: 1.0,
-        to: 1000.0,
-        log: true,
-    };
-    let y = Axis { label: "how often (%)", column: "at_least_percent", from: 0.0001, to: 100.0, log: true };
+    let x = Axis::new("minimum chosen (packets), at least", "minimum_packets").range(0.8, 1000.0).log();
+    let y = Axis::new("how often (%)", "at_least_percent").log();
     let title = "HashPipe, Figure 10: the count that is evicted (26 KB, every 100th packet)";
     figure(e, "hashpipe_fig10", title, (x, y), |order| {
         let theirs = paper::minimum();
@@ -235,7 +226,7 @@ fn figure_12(e: &Experiment) -> Figure {
 }
 
 fn idealized(e: &Experiment, name: &'static str, title: &str, k: usize) -> Figure {
-    figure(e, name, title, (memory_axis(), missed_axis(100.0)), |order| {
+    figure(e, name, title, (memory_axis(), missed_axis()), |order| {
         let all = [
             (Algorithm::HashPipe, "HashPipe"),
             (Algorithm::SpaceSaving, "Space-Saving"),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir::program::chamelemon::collector::Verify;
 use weir::trace::SplitMix64;
 
-use crate::figures::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
+use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 use crate::heavy::FoldHasher;
 
 use super::search;
@@ -88,10 +88,9 @@ pub fn figure(trials: u32, progress: impl Fn(&str)) -> (Figure, String) {
         note: format!(
             "With fingerprints {found} were found in {decodings} decodings: below {bound:.1e} each with 95 % confidence (2^-20 is 9.5e-7)."
         ),
-        x: Axis { label: "flows a bucket", column: "flows_per_bucket", from: 0.4, to: 4.2, log: false },
-        y: Axis { label: "false flows a decoding", column: "false_flows", from: 1e-10, to: 10.0, log: true },
-        legend: Legend::UpperRight,
-        panels: vec![Panel { title: String::new(), order: "uniform", curves }],
+        x: Axis::new("flows a bucket", "flows_per_bucket").range(0.4, 4.2),
+        y: Axis::new("false flows a decoding", "false_flows").log(),
+        panels: vec![Panel { title: String::new(), order: "uniform", zoom: None, curves }],
     };
     (figure, text)
 }

@@ -6,7 +6,7 @@ use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
 use weir::trace::SplitMix64;
 
 use crate::baseline::losses::Fermat;
-use crate::figures::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
+use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 use super::search;
 use super::sketch::{hashes, random_id, weir_sketch};
@@ -68,12 +68,12 @@ pub fn small(trials: u32, progress: impl Fn(&str)) -> Figure {
         name: "chamelemon_small",
         title: "FermatSketch: buckets a flow for 99.9 %, with one more array of 2^-small of the length".into(),
         note: "Bar: the next smaller sketch that was tried.".into(),
-        x: Axis { label: "flows", column: "flows", from: 80.0, to: 12_000.0, log: true },
-        y: Axis { label: "buckets a flow", column: "buckets_per_flow", from: 1.0, to: 6.5, log: false },
-        legend: Legend::UpperRight,
+        x: Axis::new("flows", "flows").range(80.0, 12_000.0).log(),
+        y: Axis::new("buckets a flow", "buckets_per_flow"),
         panels: vec![Panel {
             title: String::new(),
             order: "uniform",
+            zoom: None,
             curves: Variant::all().enumerate().map(curve).collect(),
         }],
     }
@@ -119,10 +119,9 @@ pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
         name: "chamelemon_hashing",
         title: "FermatSketch, 10 000 flows: what hash functions cost".into(),
         note: "One decoding in 1500 fails because two flows share all three buckets.".into(),
-        x: Axis { label: "buckets a flow", column: "buckets_per_flow", from: 1.21, to: 1.265, log: false },
-        y: Axis { label: "decodings that succeed (%)", column: "success_percent", from: 0.0, to: 101.0, log: false },
-        legend: Legend::LowerRight,
-        panels: vec![Panel { title: String::new(), order: "uniform", curves }],
+        x: Axis::new("buckets a flow", "buckets_per_flow").range(1.21, 1.265),
+        y: Axis::new("decodings that succeed (%)", "success_percent").range(0.0, 101.0),
+        panels: vec![Panel { title: String::new(), order: "uniform", zoom: None, curves }],
     }
 }
 

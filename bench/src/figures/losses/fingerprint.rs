@@ -1,7 +1,7 @@
 //! Figure 10: what a fingerprint of 8 bits does for decoding, with as many buckets a flow, and with as much memory.
 
 use crate::baseline::losses::{Fermat, FermatFingerprint, FermatSketch};
-use crate::figures::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
+use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 use super::{reference, search};
 
@@ -60,7 +60,7 @@ pub fn figures(trials: u32, progress: impl Fn(&str)) -> (Vec<Figure>, String) {
     let by_buckets = draw(
         "chamelemon_fig10a",
         "ChameleMon, Figure 10(a): 8-bit fingerprints, with as many buckets",
-        Axis { label: "buckets a flow", column: "buckets_per_flow", from: 1.19, to: 1.61, log: false },
+        Axis::new("buckets a flow", "buckets_per_flow").range(1.19, 1.61),
         &measured,
         |s| s.buckets_per_flow,
         1.0,
@@ -68,7 +68,7 @@ pub fn figures(trials: u32, progress: impl Fn(&str)) -> (Vec<Figure>, String) {
     let by_memory = draw(
         "chamelemon_fig10b",
         "ChameleMon, Figure 10(b): 8-bit fingerprints, with as much memory",
-        Axis { label: "memory a flow (bytes)", column: "bytes_per_flow", from: 9.5, to: 14.5, log: false },
+        Axis::new("memory a flow (bytes)", "bytes_per_flow").range(9.5, 14.5),
         &measured,
         |s| s.bytes_per_flow,
         Fermat::BUCKET_BYTES,
@@ -99,7 +99,7 @@ fn draw(
         // Their class has fingerprints of 32 bits, which is another memory.
         let known = if *print { Vec::new() } else { reference::success(*flows, false) };
         let theirs = known.into_iter().map(|(buckets, success)| (buckets * bytes, 100.0 * success));
-        let theirs = theirs.filter(|&(at, _)| at < x.to).map(|(x, y)| Point { x, y, min: y, max: y, trials: 0 });
+        let theirs = theirs.filter(|&(at, _)| x.range.is_none_or(|(_, to)| at < to)).map(|(x, y)| Point { x, y, min: y, max: y, trials: 0 });
         let theirs: Vec<_> = theirs.collect();
         if !theirs.is_empty() {
             curves.push(Curve { name, color, source: Source::Authors, points: theirs });
@@ -114,8 +114,7 @@ fn draw(
             FermatFingerprint::BUCKET_BYTES
         ),
         x,
-        y: Axis { label: "decodings that succeed (%)", column: "success_percent", from: 0.0, to: 101.0, log: false },
-        legend: Legend::LowerRight,
-        panels: vec![Panel { title: String::new(), order: "uniform", curves }],
+        y: Axis::new("decodings that succeed (%)", "success_percent").range(0.0, 101.0),
+        panels: vec![Panel { title: String::new(), order: "uniform", zoom: None, curves }],
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::baseline::losses::{Fermat, FlowRadar, LossRadar};
-use crate::figures::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
+use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 use super::reference::{self, Row};
 use super::search::{self, Least};
@@ -20,7 +20,7 @@ impl Sketch {
     fn name(self) -> &'static str {
         match self {
             Self::Fermat => "FermatSketch",
-            Self::Weir => "FermatSketch of the switch (104-bit IDs)",
+            Self::Weir => "FermatSketch of the switch",
             Self::FlowRadar => "FlowRadar",
             Self::LossRadar => "LossRadar",
         }
@@ -197,10 +197,10 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     let memory = |m: &Measured| (m.bytes() / 1e3, m.sketch.bytes(m.least.too_short) / 1e3, m.bytes() / 1e3);
     let time = |m: &Measured| (m.median_ms(), quantile(&m.times, 0.1), quantile(&m.times, 0.9));
     let quantities: [(&str, Axis, Value, Known); 2] = [
-        ("memory", axis("memory of one sketch (KB of 1000 bytes)", "memory_kb", 1.0, 10_000.0, true), &memory, |row| {
+        ("memory", Axis::new("memory of one sketch (KB of 1000 bytes)", "memory_kb").log(), &memory, |row| {
             Some(row.bytes / 1e3)
         }),
-        ("decoding time", axis("decoding time (ms), median", "decode_ms", 1e-3, 1e3, true), &time, |row| row.decode_ms),
+        ("decoding time", Axis::new("decoding time (ms), median", "decode_ms").log(), &time, |row| row.decode_ms),
     ];
     let mut drawn = Vec::new();
     for (index, (what, y, value, known)) in quantities.into_iter().enumerate() {
@@ -224,21 +224,31 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
                 ["a", "b"][index],
                 sweep.against
             ),
-            note: NOTE.into(),
-            x: axis(label, column, from, to, sweep.log),
+            note: note(index, &measured, curves.iter().any(|curve| curve.source == Source::Authors)),
+            x: Axis { log: sweep.log, ..Axis::new(label, column).range(from, to) },
             y,
-            legend: Legend::UpperLeft,
-            panels: vec![Panel { title: String::new(), order: "isp", curves }],
+            panels: vec![Panel { title: String::new(), order: "isp", zoom: None, curves }],
         });
     }
     (drawn, compare(sweep, &measured))
 }
 
-const NOTE: &str = "Filled: 99.9 % of the trials decode (bar: the next smaller sketch tried); median of 51 decodings (bar: 10th to 90th \
-    percentile). Hollow: the authors' programs, another day.";
+/// The small print of a figure of memory (0) or time (1), for the trials that were made.
+fn note(index: usize, measured: &[Vec<Measured>], authors: bool) -> String {
+    let trials = || measured.iter().flatten().map(|m| m.least.trials);
+    let (least, most) = (trials().min().unwrap_or_default(), trials().max().unwrap_or_default());
+    let points = match index {
+        0 => format!("the least memory with which {}; bar: to the next smaller sketch tried", success(least, most)),
+        _ => format!("median of {TIMED} decodings with the memory of (a); bar: 10th to 90th percentile"),
+    };
+    let theirs = if authors { " Hollow: the authors' programs, measured on another day." } else { "" };
+    format!("Filled: {points}.{theirs} The switch's sketch has flow IDs of 104 bits, the others of 32.")
+}
 
-fn axis(label: &'static str, column: &'static str, from: f64, to: f64, log: bool) -> Axis {
-    Axis { label, column, from, to, log }
+/// What counted as success: below a thousand trials none may fail.
+fn success(least: u32, most: u32) -> String {
+    let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    if most < 1000 { format!("none of {range} trials fails") } else { format!("99.9 % of {range} trials decode") }
 }
 
 /// What the authors' program takes, where the reference table has a row for the link.
@@ -275,3 +285,19 @@ fn compare(sweep: &Sweep, measured: &[Vec<Measured>]) -> String {
 }
 
 pub const COMPARISON: &str = "figure,than,less_memory_times_at_most,paper,less_time_times_at_most,paper\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_print_tells_the_trials_that_were_made() {
+        let least = |trials| Least { width: 10, too_short: 9, trials, failures: 0 };
+        let measured = |trials| Measured { sketch: Sketch::Fermat, items: 1, least: least(trials), times: vec![], exact: None };
+        let text = |index, trials: &[u32]| note(index, &[trials.iter().map(|&n| measured(n)).collect()], false);
+        assert!(text(0, &[100]).contains("none of 100 trials fails"), "{}", text(0, &[100]));
+        assert!(text(0, &[10_000, 300]).contains("99.9 % of 300 to 10000 trials decode"));
+        assert!(!text(1, &[100]).contains("trials") && !text(0, &[100]).contains("Hollow"));
+        assert!(note(0, &[vec![measured(100)]], true).contains("Hollow"));
+    }
+}

@@ -14,7 +14,7 @@ use weir::sim::report::ChameleMonReport;
 pub use runs::Sweep;
 use runs::{PERIOD, Point, Run, WORKLOADS, is_decoded};
 
-use super::plot::{self, Axis, Curve, Figure, Legend, Panel, Source};
+use super::plot::{self, Axis, Curve, Figure, Panel, Source};
 
 /// Packets that flows are cut to, to see only that everything works.
 const QUICK_SCALE: u32 = 200;
@@ -119,25 +119,18 @@ const QUANTITIES: [Quantity; 4] = [
 fn figures(sweep: Sweep, runs: &[&Run], scale: u32, quick: bool) -> Vec<Figure> {
     let figure = |quantity: &Quantity| {
         let panels: Vec<_> = runs.iter().map(|run| panel(run, quantity)).collect();
-        let largest = panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
-        // The legend stands above the curves.
-        let top = largest.map(|point| point.y).fold(1.0, f64::max) * 1.75;
         let quick = if quick { " — QUICK" } else { "" };
         let (number, x) = axis(sweep);
-        let y = Axis {
-            label: quantity.label,
-            column: quantity.column,
-            from: if quantity.log { 0.9 } else { 0.0 },
-            to: if quantity.log { top * 2.0 } else { top },
-            log: quantity.log,
-        };
+        let y = Axis { log: quantity.log, ..Axis::new(quantity.label, quantity.column) };
+        let name = quantity.names[sweep as usize];
+        // The files are named after the part of the figure.
+        let part = &name[name.len() - 1..];
         Figure {
-            name: quantity.names[sweep as usize],
-            title: format!("ChameleMon, Figure {number}: {}{quick}", quantity.label),
+            name,
+            title: format!("ChameleMon, Figure {number}({part}): {}{quick}", quantity.label),
             note: format!("weir in the simulated testbed, 10 switches, 8 hosts; {}", cut(scale)),
             x,
             y,
-            legend: Legend::UpperLeft,
             panels,
         }
     };
@@ -149,7 +142,7 @@ fn cut(scale: u32) -> String {
 }
 
 fn axis(sweep: Sweep) -> (u32, Axis) {
-    let axis = |label, column, to| Axis { label, column, from: 0.0, to, log: false };
+    let axis = |label, column, to| Axis::new(label, column).range(0.0, to);
     match sweep {
         Sweep::Flows => (7, axis("flows (thousands), a tenth of them victims", "kflows", 105.0)),
         Sweep::Victims => (8, axis("victims (%) of 50 000 flows", "victims_percent", 26.0)),
@@ -167,7 +160,7 @@ fn panel(run: &Run, quantity: &Quantity) -> Panel {
         Curve { name: (*name).into(), color, source: Source::Weir, points }
     };
     let (name, _) = WORKLOADS[run.workload];
-    Panel { title: name.into(), order: name, curves: quantity.curves.iter().enumerate().map(curve).collect() }
+    Panel { title: name.into(), order: name, zoom: None, curves: quantity.curves.iter().enumerate().map(curve).collect() }
 }
 
 /// Epochs from each change of Figure 9 until all is decoded, in the state and with the memory for losses (to a tenth) with which the

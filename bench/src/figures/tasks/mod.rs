@@ -22,7 +22,7 @@ use weir::program::chamelemon::collector::Analysis;
 
 use crate::tower_fermat::{Layout, TowerFermat};
 
-use super::plot::{Axis, Curve, Figure, Legend, Panel, Point, Source};
+use super::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 pub fn run(out: &Path, quick: bool, only: &[Algorithm]) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
@@ -64,62 +64,69 @@ struct Look {
     name: &'static str,
     title: &'static str,
     y: Axis,
-    legend: Legend,
     /// What a value is multiplied by.
     unit: f64,
 }
 
 fn look(task: Task) -> Look {
-    let share = |label, column| Axis { label, column, from: 0.0, to: 101.0, log: false };
-    let error = |label, column, from, to| Axis { label, column, from, to, log: true };
+    let score = || Axis::new("F1 score (%)", "f1_percent").range(0.0, 100.0);
+    let error = |label, column| Axis::new(label, column).log();
     let (name, title, y) = match task {
-        Task::HeavyHitters => ("chamelemon_fig11a", "heavy hitters", share("F1 score (%)", "f1_percent")),
+        Task::HeavyHitters => ("chamelemon_fig11a", "heavy hitters", score()),
         Task::FlowSize => {
-            ("chamelemon_fig11b", "flow sizes", error("average relative error", "average_relative_error", 0.01, 100.0))
+            ("chamelemon_fig11b", "flow sizes", error("average relative error", "average_relative_error"))
         }
-        Task::HeavyChanges => ("chamelemon_fig11c", "heavy changes", share("F1 score (%)", "f1_percent")),
+        Task::HeavyChanges => ("chamelemon_fig11c", "heavy changes", score()),
         Task::Distribution => (
             "chamelemon_fig11d",
             "distribution of flow sizes",
-            error("weighted mean relative error", "weighted_mean_relative_error", 0.005, 1.0),
+            error("weighted mean relative error", "weighted_mean_relative_error"),
         ),
-        Task::Entropy => ("chamelemon_fig11e", "entropy", error("relative error", "relative_error", 1e-5, 1.0)),
-        Task::Cardinality => {
-            ("chamelemon_fig11f", "number of flows", error("relative error", "relative_error", 1e-4, 1.0))
-        }
+        Task::Entropy => ("chamelemon_fig11e", "entropy", error("relative error", "relative_error")),
+        Task::Cardinality => ("chamelemon_fig11f", "number of flows", error("relative error", "relative_error")),
     };
-    let (legend, unit) = if y.log { (Legend::UpperRight, 1.0) } else { (Legend::LowerRight, 100.0) };
-    Look { name, title, y, legend, unit }
+    let unit = if y.log { 1.0 } else { 100.0 };
+    Look { name, title, y, unit }
 }
 
+/// F1 scores from here on are drawn a second time, enlarged: most algorithms are there, and the paper's numbers.
+const GOOD: f64 = 96.0;
+
 fn figure(runs: &Runs, task: Task, quick: bool) -> Figure {
-    let Look { name, title, y, legend, unit } = look(task);
+    let Look { name, title, y, unit } = look(task);
     let quick = if quick { " — QUICK, a tenth of the traffic" } else { "" };
-    let curves = task.algorithms().iter().enumerate().flat_map(|(color, &algorithm)| {
+    let curves = task.algorithms().iter().flat_map(|&algorithm| {
         let ours = MEMORY.iter().filter_map(|&kb| {
             let t = runs.trials(algorithm, kb, task)?;
             let [y, min, max] = [t.mean, t.min, t.max].map(|value| value * unit);
             Some(Point { x: kb as f64, y, min, max, trials: t.count })
         });
-        let name = algorithm.name();
+        let (name, color) = (algorithm.name(), algorithm.color());
         let ours = Curve { name: name.to_owned(), color, source: Source::Weir, points: ours.collect() };
         let printed = MEMORY.iter().filter_map(|&kb| Some((kb as f64, paper::printed(task, algorithm, kb)? * unit)));
         let printed = Curve::paper(name, color, printed.collect());
         [ours, printed].into_iter().filter(|curve| !curve.points.is_empty())
     });
+    let curves: Vec<_> = curves.collect();
+    let mut panels = vec![Panel { title: String::new(), order: "burst", zoom: None, curves: curves.clone() }];
+    if y.range.is_some() {
+        "all".clone_into(&mut panels[0].title);
+        panels.push(Panel { title: format!("{GOOD} % and more"), zoom: Some((GOOD, 100.0)), order: "burst", curves });
+    }
     let [flows, candidates, ..] = runs.flows;
+    // The files are named after the part of the figure.
+    let part = &name[name.len() - 1..];
     Figure {
         name,
-        title: format!("ChameleMon, Figure 11: {title}{quick}"),
+        title: format!("ChameleMon, Figure 11({part}): {title}{quick}"),
         note: format!(
-            "Solid: means of {} seeds, bars span them; isp-scaled/burst, epochs of {flows:.0} flows, {candidates:.0} of \
-             them with 250 packets or more. Hollow: the paper's text, CAIDA. A KB is 1024 bytes.",
+            "Filled: means of {} seeds, bars span them; isp-scaled/burst, epochs of {flows:.0} flows, {candidates:.0} of \
+             them with 250 packets or more. Hollow: the numbers in the paper's text, CAIDA. T+F is Tower+Fermat. A KB is 1024 bytes.",
             runs.seeds
         ),
-        x: Axis { label: "memory (KB)", column: "memory_kb", from: 180.0, to: 620.0, log: false },
+        x: Axis::new("memory (KB)", "memory_kb").range(180.0, 620.0),
         y,
-        legend,
-        panels: vec![Panel { title: String::new(), order: "burst", curves: curves.collect() }],
+        panels,
     }
 }
 
@@ -134,7 +141,7 @@ fn text(runs: &Runs) -> String {
         let Look { title, y, unit, .. } = look(task);
         let header = MEMORY.map(|kb| format!("{:29}", format!("{kb} KB")));
         let header = header.join("");
-        write!(text, "\n{title}: {}\n{:22} {}\n", y.label, "", header.trim_end()).expect("a string takes all");
+        write!(text, "\n{title}: {}\n{:24} {}\n", y.label, "", header.trim_end()).expect("a string takes all");
         for &algorithm in task.algorithms() {
             let cell = |kb: usize| {
                 let Some(t) = runs.trials(algorithm, kb, task) else { return String::new() };
@@ -143,7 +150,7 @@ fn text(runs: &Runs) -> String {
                 format!("{mean} ({min}–{max}){}", printed.unwrap_or_default())
             };
             let cells = MEMORY.map(|kb| format!("{:29}", cell(kb)));
-            writeln!(text, "{:22} {}", algorithm.name(), cells.join("").trim_end()).expect("a string takes all");
+            writeln!(text, "{:24} {}", algorithm.name(), cells.join("").trim_end()).expect("a string takes all");
         }
     }
     ratios(runs, &mut text);

@@ -54,12 +54,12 @@ impl Task {
         };
         match self {
             Self::HeavyHitters | Self::HeavyChanges => {
-                &[TowerFermat, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon, TowerFermat8, TowerFermat32]
+                &[TowerFermat, TowerFermat8, TowerFermat32, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon]
             }
-            Self::FlowSize => &[TowerFermat, Cm, Cu, Elastic, Fcm, TowerFermat8, TowerFermat32],
-            Self::Distribution => &[TowerFermat, Mrac, Elastic, Fcm, TowerFermat8, TowerFermat32],
-            Self::Entropy => &[TowerFermat, Mrac, Elastic, Fcm, UnivMon, TowerFermat8, TowerFermat32],
-            Self::Cardinality => &[TowerFermat, Elastic, Fcm, UnivMon, TowerFermat8, TowerFermat32],
+            Self::FlowSize => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Cm, Cu],
+            Self::Distribution => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Mrac],
+            Self::Entropy => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Mrac, UnivMon],
+            Self::Cardinality => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, UnivMon],
         }
     }
 }
@@ -82,9 +82,9 @@ impl Algorithm {
 
     pub fn name(self) -> &'static str {
         match self {
-            Self::TowerFermat => "Tower+Fermat (weir)",
-            Self::TowerFermat32 => "… charged as 32 bits",
-            Self::TowerFermat8 => "… 8-bit counters only",
+            Self::TowerFermat => "Tower+Fermat",
+            Self::TowerFermat32 => "T+F, charged as 32 bits",
+            Self::TowerFermat8 => "T+F, 8-bit counters only",
             Self::Cm => "CM",
             Self::Cu => "CU",
             Self::CountHeap => "CountHeap",
@@ -94,6 +94,21 @@ impl Algorithm {
             Self::Fcm => "FCM",
             Self::Coco => "Coco",
             Self::Mrac => "MRAC",
+        }
+    }
+
+    /// The same in all six parts of the figure.
+    pub fn color(self) -> usize {
+        match self {
+            Self::TowerFermat => 0,
+            Self::TowerFermat8 => 5,
+            Self::TowerFermat32 => 3,
+            Self::HashPipe | Self::Mrac => 7,
+            Self::Elastic => 1,
+            Self::Fcm => 2,
+            Self::Coco | Self::Cm => 4,
+            Self::CountHeap | Self::Cu => 6,
+            Self::UnivMon => 8,
         }
     }
 
