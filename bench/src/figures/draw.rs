@@ -217,7 +217,9 @@ where
         .y_label_formatter(&tick)
         .draw()
         .map_err(failed)?;
-    panel.curves.iter().try_for_each(|curve| draw_curve(&mut chart, curve, within))
+    // Hollow points come last: filled ones would hide them.
+    let (ours, others): (Vec<_>, Vec<_>) = panel.curves.iter().partition(|curve| curve.source == Source::Weir);
+    ours.into_iter().chain(others).try_for_each(|curve| draw_curve(&mut chart, curve, within))
 }
 
 fn draw_curve<'a, X, Y>(

@@ -91,7 +91,8 @@ impl Peers {
         Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     }
 
-    /// testpmd prints each port's rate once a second; the first is of the start, and what counts is the median.
+    /// testpmd prints each port's rate once a second, from when it has started, which may take longer than the run itself. So it runs
+    /// until it has printed enough of them.
     fn testpmd(&self, mode: &str, device: &str, huge: bool) -> Result<f64> {
         let (driver, arguments) = match device {
             "null" => ("net_null", ""),
@@ -100,9 +101,11 @@ impl Peers {
             other => bail!("no testpmd device for {other}"),
         };
         let main = if self.core == 0 { 1 } else { 0 };
-        // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard input.
+        // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard input. One that prints nothing is
+        // interrupted as well, and so is its end awaited.
         let mut command = Command::new("timeout");
-        let seconds = self.seconds.max(1.0) + 2.5;
+        let wanted = self.seconds.max(1.0).ceil();
+        let seconds = wanted + START_SECONDS;
         command.args(["--signal=INT", &seconds.to_string(), "dpdk-testpmd"]);
         command.args(["--lcores", &format!("{main},{}", self.core), "--no-pci", "--no-telemetry"]);
         command.args(["--file-prefix", "weir-bench"]);
@@ -121,24 +124,33 @@ impl Peers {
             .stderr(Stdio::null())
             .spawn()
             .context("dpdk-testpmd does not start (apt-get install dpdk-dev)")?;
-        let mut ports: [Vec<f64>; 2] = Default::default();
-        let mut port = 0;
-        for line in BufReader::new(child.stdout.take().context("no stdout")?).lines() {
-            let line = line?;
-            if let Some((_, id)) = line.split_once("NIC statistics for port ") {
-                port = id.split_whitespace().next().and_then(|id| id.parse().ok()).unwrap_or(0);
-            } else if let Some(rate) = line.trim().strip_prefix("Tx-pps:") {
-                let rate = rate.split_whitespace().next().unwrap_or_default();
-                ports.get_mut(port).context("an unknown port")?.push(rate.parse()?);
-            }
-        }
+        let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+        let rate = rates(&mut lines, wanted as usize);
+        // timeout passes it on. What is still printed is read, so that testpmd does not wait for a reader.
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
+        lines.for_each(drop);
         child.wait()?;
-        let rate = |rates: &[f64]| match rates {
-            [_, rest @ ..] if !rest.is_empty() => Ok(Spread::of(rest.to_vec()).median),
-            _ => bail!("testpmd printed no rates"),
-        };
-        Ok(rate(&ports[0])? + rate(&ports[1])?)
+        rate
     }
+}
+
+/// Longest time that testpmd may take to start.
+const START_SECONDS: f64 = 60.0;
+
+/// Both ports' rates, added: of each the median of `wanted` values. A port's first is of the start and does not count.
+fn rates(lines: &mut impl Iterator<Item = std::io::Result<String>>, wanted: usize) -> Result<f64> {
+    let mut ports: [Vec<f64>; 2] = Default::default();
+    let mut port = 0;
+    while ports.iter().any(|rates| rates.len() <= wanted) {
+        let line = lines.next().context("testpmd ended before it had printed enough rates")??;
+        if let Some((_, id)) = line.split_once("NIC statistics for port ") {
+            port = id.split_whitespace().next().and_then(|id| id.parse().ok()).unwrap_or(0);
+        } else if let Some(rate) = line.trim().strip_prefix("Tx-pps:") {
+            let rate = rate.split_whitespace().next().unwrap_or_default();
+            ports.get_mut(port).context("an unknown port")?.push(rate.parse()?);
+        }
+    }
+    Ok(ports.map(|rates| Spread::of(rates[1..=wanted].to_vec()).median).into_iter().sum())
 }
 
 fn report(all: &[Rates], rounds: usize) {
@@ -165,5 +177,32 @@ fn report(all: &[Rates], rounds: usize) {
         {
             println!("weir on {device} without huge pages ÷ with: {:.2}", ratio(without, with));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(rates: &[[u64; 2]]) -> Vec<String> {
+        let port = |id: usize, rate: u64| {
+            [
+                format!("  ######################## NIC statistics for port {id}  ####"),
+                format!("  Tx-pps:   {rate}   Tx-bps: 7"),
+            ]
+        };
+        rates.iter().flat_map(|[a, b]| port(0, *a).into_iter().chain(port(1, *b))).collect()
+    }
+
+    #[test]
+    fn as_many_rates_are_read_as_the_run_has_seconds() {
+        let lines = printed(&[[3, 5], [100, 200], [110, 220], [120, 240]]);
+        let mut lines = lines.into_iter().map(Ok);
+        assert_eq!(rates(&mut lines, 1).unwrap(), 300.0);
+        assert_eq!(lines.count(), 8, "no more is waited for");
+        let mut lines = printed(&[[3, 5], [100, 200], [130, 230], [120, 240]]).into_iter().map(Ok);
+        assert_eq!(rates(&mut lines, 3).unwrap(), 350.0);
+        let error = rates(&mut printed(&[[3, 5]]).into_iter().map(Ok), 1).unwrap_err().to_string();
+        assert!(error.contains("before it had printed enough"), "{error}");
     }
 }

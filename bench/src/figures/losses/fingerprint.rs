@@ -99,7 +99,13 @@ fn draw(
         // Their class has fingerprints of 32 bits, which is another memory.
         let known = if *print { Vec::new() } else { reference::success(*flows, false) };
         let theirs = known.into_iter().map(|(buckets, success)| (buckets * bytes, 100.0 * success));
-        let theirs = theirs.filter(|&(at, _)| x.range.is_none_or(|(_, to)| at < to)).map(|(x, y)| Point { x, y, min: y, max: y, trials: 0 });
+        let theirs = theirs.filter(|&(at, _)| x.range.is_none_or(|(_, to)| at < to)).map(|(x, y)| Point {
+            x,
+            y,
+            min: y,
+            max: y,
+            trials: 0,
+        });
         let theirs: Vec<_> = theirs.collect();
         if !theirs.is_empty() {
             curves.push(Curve { name, color, source: Source::Authors, points: theirs });

@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn the_small_print_tells_the_trials_that_were_made() {
         let least = |trials| Least { width: 10, too_short: 9, trials, failures: 0 };
-        let measured = |trials| Measured { sketch: Sketch::Fermat, items: 1, least: least(trials), times: vec![], exact: None };
+        let measured =
+            |trials| Measured { sketch: Sketch::Fermat, items: 1, least: least(trials), times: vec![], exact: None };
         let text = |index, trials: &[u32]| note(index, &[trials.iter().map(|&n| measured(n)).collect()], false);
         assert!(text(0, &[100]).contains("none of 100 trials fails"), "{}", text(0, &[100]));
         assert!(text(0, &[10_000, 300]).contains("99.9 % of 300 to 10000 trials decode"));

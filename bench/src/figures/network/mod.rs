@@ -160,7 +160,12 @@ fn panel(run: &Run, quantity: &Quantity) -> Panel {
         Curve { name: (*name).into(), color, source: Source::Weir, points }
     };
     let (name, _) = WORKLOADS[run.workload];
-    Panel { title: name.into(), order: name, zoom: None, curves: quantity.curves.iter().enumerate().map(curve).collect() }
+    Panel {
+        title: name.into(),
+        order: name,
+        zoom: None,
+        curves: quantity.curves.iter().enumerate().map(curve).collect(),
+    }
 }
 
 /// Epochs from each change of Figure 9 until all is decoded, in the state and with the memory for losses (to a tenth) with which the

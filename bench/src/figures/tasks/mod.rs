@@ -108,6 +108,8 @@ fn figure(runs: &Runs, task: Task, quick: bool) -> Figure {
         [ours, printed].into_iter().filter(|curve| !curve.points.is_empty())
     });
     let curves: Vec<_> = curves.collect();
+    let is_printed = curves.iter().any(|curve| curve.source == Source::Paper);
+    let printed = if is_printed { " Hollow: the numbers in the paper's text, CAIDA." } else { "" };
     let mut panels = vec![Panel { title: String::new(), order: "burst", zoom: None, curves: curves.clone() }];
     if y.range.is_some() {
         "all".clone_into(&mut panels[0].title);
@@ -121,7 +123,7 @@ fn figure(runs: &Runs, task: Task, quick: bool) -> Figure {
         title: format!("ChameleMon, Figure 11({part}): {title}{quick}"),
         note: format!(
             "Filled: means of {} seeds, bars span them; isp-scaled/burst, epochs of {flows:.0} flows, {candidates:.0} of \
-             them with 250 packets or more. Hollow: the numbers in the paper's text, CAIDA. T+F is Tower+Fermat. A KB is 1024 bytes.",
+             them with 250 packets or more.{printed} T+F is Tower+Fermat. A KB is 1024 bytes.",
             runs.seeds
         ),
         x: Axis::new("memory (KB)", "memory_kb").range(180.0, 620.0),
