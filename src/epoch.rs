@@ -9,6 +9,7 @@
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::program::Bank;
+use crate::wire::shim;
 
 /// Nanoseconds of the wall clock since 1970, or of a capture's or simulation's clock.
 pub type Nanos = u64;
@@ -18,6 +19,9 @@ pub const DEFAULT_LENGTH: Nanos = 1 << 26;
 
 /// The default transit time: 10 ms.
 pub const DEFAULT_TRANSIT: Nanos = 10_000_000;
+
+/// A clock that goes back by no more than so many nanoseconds is waited for.
+const MOST_SLEW: u64 = 10_000_000;
 
 /// One replica's registers over one epoch, or over several when the collector was late.
 pub struct Banks {
@@ -40,6 +44,8 @@ pub struct HandOver {
     running: Option<u64>,
     /// When there is something to do next.
     due: Nanos,
+    /// What the clock that counts epochs is behind the one that the switch is driven by, which never goes back.
+    behind: Nanos,
     /// The last epoch's, of which packets may still be on their way.
     leaving: Option<Banks>,
     /// The next epoch has been prepared.
@@ -84,6 +90,7 @@ pub fn hand_over(replica: usize, length: Option<Nanos>, depth: usize) -> (HandOv
         first: 0,
         running: None,
         due: 0,
+        behind: 0,
         leaving: None,
         prepared: false,
         goes_on: true,
@@ -109,6 +116,19 @@ impl HandOver {
         self.transit
     }
 
+    /// The time by which epochs are counted is behind the switch's by so much from now on. When it went back by little it stands still
+    /// until it has caught up; else epochs begin anew with the one that it tells, also one that has been.
+    pub fn set_behind(&mut self, behind: Nanos) {
+        let change = behind.wrapping_sub(self.behind) as i64;
+        self.due = if change.unsigned_abs() <= MOST_SLEW { self.due.saturating_add_signed(change) } else { 0 };
+        self.behind = behind;
+    }
+
+    /// What [`Self::set_behind`] was told.
+    pub fn behind(&self) -> Nanos {
+        self.behind
+    }
+
     /// Whether there is something to do at `now`.
     #[inline(always)]
     pub fn is_due(&self, now: Nanos) -> bool {
@@ -117,6 +137,7 @@ impl HandOver {
 
     /// What there is to do at `now`; to be asked again until nothing is left.
     pub fn turn(&mut self, now: Nanos) -> Turn {
+        let now = now.saturating_sub(self.behind);
         let epoch = self.length.map_or(0, |length| now / length);
         let start = self.length.map_or(0, |length| epoch * length);
         let end = self.length.map_or(Nanos::MAX, |length| start.saturating_add(length));
@@ -134,13 +155,14 @@ impl HandOver {
             }
             Some(_) => {
                 let prepares = self.transit > 0 && !self.prepared;
-                self.due = if self.leaving.is_some() {
+                let due = if self.leaving.is_some() {
                     left
                 } else if prepares {
                     soon
                 } else {
                     end
                 };
+                self.due = due.saturating_add(self.behind);
                 Turn::Stay
             }
         }
@@ -153,6 +175,15 @@ impl HandOver {
 
     pub fn running(&self) -> u64 {
         self.running.unwrap_or_default()
+    }
+
+    /// The epochs of packets that carry an epoch's lowest bit alone: the running one, and the next one once it is prepared, before
+    /// that the last one.
+    pub fn by_bit(&self) -> [u32; 2] {
+        let running = self.running();
+        let other = if self.prepared { running + 1 } else { running.wrapping_sub(1) };
+        let [this, other] = [running, other].map(shim::epoch_of);
+        if running & 1 == 0 { [this, other] } else { [other, this] }
     }
 
     /// A zeroed spare, if the collector has given one back.
@@ -170,6 +201,10 @@ impl HandOver {
 
     /// Enters `epoch` with the registers as they are.
     pub fn carry_on(&mut self, epoch: u64) {
+        if epoch <= self.first {
+            // The clock went back. What the registers hold is not of one epoch.
+            self.first = epoch.saturating_sub(1);
+        }
         (self.running, self.prepared) = (Some(epoch), false);
     }
 
@@ -256,6 +291,42 @@ mod tests {
             (450, Turn::Prepare(5)),
         ];
         assert_eq!(turns(&mut hand_over, &all), expected);
+    }
+
+    /// A clock that is set back by much begins with the epoch that it tells, by little it is waited for, and forward it jumps.
+    #[test]
+    fn clocks_step() {
+        use Turn::{End, Prepare, Start, Transit};
+        const MS: Nanos = 1_000_000;
+        let (hand_over, _collecting) = hand_over(0, Some(100 * MS), 2);
+        let mut hand_over = hand_over.with_transit(20 * MS);
+        let at = |times: std::ops::Range<Nanos>| times.map(|ms| ms * MS).collect::<Vec<_>>();
+        let done = |hand_over: &mut HandOver, times| {
+            let turns = turns(hand_over, &at(times)).into_iter();
+            turns.map(|(now, turn)| (now / MS, turn)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            done(&mut hand_over, 10_050..10_103),
+            [(10_050, Start(100)), (10_080, Prepare(101)), (10_100, End(101))]
+        );
+        hand_over.set_behind(5 * MS);
+        assert_eq!(done(&mut hand_over, 10_103..10_190), [(10_125, Transit), (10_185, Prepare(102))]);
+        assert_eq!(hand_over.running(), 101, "it was 10 098 ms again, and the epoch did not come twice");
+        hand_over.set_behind(5 * MS + 3000 * MS);
+        assert_eq!(
+            done(&mut hand_over, 10_190..10_310),
+            [
+                (10_190, End(71)),
+                (10_190, Transit),
+                (10_190, Prepare(72)),
+                (10_205, End(72)),
+                (10_225, Transit),
+                (10_285, Prepare(73)),
+                (10_305, End(73))
+            ]
+        );
+        hand_over.set_behind(0);
+        assert_eq!(done(&mut hand_over, 10_310..10_311), [(10_310, End(103))]);
     }
 
     #[test]

@@ -232,8 +232,16 @@ impl Switch {
             std::mem::swap(&mut self.order, order);
         }
         if let Some(measure) = &mut parts.measure {
+            measure.hand_over.set_behind(self.measure.hand_over.behind());
             std::mem::swap(&mut self.measure, measure);
         }
+    }
+
+    /// The clock that counts epochs is behind the one that the switch is driven by; see [`HandOver::set_behind`].
+    ///
+    /// [`HandOver::set_behind`]: crate::epoch::HandOver::set_behind
+    pub fn set_behind(&mut self, behind: Nanos) {
+        self.measure.hand_over.set_behind(behind);
     }
 
     pub fn stats(&self) -> &Arc<SwitchStats> {

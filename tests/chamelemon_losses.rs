@@ -353,7 +353,7 @@ fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     assert_eq!((stats.port(0).remarked.get(), stats.port(0).without_shim.get()), (2, 0));
     // A switch of the other kind.
     let mut foreign = udp(0, 2, station(2), 80, 10);
-    foreign.splice(12..12, [0x88, 0xb5, 4, 0x58, 0, 0]);
+    foreign.splice(12..12, [0x88, 0xb5, 4, 0x82, 0, 0]);
     let mut out = Outbox::new(3);
     net.switches[1].switches[0].process(2, &mut Burst::from_iter([HeapFrame::new(&foreign)]), NOW, &mut out);
     assert_eq!(net.dropped(DropReason::BadShim), 1);

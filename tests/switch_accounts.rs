@@ -76,7 +76,7 @@ impl Packet {
         };
         let mut bytes = [station(self.to), station(self.from % 6)].concat();
         let mut words = vec![0; shim::LEN];
-        Shim { hop, digest: 0xbeef, ..Shim::default() }.emit(&mut words).unwrap();
+        Shim { hop, loops: 2, epoch: 0xbeef7, ..Shim::default() }.emit(&mut words).unwrap();
         match self.shim {
             ShimKind::None => {}
             ShimKind::Known => bytes.extend(&words),
@@ -261,7 +261,7 @@ fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, carrier: Carri
             let Ok(shim) = carried else { return 1 };
             let next = (hop + 1).min(shim::MAX_HOP);
             assert!(
-                (shim.hop, shim.digest) == (1, 0) || (shim.hop, shim.digest) == (next, 0xbeef),
+                (shim.hop, shim.loops) == (1, 0) || (shim.hop, shim.loops, shim.epoch) == (next, 2, 0xbeef7),
                 "{shim:?} after {hop}"
             );
             assert_ne!(bytes[18..20], [0x88, 0xb5], "a shim upon a shim");

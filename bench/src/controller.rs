@@ -89,7 +89,8 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
     let mut seen = vec![0u32; headers.len()];
     for &flow in &trace.sequence {
         let flow = flow as usize;
-        let mut phv = [Phv { headers: headers[flow], enters: true, epoch: epoch & 1 == 1, ..Phv::default() }];
+        let mut phv =
+            [Phv { headers: headers[flow], enters: true, epoch: weir::wire::shim::epoch_of(epoch), ..Phv::default() }];
         edges[flow % EDGES].program.ingress(&mut phv, Order::PacketMajor);
         let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
         seen[flow] += 1;

@@ -83,6 +83,9 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
     let complete = if covered.complete { all.to_owned() } else { format!("not {all}") };
     let mut text = format!("{epochs}, {:.1} s: {complete}", covered.seconds);
+    if let (true, Some(age)) = (covered.outdated, covered.age_seconds) {
+        text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
+    }
     match covered.missing_epochs {
         0 => {}
         1 => text += "\n  1 epoch of these was not analysed",

@@ -15,7 +15,8 @@ use crate::program::chamelemon::Schedule;
 struct Pending {
     first: u64,
     records: Vec<Record>,
-    replicas: usize,
+    /// The replicas that have reported.
+    replicas: Vec<usize>,
     /// Whether the epoch was over when each of them reported.
     over: bool,
 }
@@ -27,6 +28,8 @@ const PATIENCE: u64 = 2;
 pub struct Collector {
     replicas: Vec<Collecting>,
     pending: BTreeMap<u64, Pending>,
+    /// The last epoch of the newest record of each replica.
+    newest: Vec<u64>,
     history: Arc<Mutex<History>>,
     sinks: Vec<Box<dyn Sink>>,
 }
@@ -44,13 +47,16 @@ pub struct Closed<'a> {
 /// epoch of which a replica has not reported or which was cut short.
 pub trait Sink: Send {
     fn closed(&mut self, epoch: Closed<'_>);
+    /// What there is of an epoch that is not whole. It is worth nothing but for what it tells of others.
+    fn partial(&mut self, _epoch: Closed<'_>) {}
     /// The switch goes on with other programs, whose parameters are set here, one for each program that has any.
     fn renewed(&mut self, _schedules: &[Option<Schedule>]) {}
 }
 
 impl Collector {
     pub fn new(replicas: Vec<Collecting>, history: Arc<Mutex<History>>) -> Self {
-        Self { replicas, pending: BTreeMap::new(), history, sinks: Vec::new() }
+        let newest = vec![0; replicas.len()];
+        Self { replicas, pending: BTreeMap::new(), newest, history, sinks: Vec::new() }
     }
 
     /// Lets `sink` have all records from now on.
@@ -86,6 +92,7 @@ impl Collector {
     /// history, which counts it.
     pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[Option<Schedule>]) {
         self.finish();
+        self.newest = vec![0; replicas.len()];
         self.replicas = replicas;
         self.history.lock().unwrap_or_else(PoisonError::into_inner).restart();
         self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
@@ -109,30 +116,43 @@ impl Collector {
             let _ = replica.spares.try_send(banks.banks);
         }
         let (first, last) = (banks.first_epoch, banks.last_epoch);
+        let newest = self.newest.get_mut(banks.replica).map_or(0, |newest| std::mem::replace(newest, last));
+        if last < newest {
+            self.step_back(last);
+        }
         match self.pending.get_mut(&last) {
             None => {
-                self.pending.insert(last, Pending { first, records, replicas: 1, over: banks.over });
+                self.pending.insert(last, Pending { first, records, replicas: vec![banks.replica], over: banks.over });
             }
             Some(pending) => {
                 pending.first = pending.first.min(first);
-                pending.replicas += 1;
-                pending.over &= banks.over;
+                // One that reports an epoch twice measured it twice, because its clock was set back.
+                pending.over &= banks.over && !pending.replicas.contains(&banks.replica);
+                pending.replicas.push(banks.replica);
                 pending.records.iter_mut().zip(&records).for_each(|(merged, record)| merged.merge(record));
             }
         }
         let done = |(&epoch, pending): (&u64, &Pending)| {
-            (pending.replicas >= self.replicas.len() || epoch + PATIENCE < last).then_some(epoch)
+            (pending.replicas.len() >= self.replicas.len() || epoch + PATIENCE < last).then_some(epoch)
         };
         let done: Vec<_> = self.pending.iter().filter_map(done).collect();
         done.into_iter().for_each(|epoch| self.close(epoch));
     }
 
+    /// The clock was set back: what was measured under numbers that come again is not to be taken for the newest.
+    fn step_back(&mut self, last: u64) {
+        while let Some(later) = self.pending.keys().next_back().copied().filter(|later| *later > last) {
+            self.close(later);
+        }
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).forget_from(last);
+    }
+
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, replicas, over }) = self.pending.remove(&last) {
             // A part of an epoch would be taken for all of it.
-            let whole = over && replicas == self.replicas.len();
-            let sinks = if whole { &mut self.sinks[..] } else { &mut [] };
-            sinks.iter_mut().for_each(|sink| sink.closed(Closed { first, last, records: &records }));
+            let whole = over && replicas.len() == self.replicas.len();
+            let closed = Closed { first, last, records: &records };
+            self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
             let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
             if history().is_whole() {
                 return history().push(first, last, records);
@@ -295,6 +315,36 @@ mod tests {
         bench.report(0, 1);
         bench.report(1, 1);
         assert_eq!(seen.lock().unwrap().len(), 4, "one was stopped within epoch 6");
+    }
+
+    /// The clock is set back while one replica has reported and the other has not. What comes is the newest, an epoch that was measured
+    /// twice is not whole, and nothing of the first time is added to the second.
+    #[test]
+    fn clocks_that_are_set_back() {
+        let mut bench = Bench::new(2);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        bench.collector.subscribe(Box::new(Seen(seen.clone())));
+        let report = |bench: &mut Bench, replica: usize, next, count| {
+            let banks = bench.replicas[replica].end(vec![Box::new(Fake(count))], next);
+            assert!(bench.replicas[replica].send(banks));
+            bench.collector.collect_ready();
+        };
+        for replica in [0, 1] {
+            report(&mut bench, replica, 50, 1);
+        }
+        report(&mut bench, 0, 20, 7);
+        for (replica, next) in [(0, 21), (1, 20), (1, 21), (0, 22), (1, 22)] {
+            report(&mut bench, replica, next, 10);
+        }
+        assert_eq!(bench.window(1), (20, Some((21, 21))), "and not 50");
+        assert_eq!(*seen.lock().unwrap(), [(1, 1), (21, 21)], "one had reported 20 before the other went back");
+        report(&mut bench, 0, 22, 1);
+        report(&mut bench, 0, 23, 1);
+        report(&mut bench, 1, 23, 1);
+        report(&mut bench, 0, 24, 1);
+        report(&mut bench, 1, 24, 1);
+        assert_eq!(seen.lock().unwrap().last(), Some(&(23, 23)));
+        assert!(!seen.lock().unwrap().contains(&(22, 22)), "one replica measured it twice");
     }
 
     #[test]

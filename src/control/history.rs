@@ -129,7 +129,14 @@ impl History {
         self.epochs.clear();
     }
 
-    /// Epochs that a [restart](Self::restart) forgot.
+    /// Forgets the epochs from this one on: the clock was set back, and their numbers come again.
+    pub fn forget_from(&mut self, epoch: u64) {
+        let kept = self.epochs.partition_point(|kept| kept.last < epoch);
+        self.forgotten += (self.epochs.len() - kept) as u64;
+        self.epochs.truncate(kept);
+    }
+
+    /// Epochs that a [restart](Self::restart) or a clock that was set back forgot.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -257,6 +264,18 @@ mod tests {
         assert_eq!((window(&history, 9).1, history.forgotten()), (None, 2));
         history.push(1, 1, record(&[(1, 10)]));
         assert_eq!(window(&history, 9), (vec![(1, 10)], Some((1, 1)), 0));
+    }
+
+    #[test]
+    fn numbers_that_come_again_are_forgotten() {
+        let mut history = History::new(9);
+        (1..=5).for_each(|epoch| history.push(epoch, epoch, record(&[(1, 10)])));
+        history.forget_from(3);
+        history.push(3, 3, record(&[(2, 1)]));
+        assert_eq!(
+            (window(&history, 9).1, window(&history, 1).0, history.forgotten()),
+            (Some((1, 3)), vec![(2, 1)], 3)
+        );
     }
 
     #[test]

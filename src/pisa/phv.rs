@@ -27,8 +27,8 @@ pub struct Phv {
     pub leaves: bool,
     /// It has gone to a fabric port without its class, though it has one: where it leaves nobody knows. Known to egress stages.
     pub unmarked: bool,
-    /// The lowest bit of the epoch in which it entered the network.
-    pub epoch: bool,
+    /// The number of the epoch in which it entered the network, as far as a shim tells it (`wire::shim::EPOCH_BITS`).
+    pub epoch: u32,
     /// What ChameleMon took it for where it entered, two bits: `program::chamelemon::dataplane::hierarchy`.
     pub hierarchy: u8,
 }
@@ -40,7 +40,7 @@ impl Phv {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
         (self.enters, self.leaves, self.unmarked) = (false, false, false);
-        (self.epoch, self.hierarchy) = (false, 0);
+        (self.epoch, self.hierarchy) = (0, 0);
     }
 }
 

@@ -31,6 +31,7 @@ impl Follow {
             history: 1,
             flows: 16,
             shifts: setup.shifts,
+            one_clock: true,
             switches: MAX_SWITCHES,
             ..Settings::new(setup.epoch, setup.workload.seed)
         };
@@ -53,6 +54,8 @@ impl Follow {
     pub fn epoch(&mut self, epoch: u64, records: Vec<Named>, now: Nanos) -> Option<Order> {
         let mut ordered = None;
         for (switch, sketches) in records {
+            // One clock is all there is.
+            self.controller.clock(&switch, now, now);
             // What the controller cannot use is told as a gap of the epoch.
             if let Ok(Some(order)) =
                 self.controller.report(&switch, Report { first_epoch: epoch, epoch, sketches }, now)

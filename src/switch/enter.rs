@@ -14,12 +14,12 @@ impl Switch {
         let (role, carrier) = (self.ports[usize::from(ingress)].role, self.carrier);
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
-        let epoch = self.measure.hand_over.running() & 1 == 1;
+        let (epoch, by_bit) = (wire::shim::epoch_of(self.measure.hand_over.running()), self.measure.hand_over.by_bit());
         for (frame, rejected) in burst.iter().zip(&mut rejected) {
             let phv = &mut self.phvs[kept];
             phv.begin(ingress, frame.wire_len() as u32);
             let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role, carrier, frame.bytes())) {
+            match parsed.and_then(|()| admit(phv, role, carrier, by_bit, frame.bytes())) {
                 Ok(()) => {
                     if role == Role::Host {
                         (phv.enters, phv.epoch) = (true, epoch);
@@ -51,9 +51,9 @@ impl Switch {
 }
 
 /// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read, and none where the
-/// packets themselves carry what it says.
+/// packets themselves carry what it says. `by_bit` are the epochs that the one bit of such a packet stands for.
 #[inline(always)]
-fn admit(phv: &mut Phv, role: Role, carrier: Carrier, frame: &[u8]) -> Result<(), DropReason> {
+fn admit(phv: &mut Phv, role: Role, carrier: Carrier, by_bit: [u32; 2], frame: &[u8]) -> Result<(), DropReason> {
     let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
     if unreadable || (phv.headers.shim && (role == Role::Host || carrier == Carrier::Tos)) {
         return Err(DropReason::BadShim);
@@ -64,7 +64,8 @@ fn admit(phv: &mut Phv, role: Role, carrier: Carrier, frame: &[u8]) -> Result<()
         (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
     }
     if role == Role::Fabric && carrier == Carrier::Tos {
-        (phv.hierarchy, phv.epoch) = wire::tos::read(phv.headers.tos);
+        let (hierarchy, bit) = wire::tos::read(phv.headers.tos);
+        (phv.hierarchy, phv.epoch) = (hierarchy, by_bit[usize::from(bit)]);
         phv.headers.tos &= !wire::tos::MASK;
     }
     Ok(())

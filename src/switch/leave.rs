@@ -185,7 +185,7 @@ impl Switch {
         let bits = match port.role {
             Role::Host if phv.enters => return true,
             Role::Host => 0,
-            Role::Fabric => wire::tos::bits(phv.hierarchy, phv.epoch),
+            Role::Fabric => wire::tos::bits(phv.hierarchy, phv.epoch & 1 == 1),
         };
         if phv.headers.net == Net::Other {
             return true;

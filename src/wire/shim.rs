@@ -1,10 +1,12 @@
 //! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
 //!
 //! ```text
-//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 1b, hierarchy 2b, spare 3b │ digest 16b │ EtherType …
+//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, hierarchy 2b │ epoch 16b │ EtherType …
 //! ```
 //!
-//! It stands before any VLAN tag. Spare bits are sent as 0 and not looked at.
+//! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the epoch in which the packet
+//! entered the network, the last two bytes the next 16 bits. A program that needs a digest (PINT) takes these two bytes; four bits
+//! of the epoch's number remain then.
 
 use super::error::{check, need};
 use super::field::{get16, put16};
@@ -15,8 +17,18 @@ pub use super::ethertype::SHIM as ETHERTYPE;
 /// Bytes that the shim adds to a frame.
 pub const LEN: usize = 6;
 
-/// The only version so far. Not 0, so that a frame of zeros behind the EtherType is not taken for a shim.
-pub const VERSION: u8 = 1;
+/// The version that this switch speaks. Version 1 had one bit of the epoch's number. Not 0, so that a frame of zeros behind the
+/// EtherType is not taken for a shim.
+pub const VERSION: u8 = 2;
+
+/// Bits of an epoch's number that a packet carries.
+pub const EPOCH_BITS: u32 = 20;
+
+/// What a packet carries of an epoch's number.
+#[inline(always)]
+pub fn epoch_of(number: u64) -> u32 {
+    number as u32 & ((1 << EPOCH_BITS) - 1)
+}
 
 /// The largest hop and loop counts; they stay there.
 pub const MAX_HOP: u8 = 63;
@@ -53,16 +65,13 @@ impl<T: AsRef<[u8]>> View<T> {
         self.0.as_ref()[2] & 0x03
     }
 
-    pub fn epoch(&self) -> bool {
-        self.0.as_ref()[3] & 0x20 != 0
+    pub fn epoch(&self) -> u32 {
+        let bytes = self.0.as_ref();
+        u32::from(get16(bytes, 4)) << 4 | u32::from(bytes[3] >> 2 & 0x0f)
     }
 
     pub fn hierarchy(&self) -> u8 {
-        self.0.as_ref()[3] >> 3 & 0x03
-    }
-
-    pub fn digest(&self) -> u16 {
-        get16(self.0.as_ref(), 4)
+        self.0.as_ref()[3] & 0x03
     }
 }
 
@@ -73,37 +82,30 @@ pub struct Shim {
     pub hop: u8,
     /// At most [`MAX_LOOPS`].
     pub loops: u8,
-    /// The epoch bit that the packet was given at its first switch.
-    pub epoch: bool,
+    /// The lowest [`EPOCH_BITS`] bits of the number of the epoch in which the packet entered.
+    pub epoch: u32,
     /// At most 3.
     pub hierarchy: u8,
-    pub digest: u16,
 }
 
 impl Shim {
     #[inline(always)]
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self {
-            hop: view.hop(),
-            loops: view.loops(),
-            epoch: view.epoch(),
-            hierarchy: view.hierarchy(),
-            digest: view.digest(),
-        }
+        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), hierarchy: view.hierarchy() }
     }
 
     pub fn header_len(&self) -> usize {
         LEN
     }
 
-    /// Writes the shim. Counts beyond their width are written as the largest, of the hierarchy its two low bits.
+    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and hierarchy the low bits.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
         put16(bytes, 0, ETHERTYPE);
         bytes[2] = self.hop.min(MAX_HOP) << 2 | self.loops.min(MAX_LOOPS);
-        bytes[3] = VERSION << 6 | u8::from(self.epoch) << 5 | (self.hierarchy & 3) << 3;
-        put16(bytes, 4, self.digest);
+        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.hierarchy & 3;
+        put16(bytes, 4, (self.epoch >> 4) as u16);
         Ok(())
     }
 

@@ -153,7 +153,7 @@ fn the_third_tag_is_an_ethertype() {
 #[test]
 fn a_shim_of_another_version_is_an_ethertype() {
     let mut frame = [0; 64];
-    frame[12..20].copy_from_slice(&[0x88, 0xb5, 0, 0x80, 0, 0, 8, 0]);
+    frame[12..20].copy_from_slice(&[0x88, 0xb5, 0, 0x40, 0, 0, 8, 0]);
     let h = parsed(&frame).unwrap();
     assert_eq!((h.shim, h.ethertype, h.net), (false, 0x88b5, Net::Other));
 }

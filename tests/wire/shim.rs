@@ -6,17 +6,17 @@ use weir::wire::{Frame, HeapFrame, Shim, WireError, shim};
 use crate::packets;
 use crate::parser::parsed;
 
-/// Lines of `hop loops epoch hierarchy digest: bytes`.
+/// Lines of `hop loops epoch hierarchy: bytes`.
 const GOLDEN: &str = include_str!("../golden/shim.txt");
 
 fn golden() -> impl Iterator<Item = (Shim, Vec<u8>)> {
     GOLDEN.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (values, bytes) = line.split_once(": ").unwrap();
-        let values: Vec<u16> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
-        let [hop, loops, epoch, hierarchy, digest] = values[..] else { panic!("{line}") };
+        let values: Vec<u32> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        let [hop, loops, epoch, hierarchy] = values[..] else { panic!("{line}") };
         let (hop, loops, hierarchy) = (hop as u8, loops as u8, hierarchy as u8);
         let bytes = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-        (Shim { hop, loops, epoch: epoch == 1, hierarchy, digest }, bytes)
+        (Shim { hop, loops, epoch, hierarchy }, bytes)
     })
 }
 
@@ -34,8 +34,8 @@ fn golden_vectors() {
 #[test]
 fn it_stands_between_the_macs_and_the_tag() {
     let mut frame = HeapFrame::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 9, 8, 0]);
-    assert!(shim::push(&mut frame, Shim { hop: 1, digest: 0xabcd, ..Shim::default() }));
-    let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xb5, 0x04, 0x40, 0xab, 0xcd, 0x81, 0, 0, 9, 8, 0];
+    assert!(shim::push(&mut frame, Shim { hop: 1, epoch: 0xabcd3, hierarchy: 2, ..Shim::default() }));
+    let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xb5, 0x04, 0x8e, 0xab, 0xcd, 0x81, 0, 0, 9, 8, 0];
     assert_eq!(frame.bytes(), expected);
 }
 
@@ -50,6 +50,9 @@ fn counts_saturate() {
     let mut bytes = [0; 6];
     Shim { hop: 64, loops: 4, ..Shim::default() }.emit(&mut bytes).unwrap();
     assert_eq!(bytes[2], 0xff);
+    Shim { epoch: 1 << shim::EPOCH_BITS | 5, ..Shim::default() }.emit(&mut bytes).unwrap();
+    assert_eq!(bytes, [0x88, 0xb5, 0, 0x94, 0, 0], "the low bits of the epoch");
+    assert_eq!(shim::epoch_of((7 << shim::EPOCH_BITS) + 5), 5);
 }
 
 #[test]
@@ -60,6 +63,9 @@ fn another_version_or_none_is_a_typed_error() {
     let error = shim::pop(&mut frame).unwrap_err();
     assert_eq!(error.to_string(), "telemetry shim: the version cannot be 3");
     assert_eq!(shim::rewrite(&mut frame, Shim::default()), Err(error));
+    bytes[15] = 0x40;
+    let first = shim::pop(&mut HeapFrame::new(&bytes)).unwrap_err();
+    assert_eq!(first.to_string(), "telemetry shim: the version cannot be 1", "it had one bit of the epoch");
     bytes[12] = 8;
     assert!(matches!(shim::pop(&mut HeapFrame::new(&bytes)), Err(WireError::Bad { field: "the EtherType", .. })));
     assert_eq!(frame.bytes()[16..], [0; 48]);

@@ -1,6 +1,7 @@
 //! Requests that need more than a line: taken apart, done, answered.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -11,6 +12,7 @@ use axum::http::{HeaderName, Method, StatusCode, Uri};
 use super::{Changes, Finds, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
 use crate::control::controller::Selected;
 use crate::control::{metrics, view};
+use crate::epoch::Nanos;
 
 pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
 
@@ -31,7 +33,9 @@ type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 fn selected(service: &impl Finds, query: Asked) -> Result<(Selected, HeavyQuery), String> {
     let Query(query) = query.map_err(|wrong| wrong.body_text())?;
     let board = service.found()?;
-    let selected = query.after.map_or_else(|| board.last(query.seconds), |after| board.next(after));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
+    let last = || board.last(query.seconds).as_of(now, query.seconds);
+    let selected = query.after.map_or_else(last, |after| board.next(after));
     Ok((selected, query))
 }
 

@@ -54,7 +54,7 @@ impl Alone {
     /// The controller begins with the first record: the switch started during its epoch.
     fn begin(&self, epoch: u64, sketches: &Sketches) -> Option<Controller> {
         let AloneSettings { length, transit, history, shifts, fabric } = self.settings();
-        let settings = Settings { history, shifts, fabric, ..Settings::new(length, self.salt) };
+        let settings = Settings { history, shifts, fabric, one_clock: true, ..Settings::new(length, self.salt) };
         let width = |bits| match bits {
             8 => Width::Bits8,
             16 => Width::Bits16,

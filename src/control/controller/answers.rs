@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Order, Settings};
 use crate::program::chamelemon::attention::{Decision, State};
 use crate::program::chamelemon::collector::{Change, Losses};
-use crate::program::chamelemon::network::{NetworkEpoch, SwitchGap};
+use crate::program::chamelemon::network::{Gap, NetworkEpoch, SwitchGap};
 use crate::program::chamelemon::{Answers, Runtime};
 
 /// Heavy flows that are kept of each switch, beside those of the network.
@@ -126,6 +126,13 @@ impl EpochAnswers {
     }
 }
 
+fn spoil(answers: &mut Arc<EpochAnswers>, switch: &Arc<str>, gap: Gap) {
+    let answers = Arc::make_mut(answers);
+    SwitchGap::add(&mut answers.gaps, switch, gap);
+    answers.losses_complete = false;
+    answers.network.hh_complete &= !gap.hides_flows();
+}
+
 /// The answers of past epochs, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
@@ -143,13 +150,35 @@ impl Kept {
         }
     }
 
-    /// Packets that may be of this epoch left a switch when its record was made already.
-    pub fn strayed(&mut self, epoch: u64, switch: &Arc<str>, packets: u64) {
-        let Ok(place) = self.epochs.binary_search_by_key(&epoch, |answers| answers.epoch) else { return };
-        if let Some(answers) = self.epochs.get_mut(place) {
-            let answers = Arc::make_mut(answers);
-            SwitchGap::strayed(&mut answers.gaps, switch, packets);
-            answers.losses_complete = false;
+    fn place(&self, epoch: u64) -> Option<usize> {
+        self.epochs.binary_search_by_key(&epoch, |answers| answers.epoch).ok()
+    }
+
+    /// What is missing of this epoch, if its answers are kept.
+    pub fn gaps(&self, epoch: u64) -> Option<&Vec<SwitchGap>> {
+        Some(&self.epochs.get(self.place(epoch)?)?.gaps)
+    }
+
+    /// Something is missing of this epoch, as is known only now.
+    pub fn spoil(&mut self, epoch: u64, switch: &Arc<str>, gap: Gap) {
+        if let Some(answers) = self.place(epoch).and_then(|place| self.epochs.get_mut(place)) {
+            spoil(answers, switch, gap);
+        }
+    }
+
+    /// Something may be missing of any epoch. Answers are copied for those who read them now, so each is told once.
+    pub fn spoil_all(&mut self, switch: &Arc<str>, gap: Gap) {
+        let same = |other: &SwitchGap| {
+            other.switch == *switch && std::mem::discriminant(&other.gap) == std::mem::discriminant(&gap)
+        };
+        let untold = self.epochs.iter_mut().filter(|answers| !answers.gaps.iter().any(same));
+        untold.for_each(|answers| spoil(answers, switch, gap));
+    }
+
+    /// Forgets this epoch and all after it.
+    pub fn forget_from(&mut self, epoch: u64) {
+        while self.epochs.back().is_some_and(|newest| newest.epoch >= epoch) {
+            self.weight -= self.epochs.pop_back().map_or(0, |newest| newest.weight());
         }
     }
 

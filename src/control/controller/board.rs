@@ -25,16 +25,30 @@ pub struct Selected {
     pub first: u64,
     /// Length of an epoch.
     pub length: Nanos,
+    /// How long ago the newest of them ended, when that is known.
+    pub age: Option<Nanos>,
+    /// They are older than what was asked for.
+    pub outdated: bool,
 }
 
 impl Selected {
     /// The newest of them alone.
     #[must_use]
     pub fn newest(self) -> Self {
-        let Self { mut epochs, length, .. } = self;
+        let Self { mut epochs, .. } = self;
         epochs.drain(..epochs.len().saturating_sub(1));
         let first = epochs.first().map_or(0, |epoch| epoch.epoch);
-        Self { epochs, first, length }
+        Self { epochs, first, ..self }
+    }
+
+    /// As they are at `now`, for those who asked for the last `seconds`. An epoch's answers are there soon after its end; older
+    /// ones than that and than what was asked for tell of something else.
+    #[must_use]
+    pub fn as_of(self, now: Nanos, seconds: f64) -> Self {
+        let Some(newest) = self.epochs.last() else { return self };
+        let age = now.saturating_sub((newest.epoch + 1).saturating_mul(self.length));
+        let outdated = age as f64 / 1e9 > seconds.max(2.0 * self.length as f64 / 1e9).max(1.0);
+        Self { age: Some(age), outdated, ..self }
     }
 }
 
@@ -69,7 +83,7 @@ impl Board {
         let wanted = (seconds.max(0.0) * 1e9 / (*length).max(1) as f64).ceil() as u64;
         let first = newest.epoch.saturating_sub(wanted.saturating_sub(1)).max(oldest.epoch);
         let epochs = epochs.iter().filter(|epoch| epoch.epoch >= first).cloned().collect();
-        Selected { epochs, first, length: *length }
+        Selected { epochs, first, length: *length, ..Selected::default() }
     }
 
     /// The oldest epoch after this one.
@@ -79,6 +93,6 @@ impl Board {
         let known = epochs.clone().any(|epoch| epoch.epoch <= after);
         let Some(next) = epochs.find(|epoch| epoch.epoch > after) else { return Selected::default() };
         let first = if known { after + 1 } else { next.epoch };
-        Selected { epochs: vec![next.clone()], first, length: posted.length }
+        Selected { epochs: vec![next.clone()], first, length: posted.length, ..Selected::default() }
     }
 }

@@ -7,18 +7,24 @@ use super::{Controller, Member, Order, Report, ReportError, Terms};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Decision;
 use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported, SwitchGap};
-use crate::program::chamelemon::{Runtime, Sketches};
+use crate::program::chamelemon::{Runtime, Sketches, Strays};
+use crate::switch::Carrier;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
 /// the controller stood still, or the clock jumped.
 const MOST_SILENT: u64 = 16;
 
+/// Records by which a switch's clock is compared with this one.
+const OFFSETS: usize = 4;
+/// What is told of epochs that come later than so many after the next one to close is not kept.
+const MOST_AHEAD: u64 = 128;
+
 /// What has been reported on an epoch.
 #[derive(Default)]
 pub(super) struct Open {
     records: BTreeMap<Arc<str>, Result<Box<Sketches>, Gap>>,
-    /// Packets that may be of this epoch and left too late, as the records of the next one tell.
-    strays: BTreeMap<Arc<str>, u64>,
+    /// What records of other epochs tell of it: packets that left too late.
+    gaps: Vec<SwitchGap>,
 }
 
 /// An epoch of the network that has closed, and what was ordered from it.
@@ -39,32 +45,36 @@ impl Controller {
         let Some(shared) = self.name(name) else { return Err(unknown()) };
         self.begin(now);
         let Some(terms) = &self.terms else { return Err(unknown()) };
-        let member = self.members.get_mut(name).ok_or_else(unknown)?;
         let running = now / terms.length;
+        let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
+        let agreed = terms.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
+        if sketches.shape != terms.shape || !lengths.eq(agreed) {
+            return Err(ReportError::Shape { name: name.into(), epoch });
+        }
+        self.hear_strays(&shared, epoch, &sketches.strays);
+        self.check_clock(&shared, epoch);
         let name = || name.to_owned();
         if epoch >= running {
             return Err(ReportError::Early { name: name(), epoch, running });
         }
-        let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
-        let agreed = terms.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
-        if sketches.shape != terms.shape || !lengths.eq(agreed) {
-            return Err(ReportError::Shape { name: name(), epoch });
-        }
-        let reported = |open: &Open| open.records.get(&shared).is_some_and(Result::is_ok);
-        if self.open.get(&epoch).is_some_and(reported) {
+        if self.open.get(&epoch).is_some_and(|open| open.records.get(&shared).is_some_and(Result::is_ok)) {
+            self.spoil(epoch, &shared, Gap::Repeated);
             return Err(ReportError::Twice { name: name(), epoch });
         }
+        let member = self.members.get_mut(&shared).ok_or_else(unknown)?;
+        if member.first_epoch > running + 1 {
+            // It said so when its clock was ahead.
+            member.first_epoch = epoch + 1;
+            member.early.clear();
+        }
         let (whole, started) = (first_epoch == epoch, epoch < member.first_epoch);
-        let strays = sketches.strays;
         // Of several epochs' packets those of one bit cannot be told apart.
         if let Some(early) = Early::of(&mut sketches).filter(|_| whole) {
             member.early.insert(epoch, early);
             member.early.retain(|&of, _| of + 2 > self.next);
         }
-        if let (1.., Some(before)) = (strays, first_epoch.checked_sub(1)) {
-            self.strayed(before, &shared, strays);
-        }
         if epoch < self.next {
+            self.repeats(epoch, &shared);
             return Err(ReportError::Late { name: name(), epoch });
         }
         let record = match () {
@@ -79,15 +89,67 @@ impl Controller {
         Ok(self.close_complete(now))
     }
 
-    /// Packets of this epoch, which has closed or is still open, may have left a switch when its record was made already.
-    fn strayed(&mut self, epoch: u64, switch: &Arc<str>, packets: u64) {
+    /// The clock of a switch when it sent the record that comes next.
+    pub fn clock(&mut self, name: &str, sent: Nanos, now: Nanos) {
+        if let Some(member) = self.members.get_mut(name) {
+            if member.offsets.len() == OFFSETS {
+                member.offsets.pop_front();
+            }
+            member.offsets.push_back(sent.wrapping_sub(now) as i64);
+        }
+    }
+
+    /// A clock that is off by more than packets and orders are given makes what its switch says of an epoch say something of
+    /// another.
+    fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
+        let allowed = self.settings.notice.saturating_add(self.terms.as_ref().map_or(0, |terms| terms.transit));
+        let ahead = self.members.get(switch).map_or(0, Member::ahead);
+        if ahead.unsigned_abs() > allowed {
+            self.spoil(epoch, switch, Gap::Clock { ahead });
+        }
+    }
+
+    /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
+    /// the record itself is of no use.
+    fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
+        let one_bit = self.terms.as_ref().is_some_and(|terms| terms.carrier == Carrier::Tos);
+        for (epoch, packets) in strays.epochs(last) {
+            let gap = Gap::Strays { packets };
+            self.spoil(epoch, switch, gap);
+            if one_bit {
+                // By one bit the epoch before the running one is not told from the one after it.
+                self.spoil(epoch.saturating_add(2), switch, gap);
+            }
+        }
+        if strays.elsewhere() > 0 {
+            let gap = Gap::Unplaced { packets: strays.elsewhere() };
+            (self.next..=last.min(self.next + MOST_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
+            self.closed.iter_mut().for_each(|closed| SwitchGap::add(&mut closed.network.gaps, switch, gap));
+            self.kept.spoil_all(switch, gap);
+        }
+    }
+
+    /// A record of an epoch that has closed is the second one when the answer has the first.
+    fn repeats(&mut self, epoch: u64, switch: &Arc<str>) {
+        let closed = self.closed.iter().find(|closed| closed.network.epoch == epoch);
+        let gaps = closed.map(|closed| &closed.network.gaps).or_else(|| self.kept.gaps(epoch));
+        let had = gaps.is_some_and(|gaps| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows()));
+        if had {
+            self.spoil(epoch, switch, Gap::Repeated);
+        }
+    }
+
+    /// Of this epoch, which has closed, is still open or comes soon, something is missing.
+    fn spoil(&mut self, epoch: u64, switch: &Arc<str>, gap: Gap) {
         if epoch >= self.next {
-            let strays = self.open.entry(epoch).or_default().strays.entry(switch.clone()).or_default();
-            *strays = strays.saturating_add(packets);
+            // Later ones are measured anew when they come.
+            if epoch - self.next <= MOST_AHEAD {
+                SwitchGap::add(&mut self.open.entry(epoch).or_default().gaps, switch, gap);
+            }
         } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.network.epoch == epoch) {
-            SwitchGap::strayed(&mut closed.network.gaps, switch, packets);
+            SwitchGap::add(&mut closed.network.gaps, switch, gap);
         } else {
-            self.kept.strayed(epoch, switch, packets);
+            self.kept.spoil(epoch, switch, gap);
         }
     }
 
@@ -115,11 +177,36 @@ impl Controller {
         self.close_complete(now).or(order)
     }
 
-    /// Epochs count from the one that is running when there is a switch to expect for the first time.
+    /// Epochs count from the one that is running when there is a switch to expect for the first time, or when the clock was set
+    /// back behind what has closed.
     pub(super) fn begin(&mut self, now: Nanos) {
+        let running = self.running(now);
         if !self.begun {
             self.begun = true;
-            self.go_on_from(self.running(now));
+            self.go_on_from(running);
+        } else if self.next > running.saturating_add(1) {
+            self.go_back_to(running);
+        }
+    }
+
+    /// The clock was set back: numbers of epochs come again. What was kept under them is forgotten, so that nobody takes it for
+    /// what is measured now, and what was ordered last holds as soon as the switches can know of it.
+    fn go_back_to(&mut self, running: u64) {
+        self.answer();
+        self.passed_over += self.next - running;
+        self.next = running;
+        self.open.clear();
+        self.kept.forget_from(running);
+        self.answered = None;
+        for member in self.members.values_mut() {
+            member.early.clear();
+            member.offsets.clear();
+            member.since = member.since.min(running);
+            member.joined_in = member.joined_in.min(running);
+            member.first_epoch = member.first_epoch.min(running + 1);
+        }
+        if let Some(latest) = self.orders.back().copied() {
+            self.orders = [Order { epoch: running + 2, ..latest }].into();
         }
     }
 
@@ -164,8 +251,8 @@ impl Controller {
             before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
         let mut network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
-        for (switch, packets) in &open.strays {
-            SwitchGap::strayed(&mut network.gaps, switch, *packets);
+        for SwitchGap { switch, gap } in open.gaps {
+            SwitchGap::add(&mut network.gaps, &switch, gap);
         }
         let decision = self.decide(&network, now);
         let order = decision.as_ref().map(|(order, _)| *order);
@@ -180,8 +267,9 @@ impl Controller {
         if !self.settings.shifts {
             return None;
         }
-        // A switch looks its parameters up a transit time before their epoch begins.
-        let notice = self.settings.notice.saturating_add(transit);
+        // A switch looks its parameters up a transit time before their epoch begins, by a clock that may be ahead by another one.
+        let skew = if self.settings.one_clock { 0 } else { transit };
+        let notice = self.settings.notice.saturating_add(transit).saturating_add(skew);
         let next = (now.saturating_add(notice) / length + 1).max(latest.epoch);
         let latest = latest.runtime;
         let attention = self.attention.as_mut()?;

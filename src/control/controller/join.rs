@@ -1,6 +1,5 @@
 //! Switches that join and leave.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -136,6 +135,7 @@ impl Controller {
         match self.members.get_mut(name.as_str()) {
             Some(member) => {
                 (member.joined, member.joined_in) = (true, running);
+                member.offsets.clear();
                 if *first_epoch > member.first_epoch {
                     member.first_epoch = *first_epoch;
                     member.early.retain(|&of, _| of + 1 < *first_epoch);
@@ -143,9 +143,7 @@ impl Controller {
             }
             None if full => return Err(JoinError::Full { name: name.clone(), most }),
             None => {
-                let (since, first_epoch) = (running, *first_epoch);
-                let member = Member { joined: true, since, joined_in: since, first_epoch, early: BTreeMap::new() };
-                self.members.insert(name.as_str().into(), member);
+                self.members.insert(name.as_str().into(), Member::new(true, running, *first_epoch));
                 self.revision += 1;
             }
         }

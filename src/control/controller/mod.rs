@@ -45,7 +45,8 @@ pub struct Order {
 pub struct Settings {
     /// So long after the end of the transit time a record is waited for.
     pub patience: Nanos,
-    /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top.
+    /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top, and
+    /// once more, by which their clocks may be ahead of this one, unless it is theirs.
     pub notice: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
@@ -53,6 +54,8 @@ pub struct Settings {
     pub flows: usize,
     /// Whether parameters change, or stay as they are.
     pub shifts: bool,
+    /// The switches' clock is the controller's own.
+    pub one_clock: bool,
     /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
     pub fabric: bool,
     /// Most switches of the network.
@@ -65,7 +68,17 @@ impl Settings {
     /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
         let (patience, notice) = (length / 4, length / 10);
-        Self { patience, notice, history: 1024, flows: 256, shifts: true, fabric: false, switches: MAX_SWITCHES, salt }
+        Self {
+            patience,
+            notice,
+            history: 1024,
+            flows: 256,
+            shifts: true,
+            one_clock: false,
+            fabric: false,
+            switches: MAX_SWITCHES,
+            salt,
+        }
     }
 }
 
@@ -104,6 +117,20 @@ struct Member {
     first_epoch: u64,
     /// Packets that left before the transit time of their epoch's beginning was over, by the epoch of the record that tells of them.
     early: BTreeMap<u64, Early>,
+    /// What its clock was ahead of this one when its last records were sent, less the time that they were under way.
+    offsets: VecDeque<i64>,
+}
+
+impl Member {
+    fn new(joined: bool, since: u64, first_epoch: u64) -> Self {
+        Self { joined, since, joined_in: since, first_epoch, early: BTreeMap::new(), offsets: VecDeque::new() }
+    }
+
+    /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons, too, so the one that was late
+    /// least tells it.
+    fn ahead(&self) -> i64 {
+        self.offsets.iter().copied().max().unwrap_or_default()
+    }
 }
 
 /// The controller's state.
@@ -162,8 +189,7 @@ impl Controller {
         controller.agree(terms.clone(), latest.runtime);
         for name in &saved.switches {
             join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
-            let member = Member { joined: false, since: 0, joined_in: 0, first_epoch: 0, early: BTreeMap::new() };
-            controller.members.insert(name.as_str().into(), member);
+            controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
         }
         Ok(controller)
     }

@@ -2,6 +2,7 @@
 
 mod alone;
 mod claims;
+mod clocks;
 mod refusals;
 mod strays;
 mod time;
@@ -79,7 +80,7 @@ impl Edge {
     fn enter(&mut self, flow: u32, epoch: u64) -> Phv {
         let headers =
             Headers { net: Net::Ipv4, src_ip: address(flow).into(), dst_ip: 7, proto: 17, ..Headers::default() };
-        let mut phv = [Phv { headers, enters: true, epoch: epoch & 1 == 1, ..Phv::default() }];
+        let mut phv = [Phv { headers, enters: true, epoch: crate::wire::shim::epoch_of(epoch), ..Phv::default() }];
         self.program.ingress(&mut phv, RunOrder::PacketMajor);
         phv[0]
     }
@@ -353,7 +354,7 @@ fn records_that_do_not_fit() {
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
         (|report| report.sketches.mixed = true, Gap::Mixed),
         (|report| report.sketches.runtime.sample = 5, Gap::Parameters),
-        (|report| report.sketches.strays = 3, Gap::Strays { packets: 3 }),
+        (|report| assert!(report.sketches.strays.add(8, 3)), Gap::Strays { packets: 3 }),
         (|report| report.sketches.unmarked = 2, Gap::Unmarked { packets: 2 }),
     ];
     for (spoil, gap) in cases {
@@ -383,7 +384,8 @@ fn only_flows_that_lost_packets_are_victims() {
     let victims = losses.flows.len() as u64;
     losses.flows[0].packets = -1;
     epoch.victims -= 1;
-    let selected = Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH };
+    let selected =
+        Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
     assert_eq!(crate::control::view::Losses::new(&selected, 10, 1).victims, victims - 1);
 }
 

@@ -186,7 +186,7 @@ impl Network for Desk {
     }
 
     fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
-        let Record { first, last, sketches, unsent } = record;
+        let Record { first, last, sketches, unsent, sent } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
             seen.unsent += unsent;
@@ -199,7 +199,7 @@ impl Network for Desk {
         }
         self.waiting.fetch_add(1, Relaxed);
         let report = Report { first_epoch: first, epoch: last, sketches: Box::new(sketches) };
-        let _ = self.events.send(Event::Reports(switch.to_owned(), report));
+        let _ = self.events.send(Event::Reports(switch.to_owned(), report, sent));
         Ok(())
     }
 

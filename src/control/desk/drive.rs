@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Event;
 use super::door::{Desk, Waiting};
@@ -21,7 +21,12 @@ pub struct Drive {
     length: Nanos,
     /// The revision of the controller's state that the file has.
     stored: u64,
+    /// When the last round ended.
+    rested: Instant,
 }
+
+/// A round that takes so much longer than it waits for events was stopped, or had no core.
+const STOOD: Duration = Duration::from_millis(20);
 
 impl Drive {
     /// A controller that goes on from `state`, which is stored before any switch hears of it.
@@ -39,7 +44,17 @@ impl Drive {
         let length = terms.length;
         let (desk, waiting) = Desk::new(terms, state.polynomials, expected);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
-        Ok(Self { controller, board: Board::default(), desk, waiting, state, file, length, stored })
+        Ok(Self {
+            controller,
+            board: Board::default(),
+            desk,
+            waiting,
+            state,
+            file,
+            length,
+            stored,
+            rested: Instant::now(),
+        })
     }
 
     pub fn desk(&self) -> &Arc<Desk> {
@@ -60,8 +75,9 @@ impl Drive {
         let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
         let first = self.waiting.events.recv_timeout(due.map_or(wait, |due| due.min(wait)));
         let mut next = first.ok();
+        let stood = self.rested.elapsed() > wait + STOOD;
         while let Some(event) = next {
-            self.take(event);
+            self.take(event, stood);
             next = self.waiting.events.try_recv().ok();
         }
         let now = now();
@@ -76,21 +92,26 @@ impl Drive {
         self.board.post(&controller);
         drop(controller);
         self.keep();
+        self.rested = Instant::now();
     }
 
     fn lock(&self) -> MutexGuard<'_, Controller> {
         self.controller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, event: Event) {
+    /// `stood` says that this thread has just stood still, so that no clock can be compared with its own.
+    fn take(&self, event: Event, stood: bool) {
         let now = now();
         match event {
             Event::Joins(joining, answer) => {
                 // The switch may be gone by now.
                 let _ = answer.send(self.lock().join(&joining, now).map(drop));
             }
-            Event::Reports(switch, report) => {
+            Event::Reports(switch, report, sent) => {
                 self.waiting.reports.fetch_sub(1, Relaxed);
+                if sent > 0 && !stood {
+                    self.lock().clock(&switch, sent, now);
+                }
                 if let Err(error) = self.lock().report(&switch, report, now) {
                     tracing::debug!("{error}");
                     self.desk.refuse(&switch, error.to_string());

@@ -14,11 +14,13 @@ pub use state::{State, StateError, StateFile};
 use tokio::sync::oneshot;
 
 use super::controller::{ForgetError, JoinError, Joining, Report};
+use crate::epoch::Nanos;
 
 /// What connections tell the drive.
 enum Event {
     Joins(Joining, oneshot::Sender<Result<(), JoinError>>),
-    Reports(String, Report),
+    /// With the switch's clock when it was sent.
+    Reports(String, Report, Nanos),
     Leaves(String),
     /// Somebody asks for it.
     Forgets(String, oneshot::Sender<Result<(), ForgetError>>),

@@ -13,7 +13,7 @@ use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::program;
-use crate::program::chamelemon::Schedule;
+use crate::program::chamelemon::{Schedule, Strays};
 
 /// Orders that are kept for programs that come later.
 const KEPT_ORDERS: usize = 8;
@@ -47,6 +47,8 @@ struct Standing {
     to: Option<mpsc::Sender<FromSwitch>>,
     /// The number of `unsent` that the controller has been told of.
     told_unsent: u64,
+    /// Stray packets of records that were not sent: their epochs' answers lack them all the same.
+    strays: Strays,
 }
 
 impl Link {
@@ -178,7 +180,8 @@ impl Sink for Reporter {
         let Some(sketches) = sketches else { return };
         let link = &*self.0;
         let mut standing = link.standing();
-        let Standing { to, polynomials, told_unsent, .. } = &mut *standing;
+        let Standing { to, polynomials, told_unsent, strays, .. } = &mut *standing;
+        strays.merge(&sketches.strays);
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
             return;
@@ -190,10 +193,20 @@ impl Sink for Reporter {
         }
         let unsent = link.unsent.load(Relaxed);
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
-        let (first, last, sketches) = (epoch.first, epoch.last, sketches.encode().into());
-        let record = Record { first, last, sketches, unsent: unsent_since };
+        let (first, last) = (epoch.first, epoch.last);
+        let sketches = sketches.encode_with(&std::mem::take(strays)).into();
+        let record = Record { first, last, sketches, unsent: unsent_since, sent: now() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
+    }
+
+    fn partial(&mut self, epoch: Closed<'_>) {
+        let mut standing = self.0.standing();
+        for record in epoch.records {
+            if let program::Record::ChameleMon(sketches) = record {
+                standing.strays.merge(&sketches.strays);
+            }
+        }
     }
 
     fn renewed(&mut self, schedules: &[Option<Schedule>]) {

@@ -5,6 +5,7 @@ use tonic::{Code, Status};
 use super::{VERSION, proto};
 use crate::config::is_name;
 use crate::control::controller::{JoinError, Order, Terms};
+use crate::epoch::Nanos;
 use crate::pisa::hash::{Polynomial, Polynomials};
 use crate::program::ProgramError;
 use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
@@ -185,24 +186,27 @@ pub struct Record {
     pub sketches: prost::bytes::Bytes,
     /// Records that the switch could not send since the one before.
     pub unsent: u64,
+    /// The switch's clock when it was sent; 0 when that is not known.
+    pub sent: Nanos,
 }
 
 impl TryFrom<proto::Record> for Record {
     type Error = BadMessage;
 
     fn try_from(record: proto::Record) -> Result<Self, BadMessage> {
-        let proto::Record { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent } = record;
+        let proto::Record { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent, sent_ns: sent } =
+            record;
         if first > last {
             return bad("record.last_epoch", "not before the first one");
         }
-        Ok(Self { first, last, sketches, unsent })
+        Ok(Self { first, last, sketches, unsent, sent })
     }
 }
 
 impl From<Record> for proto::Record {
     fn from(record: Record) -> Self {
-        let Record { first, last, sketches, unsent } = record;
-        Self { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent }
+        let Record { first, last, sketches, unsent, sent } = record;
+        Self { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent, sent_ns: sent }
     }
 }
 

@@ -19,6 +19,10 @@ pub struct Covered {
     pub seconds: f64,
     /// Epochs among them that were not analysed, because the controller stood still.
     pub missing_epochs: u64,
+    /// How long ago the last of them ended.
+    pub age_seconds: Option<f64>,
+    /// They are older than what was asked for.
+    pub outdated: bool,
     /// What is missing, and where.
     pub gaps: Vec<Gap>,
     /// Nothing is: what was found is all that there was in these epochs.
@@ -44,8 +48,10 @@ impl Covered {
             last_epoch: Some(last),
             seconds: spanned as f64 * selected.length as f64 / 1e9,
             missing_epochs,
+            age_seconds: selected.age.map(|age| age as f64 / 1e9),
+            outdated: selected.outdated,
             gaps: epochs.iter().flat_map(|epoch| gaps(epoch.epoch, &epoch.gaps)).collect(),
-            complete: missing_epochs == 0 && epochs.iter().all(|epoch| complete(epoch)),
+            complete: missing_epochs == 0 && !selected.outdated && epochs.iter().all(|epoch| complete(epoch)),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::collector::{Level, Sketches};
 use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
 use super::runtime::{Runtime, Shape};
+use super::strays::StrayRegisters;
 use super::{Config, Width};
 use crate::pisa::{GroupRegisters, Registers};
 use crate::program::{Bank, Record};
@@ -62,7 +63,7 @@ pub struct ChameleMonBank {
     pub(super) runtimes: [Runtime; 2],
     pub(super) bit: bool,
     /// Packets that left in a class or epoch that had no part.
-    pub(super) strays: u64,
+    pub(super) strays: StrayRegisters,
     /// Packets that went on without their class.
     pub(super) unmarked: u64,
 }
@@ -81,7 +82,7 @@ impl ChameleMonBank {
             hashes,
             runtimes: [config.runtime(); 2],
             bit: false,
-            strays: 0,
+            strays: StrayRegisters::default(),
             unmarked: 0,
         }
     }
@@ -97,7 +98,8 @@ impl Bank for ChameleMonBank {
         self.tower.iter_mut().for_each(Counters::clear);
         let rows = self.upstream.iter_mut().chain(&mut self.downstream);
         rows.for_each(RowRegisters::clear);
-        (self.strays, self.unmarked) = (0, 0);
+        self.strays.clear();
+        self.unmarked = 0;
     }
 
     fn record(&self) -> Record {

@@ -26,6 +26,7 @@ use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape};
+use super::strays::Strays;
 use crate::pisa::hash::{Polynomials, Range};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
@@ -77,8 +78,9 @@ pub struct Sketches {
     pub exits: [Exits; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
-    /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class that has no memory here.
-    pub strays: u64,
+    /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class
+    /// that has no memory here.
+    pub strays: Strays,
     /// Packets that went on to another switch without their class, so that it cannot count them where they leave.
     pub unmarked: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
@@ -88,7 +90,7 @@ pub struct Sketches {
 
 impl Sketches {
     pub(super) fn read(bank: &ChameleMonBank, shape: &Shape, hashes: &Arc<Hashes>) -> Self {
-        let ChameleMonBank { runtimes, bit, strays, unmarked, .. } = *bank;
+        let ChameleMonBank { runtimes, bit, unmarked, .. } = *bank;
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let exits = [false, true].map(|bit| {
@@ -96,7 +98,7 @@ impl Sketches {
             Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
-        let (shape, hashes) = (*shape, hashes.clone());
+        let (shape, hashes, strays) = (*shape, hashes.clone(), bank.strays.read());
         Self { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, mixed: false, hashes }
     }
 
@@ -108,6 +110,8 @@ impl Sketches {
         if !fits || lengths(self) != lengths(other) || self.try_merge(other).is_err() {
             self.mixed = true;
         }
+        self.strays.merge(&other.strays);
+        self.unmarked = self.unmarked.saturating_add(other.unmarked);
     }
 
     fn try_merge(&mut self, other: &Self) -> Result<(), Mismatch> {
@@ -119,8 +123,6 @@ impl Sketches {
             mine.ll.add(&theirs.ll)?;
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
-        self.strays = self.strays.saturating_add(other.strays);
-        self.unmarked = self.unmarked.saturating_add(other.unmarked);
         Ok(())
     }
 

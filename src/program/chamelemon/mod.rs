@@ -6,8 +6,8 @@
 //! *Shape:* In ingress a packet that enters the network is counted in the classifier, a TowerSketch (§3.2.1): arrays of saturating
 //! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
 //! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
-//! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch bit come with
-//! it in the shim, or in its DSCP (`wire::tos`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
+//! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch come with
+//! it in the shim, or the class and the epoch's lowest bit in its DSCP (`wire::tos`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
 //! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
 //! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
 //!
@@ -33,8 +33,9 @@
 //! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
 //! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it, and are
 //!   swapped a transit time later. So a record's downstream encoder holds what left of its epoch from the transit time on, and
-//!   in the other half the first packets of the next ([`collector::Delta::left`]). What leaves later still, or while the
-//!   clocks disagree by more than the transit time, is counted as strays and not encoded.
+//!   in the other half the first packets of the next ([`collector::Delta::left`]). A packet carries
+//!   20 bits of its epoch's number and is encoded in that epoch's half or, when that is not open, not at all: it is a stray
+//!   of its epoch ([`Strays`]). The paper's one bit counts a packet two epochs late in the wrong epoch.
 //! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
 //!   class and epoch bit is counted as unmarked.
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
@@ -57,6 +58,7 @@ pub mod network;
 pub mod oracle;
 mod runtime;
 mod schedule;
+mod strays;
 mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
@@ -66,4 +68,5 @@ pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
 pub use schedule::Schedule;
+pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use tables::ChameleMon;

@@ -35,8 +35,15 @@ pub enum Gap {
     Before,
     /// Packets leave it by fabric ports, for switches that are not in this network. Only losses lack them.
     Elsewhere,
-    /// So many packets left later than the transit time, or were of a class that had no memory: they seem lost, and are not.
+    /// So many of its packets left while it was not counted, later than the transit time or ahead of it, or were of a class that had
+    /// no memory: they seem lost, and are not.
     Strays { packets: u64 },
+    /// So many packets left in an epoch far from their own: they may be of this one.
+    Unplaced { packets: u64 },
+    /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch entered in another.
+    Clock { ahead: i64 },
+    /// It reported the epoch more than once, because its clock was set back: packets of all of its parts carry the same number.
+    Repeated,
     /// So many packets went on to another switch without their class: they seem lost, and may not be.
     Unmarked { packets: u64 },
 }
@@ -44,7 +51,15 @@ pub enum Gap {
 impl Gap {
     /// Whether the switch's own flows are missing from the epoch, and not its losses alone.
     pub fn hides_flows(&self) -> bool {
-        !matches!(self, Self::Before | Self::Elsewhere | Self::Strays { .. } | Self::Unmarked { .. })
+        !matches!(
+            self,
+            Self::Before
+                | Self::Elsewhere
+                | Self::Strays { .. }
+                | Self::Unplaced { .. }
+                | Self::Clock { .. }
+                | Self::Unmarked { .. }
+        )
     }
 }
 
@@ -62,6 +77,14 @@ impl fmt::Display for Gap {
                 f.write_str("packets leave it by fabric ports, so only a controller can tell what is lost")
             }
             Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
+            Self::Unplaced { packets } => {
+                write!(f, "{packets} packets left far from their epoch, which may be this one")
+            }
+            Self::Clock { ahead } => {
+                let direction = if *ahead > 0 { "ahead" } else { "behind" };
+                write!(f, "its clock is {:.2} s {direction}", ahead.unsigned_abs() as f64 / 1e9)
+            }
+            Self::Repeated => f.write_str("its clock was set back, and it measured the epoch again"),
             Self::Unmarked { packets } => {
                 write!(f, "{packets} packets went on without a shim, for which there was no room")
             }
@@ -77,17 +100,21 @@ pub struct SwitchGap {
 }
 
 impl SwitchGap {
-    /// Adds packets of a switch that left too late to the gaps of an epoch.
-    pub fn strayed(gaps: &mut Vec<Self>, switch: &Arc<str>, more: u64) {
-        let of_switch = gaps.iter_mut().filter(|gap| gap.switch == *switch);
-        let strays = of_switch.filter_map(|gap| match &mut gap.gap {
-            Gap::Strays { packets } => Some(packets),
-            _ => None,
-        });
-        match strays.last() {
-            Some(packets) => *packets = packets.saturating_add(more),
-            None => gaps.push(Self { switch: switch.clone(), gap: Gap::Strays { packets: more } }),
+    /// Adds a gap of a switch to those of an epoch. Strays are counted together; what is there already is not there twice.
+    pub fn add(gaps: &mut Vec<Self>, switch: &Arc<str>, gap: Gap) {
+        for earlier in gaps.iter_mut().filter(|earlier| earlier.switch == *switch) {
+            match (&mut earlier.gap, gap) {
+                (Gap::Strays { packets }, Gap::Strays { packets: more })
+                | (Gap::Unplaced { packets }, Gap::Unplaced { packets: more }) => {
+                    *packets = packets.saturating_add(more);
+                    return;
+                }
+                (Gap::Clock { .. }, Gap::Clock { .. }) => return,
+                (earlier, gap) if *earlier == gap => return,
+                _ => {}
+            }
         }
+        gaps.push(Self { switch: switch.clone(), gap });
     }
 }
 
@@ -120,7 +147,6 @@ pub enum Before<'a> {
 #[derive(Clone, Debug)]
 pub struct Early {
     exits: Exits,
-    strays: u64,
     unmarked: u64,
 }
 
@@ -128,7 +154,7 @@ impl Early {
     /// Takes them out of a record; `None` when its cores do not agree.
     pub fn of(sketches: &mut Sketches) -> Option<Self> {
         let exits = sketches.take_exits(!sketches.bit);
-        (!sketches.mixed).then_some(Self { exits, strays: sketches.strays, unmarked: sketches.unmarked })
+        (!sketches.mixed).then_some(Self { exits, unmarked: sketches.unmarked })
     }
 }
 
@@ -170,10 +196,7 @@ impl NetworkEpoch {
             };
             if known {
                 match add(&mut delta, &analysis, before) {
-                    Ok(gaps) => {
-                        let gaps = gaps.into_iter().flatten();
-                        network.gaps.extend(gaps.map(|gap| SwitchGap { switch: switch.clone(), gap }));
-                    }
+                    Ok(gap) => network.gaps.extend(gap.map(|gap| SwitchGap { switch: switch.clone(), gap })),
                     Err(gap) => {
                         network.gaps.push(SwitchGap { switch: switch.clone(), gap });
                         known = false;
@@ -286,8 +309,8 @@ impl NetworkEpoch {
     }
 }
 
-/// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are returned, another is an error.
-fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<[Option<Gap>; 2], Gap> {
+/// Adds a switch to what entered and did not leave. A gap that may only make losses seem more is returned, another is an error.
+fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<Option<Gap>, Gap> {
     let sketches = analysis.sketches();
     let delta = match delta {
         None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
@@ -297,17 +320,15 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         }
     };
     delta.left(sketches, sketches.bit).map_err(|Mismatch| Gap::Foreign)?;
-    let (mut strays, mut unmarked) = (sketches.strays, sketches.unmarked);
+    let mut unmarked = sketches.unmarked;
     match before {
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
         Before::Elsewhere => return Err(Gap::Elsewhere),
         Before::Early(early) => {
             delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
-            strays = strays.saturating_add(early.strays);
             unmarked = unmarked.saturating_add(early.unmarked);
         }
     }
-    let late = (strays > 0).then_some(Gap::Strays { packets: strays });
-    Ok([late, (unmarked > 0).then_some(Gap::Unmarked { packets: unmarked })])
+    Ok((unmarked > 0).then_some(Gap::Unmarked { packets: unmarked }))
 }

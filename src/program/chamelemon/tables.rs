@@ -12,6 +12,7 @@ use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape};
 use super::schedule::{Schedule, Steps};
+use super::strays::StrayRegisters;
 use super::{Config, Width};
 use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
 use crate::pisa::table::Reader;
@@ -19,6 +20,10 @@ use crate::pisa::{
     Array, ArrayGroup, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, ProgramError};
+use crate::wire::shim;
+
+/// No epoch: no packet carries it.
+const CLOSED: u32 = u32::MAX;
 
 /// One counter array of the classifier.
 enum TowerStage {
@@ -171,8 +176,9 @@ pub struct ChameleMon {
     upstream: Encoder,
     downstream: Encoder,
     gate: Gate,
-    /// What packets that leave match, by epoch bit and hierarchy.
+    /// What packets that leave match, by epoch bit and hierarchy, and the epoch that is counted there, as packets carry it.
     exits: [[Part; 4]; 2],
+    open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
     runtimes: [Runtime; 2],
     bit: bool,
@@ -181,7 +187,7 @@ pub struct ChameleMon {
     prepared: Option<u64>,
     schedule: Reader<Steps>,
     /// Packets that left in a class or epoch that has no part.
-    strays: u64,
+    strays: StrayRegisters,
     /// Packets that went on without their class.
     unmarked: u64,
 }
@@ -217,7 +223,8 @@ impl ChameleMon {
             epoch: None,
             prepared: None,
             schedule: Schedule::new(shape, runtime).reader(),
-            strays: 0,
+            open: [0, 1],
+            strays: StrayRegisters::default(),
             unmarked: 0,
         })
     }
@@ -227,13 +234,16 @@ impl ChameleMon {
         &self.runtimes[usize::from(self.bit)]
     }
 
-    fn set_exits(&mut self, bit: bool, runtime: Runtime) {
+    fn set_exits(&mut self, epoch: u64, runtime: Runtime) {
+        let bit = epoch & 1 == 1;
+        self.open[usize::from(bit)] = shim::epoch_of(epoch);
         self.runtimes[usize::from(bit)] = runtime;
         self.exits[usize::from(bit)] = runtime.downstream(&self.shape, bit);
     }
 
     fn close_exits(&mut self, bit: bool) {
         self.exits[usize::from(bit)] = Default::default();
+        self.open[usize::from(bit)] = CLOSED;
     }
 
     #[inline(always)]
@@ -262,7 +272,7 @@ impl ChameleMon {
         }
     }
 
-    /// The packets of a batch that leave and carry a class, each with its buckets.
+    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch that is not counted now is a stray.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let row_lane = self.hashing.lanes.row;
@@ -273,9 +283,12 @@ impl ChameleMon {
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
-            let part = &self.exits[usize::from(phv.epoch)][usize::from(phv.hierarchy & 3)];
-            locate(meta, part, row_lane);
-            self.strays += u64::from(!meta.encoded);
+            let half = (phv.epoch & 1) as usize;
+            locate(meta, &self.exits[half][usize::from(phv.hierarchy & 3)], row_lane);
+            meta.encoded &= self.open[half] == phv.epoch;
+            if !meta.encoded {
+                self.strays.count(phv.epoch);
+            }
         }
     }
 }
@@ -312,7 +325,7 @@ impl Dataplane for ChameleMon {
 
     fn prepare(&mut self, epoch: u64) {
         let runtime = self.schedule.load().at(epoch);
-        self.set_exits(epoch & 1 == 1, runtime);
+        self.set_exits(epoch, runtime);
         self.prepared = Some(epoch);
     }
 
@@ -328,7 +341,7 @@ impl Dataplane for ChameleMon {
         self.epoch = Some(epoch);
         if !fresh {
             // Registers that run on keep the parameters that they were filled with.
-            self.set_exits(self.bit, before);
+            self.set_exits(epoch, before);
         }
         let runtime = *self.runtime();
         self.gate = Gate {
@@ -360,7 +373,7 @@ impl Dataplane for ChameleMon {
         if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
             exchange(&mut self.downstream, &mut spare.downstream);
             spare.runtimes = self.runtimes;
-            spare.strays = std::mem::take(&mut self.strays);
+            std::mem::swap(&mut spare.strays, &mut self.strays);
             spare.unmarked = std::mem::take(&mut self.unmarked);
             if self.epoch.is_some() {
                 self.close_exits(!self.bit);

@@ -11,10 +11,11 @@ use crate::pisa::hash::Polynomials;
 use crate::program::ProgramError;
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
-use crate::program::chamelemon::{Config, Division, Hashes, Runtime, Shape, TowerShape};
+use crate::program::chamelemon::{Config, Division, Hashes, MAX_STRAY_EPOCHS, Runtime, Shape, Strays, TowerShape};
+use crate::wire::shim::EPOCH_BITS;
 
 /// The first byte.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bits of the second byte.
 const BIT: u8 = 1;
 const MIXED: u8 = 2;
@@ -22,6 +23,7 @@ const MIXED: u8 = 2;
 const LONGEST_U32: usize = 5;
 const LONGEST_U64: usize = 10;
 const LONGEST_BUCKET: usize = 4 * FRAGMENTS + LONGEST_U64;
+const LONGEST_STRAYS: usize = MAX_STRAY_EPOCHS * (LONGEST_U32 + LONGEST_U64) + 2 * LONGEST_U64;
 
 /// Why bytes are no sketches of the expected shape. Places are counted in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +58,7 @@ impl Form {
         let counters: usize = self.tower.0.iter().map(|level| level.counters as usize).sum();
         let row = |row| self.shape.cells(row, self.shape.upstream) + 2 * self.shape.cells(row, self.shape.downstream);
         let buckets: usize = (0..self.shape.rows()).map(|number| row(number) as usize).sum();
-        128 + counters * (2 + LONGEST_U32) + buckets * (2 + LONGEST_BUCKET)
+        128 + LONGEST_STRAYS + counters * (2 + LONGEST_U32) + buckets * (2 + LONGEST_BUCKET)
     }
 }
 
@@ -69,10 +71,15 @@ impl std::fmt::Display for Form {
 
 impl Sketches {
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_with(&self.strays)
+    }
+
+    /// With other stray packets than those of the record: of records that were not sent as well.
+    pub fn encode_with(&self, strays: &Strays) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
         to.runtime(&self.runtime);
-        to.number(self.strays);
+        to.strays(strays);
         to.number(self.unmarked);
         for exits in &self.exits {
             [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
@@ -100,6 +107,16 @@ impl Writer {
         let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *runtime;
         let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
         numbers.into_iter().for_each(|number| self.number(number.into()));
+    }
+
+    /// The epochs, their packets, and the packets of other epochs.
+    fn strays(&mut self, strays: &Strays) {
+        self.number(strays.by_epoch().len() as u64);
+        for (&epoch, &packets) in strays.by_epoch() {
+            self.number(epoch.into());
+            self.number(packets);
+        }
+        self.number(strays.elsewhere());
     }
 
     /// Cells as runs: how many are empty, how many are filled, and those.
@@ -163,7 +180,7 @@ impl Reader {
         }
         let runtime = from.runtime()?;
         runtime.validate(shape)?;
-        let (strays, unmarked) = (from.number("the strays")?, from.number("the unmarked packets")?);
+        let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
         let mut lengths = [[0; 2]; 2];
         for [hl, ll] in &mut lengths {
             (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
@@ -247,6 +264,23 @@ impl Bytes<'_> {
             u16::try_from(seed).or_else(|_| self.wrong("the sample seed", "it has 16 bits at the most"))?;
         let [hh, hl, ll, hh_threshold, hl_threshold, sample] = numbers;
         Ok(Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
+    }
+
+    fn strays(&mut self) -> Result<Strays, EncodingError> {
+        let mut strays = Strays::default();
+        let mut next = 0;
+        for _ in 0..self.number("the strays' epochs")? {
+            let (epoch, packets) = (self.u32("a stray's epoch")?, self.number("the strays of an epoch")?);
+            if epoch < next || epoch >= 1 << EPOCH_BITS {
+                return self.wrong("a stray's epoch", "they have 20 bits, and the lowest comes first");
+            }
+            if packets == 0 || !strays.add(epoch, packets) {
+                return self.wrong("the strays of an epoch", "up to 64 epochs have any");
+            }
+            next = epoch + 1;
+        }
+        strays.add_elsewhere(self.number("the strays of other epochs")?);
+        Ok(strays)
     }
 
     /// Fills the cells, which are empty.

@@ -207,7 +207,7 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
         ll: none.clone(),
         exits: [exits(), exits()],
         bit: false,
-        strays: 0,
+        strays: Default::default(),
         unmarked: 0,
         mixed: false,
         hashes: hashes(9, SHAPE.rows()),

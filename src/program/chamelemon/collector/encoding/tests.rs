@@ -30,7 +30,7 @@ fn blank(config: &Config) -> Sketches {
         // The epoch before was divided otherwise.
         exits: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
         bit: false,
-        strays: 0,
+        strays: Strays::default(),
         unmarked: 0,
         mixed: false,
         hashes: reader.hashes,
@@ -64,11 +64,15 @@ prop_compose! {
         sizes in prop::collection::vec((any::<usize>(), prop_oneof![Just(INFINITE), 0..300u32, any::<u32>()]), 0..60),
         puts in prop::collection::vec((any::<u8>(), any::<u16>(), prop_oneof![-3..9i64, any::<i32>().prop_map(i64::from)]), 0..60),
         bit: bool,
-        strays: u64,
+        strays in prop::collection::btree_map(0..1u32 << EPOCH_BITS, 1u64.., 0..MAX_STRAY_EPOCHS),
+        elsewhere: u64,
         unmarked: u64,
         mixed: bool,
     ) -> Sketches {
-        Sketches { bit, strays, unmarked, mixed, ..filled(&config(), &sizes, &puts) }
+        let mut all = Strays::default();
+        strays.into_iter().for_each(|(epoch, packets)| assert!(all.add(epoch, packets)));
+        all.add_elsewhere(elsewhere);
+        Sketches { bit, strays: all, unmarked, mixed, ..filled(&config(), &sizes, &puts) }
     }
 }
 
@@ -124,8 +128,11 @@ fn the_format_is_pinned() {
     sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
     let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
     sketches.hh.row_mut(0)[0] = bucket;
-    (sketches.bit, sketches.strays, sketches.unmarked) = (true, 258, 5);
-    let head = [2, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0, 130, 2, 5, 1, 0, 0, 0];
+    (sketches.bit, sketches.unmarked) = (true, 5);
+    assert!(sketches.strays.add(300, 258) && sketches.strays.add(7, 1));
+    sketches.strays.add_elsewhere(9);
+    let strays = [2, 7, 1, 0xac, 2, 130, 2, 9];
+    let head = [&[3, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 1, 0, 0, 0]].concat();
     let tower = [1, 2, 0, 0xc8, 1, 1, 0];
     let hh = [&[0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 3, 2, 1, 3][..], &[1, 0]].concat();
     let rest = [1, 0, 1, 0, 1, 0, 1, 0];
@@ -141,11 +148,22 @@ fn what_breaks_a_rule_is_named() {
         change(&mut bytes);
         reader(&config()).read(&bytes).unwrap_err().to_string()
     };
-    assert_eq!(refused(&|b| b[0] = 1), "version 1, and 2 is understood");
+    assert_eq!(refused(&|b| b[0] = 1), "version 1, and 3 is understood");
     assert!(refused(&|b| b[1] = 4).contains("only bits 0 and 1"));
     // HH, HL and LL do not fit together.
     assert!(refused(&|b| b[2] = 21).contains("hh = 21 is out of range, it may be 0 to 20"));
-    let after_the_counts = 2 + 5 + 4 + 3;
+    let after_the_counts = 2 + 5 + 4 + 4;
+    let strays = after_the_counts - 3;
+    let stray = |bytes: &[u8]| {
+        refused(&|b| {
+            b.splice(strays..=strays, bytes.iter().copied());
+        })
+    };
+    assert!(stray(&[1, 0x80, 0x80, 0x40, 1]).contains("they have 20 bits"));
+    assert!(stray(&[2, 7, 1, 7, 1]).contains("the lowest comes first"));
+    assert!(stray(&[1, 7, 0]).contains("up to 64 epochs have any"));
+    let many: Vec<u8> = (0..65).flat_map(|epoch| [epoch, 1]).collect();
+    assert!(stray(&[&[65][..], &many].concat()).contains("up to 64 epochs have any"));
     assert!(refused(&|b| b[after_the_counts] = 41).contains("fit into the downstream encoder"));
     let tower = after_the_counts + 4;
     assert!(refused(&|b| b[tower] = 65).contains("it ends with the cells"));
