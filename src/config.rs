@@ -24,7 +24,7 @@ mod routes;
 mod switch;
 mod words;
 
-pub use api::{ApiConfig, SocketMode, TlsConfig};
+pub use api::{ApiConfig, PortFileError, SocketMode, TlsConfig};
 pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};
 pub use idle::Idle;

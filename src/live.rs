@@ -33,7 +33,7 @@ use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomials;
-use crate::port::{MemoryHandle, PortError};
+use crate::port::{MemoryHandle, PortError, files};
 use crate::privileges::{PrivilegeError, Privileges};
 use crate::stats::SwitchStats;
 use crate::tap::Taps;
@@ -79,6 +79,15 @@ pub enum LiveError {
     Io(#[from] io::Error),
 }
 
+/// What becomes of the process's rights once the ports are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Before anything else starts, all threads of the process give up what changes of the switch do not take; the control thread
+    /// alone keeps that.
+    GiveUp,
+    Keep,
+}
+
 /// Reads the configuration again: the file with the words of the command line on top.
 pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
@@ -115,7 +124,7 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        files::remove_socket(&self.0);
     }
 }
 
@@ -138,12 +147,14 @@ pub struct Live {
 }
 
 impl Live {
-    /// Opens the ports and starts the workers. `reread` is what a reload asks; `eal` is passed on to DPDK as it is.
+    /// Opens the ports and starts the workers. `reread` is what a reload asks; `eal` is passed on to DPDK as it is. The thread that
+    /// calls this is the control thread, which must call [`Self::round`].
     pub fn start(
         config: Config,
         reread: Option<Reread>,
         eal: Vec<String>,
         socket: Option<PathBuf>,
+        rights: Rights,
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
@@ -178,7 +189,16 @@ impl Live {
             ));
         }
         let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
-        let slots = setup::open_ports(&config, infos, &cores, &pool)?;
+        // DPDK's threads serve the peers of some ports as soon as these are open.
+        let seal = || match rights {
+            Rights::GiveUp if privileges.seals_early() => privileges.seal(),
+            _ => Ok(()),
+        };
+        seal()?;
+        let slots = setup::open_ports(&config, infos, &cores, &pool, seal)?;
+        if rights == Rights::GiveUp {
+            privileges.give_up()?;
+        }
 
         let stop = Arc::new(AtomicBool::new(false));
         let taps = Taps::default();
@@ -235,7 +255,7 @@ impl Live {
             shared,
             duties,
             privileges,
-            sealed: false,
+            sealed: rights == Rights::GiveUp,
             workers,
             collector,
             stop,
@@ -269,13 +289,6 @@ impl Live {
 
     pub fn name(&self) -> String {
         self.shared.state().config.switch.name.clone()
-    }
-
-    /// Leaves the process only the rights that changes of the switch take, and those to this thread alone, which must be the
-    /// one that calls [`Self::round`].
-    pub fn give_up_rights(&mut self) -> Result<(), LiveError> {
-        self.sealed = true;
-        Ok(self.privileges.give_up()?)
     }
 
     /// Becomes what the configuration file says now, or stays as it is and says why.

@@ -22,8 +22,10 @@ pub enum PrivilegeError {
     Unknown { key: &'static str, name: String, what: &'static str },
     #[error("switch.user = {user:?}: {source}; only root can become another user")]
     Become { user: String, source: io::Error },
-    #[error("the other threads' rights: {0}")]
-    Threads(io::Error),
+    #[error("rights cannot be given up: {0}")]
+    Kept(io::Error),
+    #[error("threads keep the rights that they were started with: {0}")]
+    Left(String),
 }
 
 /// What is to be kept, and as whom.
@@ -55,23 +57,30 @@ impl Privileges {
         Access { owner: self.user.as_ref().map(|user| user.uid.as_raw()), group: self.group.map(Gid::as_raw) }
     }
 
-    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when the ports are open.
+    /// Gives up, in all threads, what is not kept; only this one keeps anything, and threads that it starts from now on inherit
+    /// no more. To be called when the ports are open, and before anything reads what comes in by them.
+    ///
+    /// # Errors
+    /// If any thread still has a right that it should not have.
     pub fn give_up(&self) -> Result<(), PrivilegeError> {
+        // Another user may no longer change it.
+        threads::empty_bounding_set();
         if let Some(user) = &self.user {
             self.become_user(user).map_err(|source| PrivilegeError::Become { user: user.name.clone(), source })?;
         }
-        threads::keep_in_this(self.kept);
-        let _ = rustix::thread::set_no_new_privs(true);
+        threads::keep_in_this(self.kept).map_err(|errno| PrivilegeError::Kept(errno.into()))?;
         self.seal()
     }
 
     /// Takes from threads that were started meanwhile what they have inherited from this one.
     pub fn seal(&self) -> Result<(), PrivilegeError> {
-        let left = threads::strip_others().map_err(PrivilegeError::Threads)?;
-        if !left.is_empty() {
-            tracing::warn!("threads that keep the rights they were started with: {}", left.join(", "));
-        }
-        Ok(())
+        let left = threads::strip_others().map_err(PrivilegeError::Kept)?;
+        if left.is_empty() { Ok(()) } else { Err(PrivilegeError::Left(left.join(", "))) }
+    }
+
+    /// Whether DPDK's threads can be sealed while ports are opened. Only threads with rights can become another user.
+    pub fn seals_early(&self) -> bool {
+        self.user.is_none()
     }
 
     /// All threads become the user, and lose their capabilities by it; this one keeps those it has for the moment.
@@ -114,9 +123,9 @@ mod tests {
     #[test]
     fn a_thread_gives_up_what_it_has() {
         let after = std::thread::spawn(|| {
-            threads::keep_in_this(CapabilitySet::NET_RAW);
+            threads::keep_in_this(CapabilitySet::NET_RAW).unwrap();
             let some = rustix::thread::capabilities(None).unwrap();
-            threads::strip_this();
+            threads::strip_this().unwrap();
             (some, rustix::thread::capabilities(None).unwrap(), rustix::thread::no_new_privs().unwrap())
         });
         let (some, none, sealed) = after.join().unwrap();

@@ -17,8 +17,9 @@ use crate::control::desk::{Drive, State, StateError, StateFile, api};
 use crate::control::rpc::socket_name;
 use crate::control::serve::TlsListener;
 use crate::control::socket::{self, Access};
-use crate::control::tls::{self, Files};
+use crate::control::tls::{self, Clients, Files};
 use crate::pisa::hash::Polynomials;
+use crate::port::files;
 use crate::switch::Carrier;
 
 /// How often it is looked whether the controller is to stop.
@@ -129,7 +130,7 @@ impl Controller {
         let state = state(&config, &file)?;
         let settings = config.settings(state.salt);
         let mut drive = Drive::new(config.terms(), settings, state, file.clone(), config.switches.clone())?;
-        give_up_rights();
+        give_up_rights()?;
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
         api::serve(api::Doors { api, switches, tcp }, &drive).map_err(Failure::failed)?;
         let describe = format!(
@@ -157,14 +158,16 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        files::remove_socket(&self.0);
     }
 }
 
 /// Nothing that it does from now on takes any; the threads that it starts inherit none.
-fn give_up_rights() {
+fn give_up_rights() -> Result<(), Failure> {
     #[cfg(feature = "dpdk")]
-    crate::dpdk::threads::strip_this();
+    crate::dpdk::threads::strip_this()
+        .map_err(|errno| Failure::Failed(format!("rights cannot be given up: {errno}")))?;
+    Ok(())
 }
 
 fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
@@ -175,7 +178,8 @@ fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
         key: ("tls.key", wanted.key),
         ca: ("tls.client_ca", wanted.client_ca),
     };
-    let mut server = (*tls::server(&files).map_err(|error| Failure::Usage(error.to_string()))?).clone();
+    let mut server =
+        (*tls::server(&files, Clients::Switches).map_err(|error| Failure::Usage(error.to_string()))?).clone();
     server.alpn_protocols = vec![b"h2".to_vec()];
     let listener = std::net::TcpListener::bind(wanted.listen);
     let listener = listener.map_err(|error| Failure::Usage(format!("listen = {}: {error}", wanted.listen)))?;

@@ -193,7 +193,7 @@ mod live {
     use crate::cli::notify::Notify;
     use crate::cli::{Failure, log, output, reload, rootless, show};
     use crate::control::view::{Drops, HeavyFlows, Ports};
-    use crate::live::{Live, LiveError, Reread};
+    use crate::live::{Live, LiveError, Reread, Rights};
     use crate::privileges::PrivilegeError;
 
     #[derive(Serialize)]
@@ -257,8 +257,7 @@ mod live {
             );
         }
         let reread = command.config.is_some().then(|| reread(command.clone()));
-        let mut live = Live::start(config, reread, command.eal, command.socket)?;
-        live.give_up_rights()?;
+        let mut live = Live::start(config, reread, command.eal, command.socket, Rights::GiveUp)?;
         let name = live.name();
         log::ready(&name, &live.describe());
         enter.iter().for_each(|text| output::say(text));

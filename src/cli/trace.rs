@@ -91,7 +91,7 @@ impl Trace {
         let (filter, port) = (filter.to_string(), self.port.clone());
         let query = TraceQuery { filter, port, timeout_seconds: wait.as_secs_f64() };
         let packet: Option<Packet> =
-            self.at.client()?.post_within("/v1/trace", &query, wait.min(Duration::from_secs(1_000_000)))?;
+            self.at.client()?.post_within("/v1/trace", &query, wait.min(Duration::from_secs(3600)))?;
         let nothing = || Failure::Failed(format!("no packet matched within {}", self.timeout));
         Ok((packet.ok_or_else(nothing)?, "The packet".into()))
     }

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
@@ -98,10 +98,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/capture", post(taps::capture::<S>))
         .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
         .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
-        .route(
-            "/v1/tables/{name}",
-            get(answers::show_table::<S>).post(answers::change_table::<S>).layer(DefaultBodyLimit::max(64 << 20)),
-        )
+        .route("/v1/tables/{name}", get(answers::show_table::<S>).post(answers::change_table::<S>))
         .fallback(answers::unknown)
         .method_not_allowed_fallback(answers::unknown)
         .with_state(service)

@@ -18,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::serve::{BODY_BYTES, too_long};
 use super::taps::CAPTURE_HEADER;
 use super::tls;
 use super::view::Failure;
@@ -93,7 +94,12 @@ impl Client {
     }
 
     fn encode(&self, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
-        serde_json::to_vec(body).map_err(|e| self.broken(&e))
+        let body = serde_json::to_vec(body).map_err(|e| self.broken(&e))?;
+        // A switch stops reading a longer one, and its answer may be lost.
+        if body.len() > BODY_BYTES {
+            return Err(ClientError::Refused { error: too_long(body.len() as u64) });
+        }
+        Ok(body)
     }
 
     /// Posts a question whose answer may take `wait` to come.

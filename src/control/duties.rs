@@ -71,10 +71,31 @@ mod tests {
         assert_eq!(asked.join().unwrap(), ((me, me), "no".to_string()));
     }
 
+    /// Neither by those who ask afterwards nor by those who wait already, and no queue grows.
     #[test]
     fn a_control_thread_that_is_gone_is_not_waited_for() {
         let (asking, duties) = duties::<()>();
-        drop(duties);
-        assert_eq!(asking.ask(|_| Ok(())).unwrap_err(), "the switch is busy, or stopping");
+        let refused = || asking.ask(|()| Ok(())).unwrap_err() == "the switch is busy, or stopping";
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..16).map(|_| scope.spawn(refused)).collect();
+            while duties.0.len() < 16 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(refused(), "there is no room for a 17th");
+            assert!(waiting.iter().all(|asked| !asked.is_finished()));
+            drop(duties);
+            assert!(waiting.into_iter().all(|asked| asked.join().unwrap()) && refused());
+        });
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn what_is_not_done_in_ten_seconds_is_refused() {
+        let (asking, _duties) = duties::<()>();
+        let started = Instant::now();
+        assert_eq!(asking.ask(|()| Ok(())).unwrap_err(), "the switch is busy, or stopping");
+        let waited = started.elapsed().as_secs_f64();
+        assert!((9.8..15.0).contains(&waited), "{waited} s");
     }
 }

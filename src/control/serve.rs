@@ -13,7 +13,8 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use axum::{Json, http::StatusCode};
+use axum::{Extension, Json, http::StatusCode};
+use hyper::body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -23,9 +24,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
+use super::rpc::{self, Certified};
 use super::taps::TRACE;
-use super::{rpc, tls, view};
+use super::{tls, view};
 
 /// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS they are closed.
 pub const CONNECTIONS: usize = 64;
@@ -84,6 +87,14 @@ impl Served {
         match self {
             Self::Http(_) => ["weir-api", "weir-tls"],
             Self::Grpc(_) => ["weir-switches", "weir-switch-tls"],
+        }
+    }
+
+    /// The same for a client with this certificate.
+    fn certified(self, certificate: &CertificateDer<'_>) -> Self {
+        match self {
+            Self::Http(router) => Self::Http(router),
+            Self::Grpc(router) => Self::Grpc(router.layer(Extension(Certified(tls::switch_names(certificate).into())))),
         }
     }
 
@@ -183,7 +194,10 @@ impl Door {
             return;
         };
         self.counters.tls_connections.fetch_add(1, Relaxed);
-        self.served.clone().converse(stream).await;
+        // The handshake demands one.
+        if let Some([certificate, ..]) = stream.get_ref().1.peer_certificates() {
+            self.served.clone().certified(certificate).converse(stream).await;
+        }
     }
 }
 
@@ -222,7 +236,26 @@ pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router
 
 /// The limits on a request's body and time.
 pub fn limited(router: Router) -> Router {
-    router.layer(DefaultBodyLimit::max(BODY_BYTES)).layer(middleware::from_fn(in_time))
+    router
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn(short))
+}
+
+/// Refuses a body by the length that its client has announced, before it is read.
+async fn short(request: Request, next: Next) -> Response {
+    match request.body().size_hint().exact() {
+        Some(bytes) if bytes > BODY_BYTES as u64 => {
+            let failure = view::Failure { error: too_long(bytes) };
+            (StatusCode::PAYLOAD_TOO_LARGE, Json(failure)).into_response()
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Why a body is refused.
+pub(super) fn too_long(bytes: u64) -> String {
+    format!("the request has {bytes} bytes; a switch takes at most {BODY_BYTES}. Send it in parts")
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
@@ -271,4 +304,4 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

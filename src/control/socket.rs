@@ -1,11 +1,13 @@
 //! Where the control socket lies, and who may connect to it.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::port::files;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -102,7 +104,7 @@ fn listen_in(directories: &[Directory], name: &str, access: Access) -> io::Resul
         let path = directory.path.join(format!("{name}.sock"));
         match prepare(directory, access).and_then(|()| bind(&path, access)) {
             Ok(listener) => return Ok((listener, path)),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => return Err(e),
+            Err(e) if matches!(e.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists) => return Err(e),
             Err(e) => error = e,
         }
     }
@@ -123,16 +125,13 @@ fn prepare(directory: &Directory, access: Access) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that nobody answers is left over from a switch that was killed, and replaced.
+/// Binds a socket. One that a killed switch has left over is replaced.
 fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
         let why = format!("{}: a switch of this name is running", path.display());
         return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
     }
-    match path.symlink_metadata() {
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
-        _ => {}
-    }
+    files::make_room(path)?;
     let bound = || -> io::Result<UnixListener> {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;

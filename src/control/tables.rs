@@ -28,9 +28,6 @@ use crate::forward::acl::RuleConfig;
 use crate::forward::policy::{Publisher, Settings};
 use crate::pisa::table::TableUse;
 
-/// Changes at most in one request.
-pub const MAX_CHANGES: usize = 1 << 16;
-
 /// One change of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -155,9 +152,6 @@ impl Tables {
 
     /// Applies all changes or none.
     pub fn change(&self, name: &str, changes: &[Change]) -> Result<view::TableChanged, String> {
-        if changes.len() > MAX_CHANGES {
-            return Err(format!("{} changes: at most {MAX_CHANGES} in one request", changes.len()));
-        }
         self.with(name, |table| {
             table.change(changes)?;
             Ok(view::TableChanged { changed: changes.len(), table: about(table) })

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use hyper::body::{Bytes, Frame};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 use super::api::Service;
 use super::view::{self, packet::Packet};
 use crate::pisa::{DropReason, PortId};
-use crate::tap::{Capture, CaptureOptions, Direction, Opened, Record, TraceOnce};
+use crate::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Record, TraceOnce};
 use crate::trace::{INBOUND, OUTBOUND, PcapNgStream};
 use crate::wire::Filter;
 
@@ -30,10 +31,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once, and such pieces that may wait for the client.
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 16;
-/// How often losses are told while a capture runs.
+/// How often losses are told while a capture runs, and blanks are sent while a trace waits.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Longest frame over its MTU: an Ethernet header, two tags and the shim.
 const L2_BYTES: u32 = 14 + 2 * 4 + 6;
+/// Most seconds that a trace waits for its packet, and that a capture lasts.
+const LONGEST_TRACE: f64 = 3600.0;
+const LONGEST_CAPTURE: f64 = 1e6;
 const SNAPLEN: std::ops::RangeInclusive<u32> = 14..=65_535;
 
 /// `POST /v1/trace`.
@@ -121,29 +125,53 @@ fn filter(text: &str) -> Result<Filter, Refusal> {
     text.parse().map_err(refuse)
 }
 
-fn seconds(key: &str, seconds: f64) -> Result<Duration, Refusal> {
-    let sane = (0.0..=1e6).contains(&seconds).then(|| Duration::from_secs_f64(seconds));
-    sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to 1000000")))
+fn seconds(key: &str, seconds: f64, most: f64) -> Result<Duration, Refusal> {
+    let sane = (0.0..=most).contains(&seconds).then(|| Duration::from_secs_f64(seconds));
+    sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to {most}")))
 }
 
-/// The next packet that matches, or null when none came in time.
+/// The next packet that matches, or null when none came in time. Until then blanks are sent, so that a client that has gone is
+/// noticed, and its place given on.
 pub async fn trace<S: Service>(
     State(service): State<Arc<S>>,
     query: Result<Json<TraceQuery>, JsonRejection>,
-) -> Result<Json<Option<Packet>>, Refusal> {
+) -> Result<Response, Refusal> {
     let Json(query) = query.map_err(|wrong| refuse(wrong.body_text()))?;
     let names = Names::of(&*service);
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
-    let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds)?;
+    let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
     let opened = service.taps().trace(TraceOnce::new(filter(&query.filter)?, port)).map_err(refuse)?;
+    let (pieces, body) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let found = tokio::select! {
+            () = pieces.closed() => return,
+            found = wait(&opened.tap, end, &pieces) => found,
+        };
+        let names = Names::of(&*service);
+        let packet = found.map(|trace| Packet::new(&trace, &|id| names.name(id)));
+        let document = serde_json::to_vec(&packet).unwrap_or_default();
+        // The client may be gone by now.
+        let _ = pieces.send(document.into()).await;
+    });
+    let response = Response::builder().header(CONTENT_TYPE, "application/json");
+    response.body(Body::new(Pieces(body))).map_err(refuse)
+}
+
+/// The packet of a trace; `None` when none came before `end`. A blank now and then finds out whether the client is still there.
+async fn wait(tap: &TraceOnce, end: Instant, pieces: &mpsc::Sender<Bytes>) -> Option<PacketTrace> {
+    let mut told = Instant::now();
     loop {
         let over = Instant::now() >= end;
-        if let Some(trace) = opened.tap.told() {
-            let names = Names::of(&*service);
-            return Ok(Json(Some(Packet::new(&trace, &|id| names.name(id)))));
+        if let Some(trace) = tap.told() {
+            return Some(trace);
         }
         if over {
-            return Ok(Json(None));
+            return None;
+        }
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            // A client that does not read has one waiting.
+            let _ = pieces.try_send(Bytes::from_static(b" "));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -171,7 +199,7 @@ pub async fn capture<S: Service>(
         drops: query.drops,
         snaplen: snaplen as usize,
     };
-    let end = query.duration_seconds.map(|length| seconds("duration_seconds", length)).transpose()?;
+    let end = query.duration_seconds.map(|length| seconds("duration_seconds", length, LONGEST_CAPTURE)).transpose()?;
     let opened = service.taps().capture(options).map_err(refuse)?;
     let (pieces, body) = mpsc::channel(PIECES);
     let id = opened.tap.id();

@@ -1,16 +1,25 @@
 //! Mutual TLS for the API on TCP: version 1.3 alone, both sides with a certificate of a CA that the other trusts.
+//!
+//! A client's certificate names its roles, as URIs among its subject alternative names: `weir:operator` for those who command
+//! switches, `weir:switch:NAME` for a switch that reports to a controller. A certificate without the role is refused in the
+//! handshake.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::version::TLS13;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
 
 /// The files of one side, and what its user calls each.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +46,106 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The switch's side. No session is resumed, so that each connection shows a certificate that is valid now.
-pub fn server(files: &Files<'_>) -> Result<Arc<ServerConfig>, TlsError> {
+/// The role that clients of a server must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    Operators,
+    Switches,
+}
+
+const OPERATOR: &str = "weir:operator";
+const SWITCH: &str = "weir:switch:";
+
+impl Clients {
+    fn role(self) -> &'static str {
+        match self {
+            Self::Operators => OPERATOR,
+            Self::Switches => SWITCH,
+        }
+    }
+
+    fn has(self, uri: &str) -> bool {
+        match self {
+            Self::Operators => uri == OPERATOR,
+            Self::Switches => uri.strip_prefix(SWITCH).is_some_and(|name| !name.is_empty()),
+        }
+    }
+}
+
+/// The URIs of a certificate's subject alternative names.
+fn uris(certificate: &CertificateDer<'_>) -> Result<Vec<String>, webpki::Error> {
+    Ok(webpki::EndEntityCert::try_from(certificate)?.valid_uri_names().map(str::to_owned).collect())
+}
+
+/// The names that a switch with this certificate may use.
+pub fn switch_names(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let uris = uris(certificate).unwrap_or_default();
+    uris.iter().filter_map(|uri| uri.strip_prefix(SWITCH)).map(str::to_owned).collect()
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate has no URI {wanted}; it has {found:?}")]
+struct WrongRole {
+    wanted: &'static str,
+    found: Vec<String>,
+}
+
+/// Takes certificates of the CA that have the role.
+#[derive(Debug)]
+struct RoleVerifier {
+    clients: Clients,
+    ca: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientCertVerifier for RoleVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.ca.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.ca.verify_client_cert(certificate, intermediates, now)?;
+        let found = uris(certificate).map_err(|_| CertificateError::BadEncoding)?;
+        if found.iter().any(|uri| self.clients.has(uri)) {
+            return Ok(verified);
+        }
+        let wrong = WrongRole { wanted: self.clients.role(), found };
+        Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.ca.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.ca.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.ca.supported_verify_schemes()
+    }
+}
+
+/// The server's side. No session is resumed, so that each connection shows a certificate that is valid now.
+pub fn server(files: &Files<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(files)?.into(), provider());
-    let verifier = verifier.build().map_err(|e| bad(files.ca, e))?;
+    let ca = verifier.build().map_err(|e| bad(files.ca, e))?;
+    let verifier = Arc::new(RoleVerifier { clients, ca });
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let builder = builder.map_err(|e| bad(files.key, e))?.with_client_cert_verifier(verifier);
     let mut config = builder.with_single_cert(chain, key).map_err(|e| bad(files.key, e))?;
@@ -50,12 +154,36 @@ pub fn server(files: &Files<'_>) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-/// A client's side.
+/// A client's side, whatever the roles of its certificate.
 pub fn client(files: &Files<'_>) -> Result<Arc<ClientConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let builder = builder.map_err(|e| bad(files.key, e))?.with_root_certificates(roots(files)?);
     builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(|e| bad(files.key, e))
+}
+
+/// The side of an operator.
+pub fn operator(files: &Files<'_>) -> Result<Arc<ClientConfig>, TlsError> {
+    entitled(files, OPERATOR)
+}
+
+/// The side of a switch that is called `name`.
+pub fn switch(files: &Files<'_>, name: &str) -> Result<Arc<ClientConfig>, TlsError> {
+    entitled(files, &format!("{SWITCH}{name}"))
+}
+
+/// The server would refuse a certificate without the role, in fewer words.
+fn entitled(files: &Files<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError> {
+    let config = client(files)?;
+    let found = match certificates(files.certificate)?.first() {
+        Some(own) => uris(own).map_err(|e| bad(files.certificate, e))?,
+        None => Vec::new(),
+    };
+    if found.iter().any(|uri| uri == role) {
+        return Ok(config);
+    }
+    let why = format!("subjectAltName has no URI:{role}, as the certificate needs it here (docs/security.md)");
+    Err(bad(files.certificate, why))
 }
 
 fn identity(files: &Files<'_>) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
@@ -119,7 +247,32 @@ pub fn host(address: &str) -> io::Result<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::host;
+    use super::*;
+
+    /// The commands of docs/security.md, as they stand there.
+    #[test]
+    fn the_pages_commands_make_certificates() {
+        let page = include_str!("../../docs/security.md");
+        let mut blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let commands = blocks.find(|block| block.contains("openssl req -x509")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let made = shell.args(["-e", "-c", commands]).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&made.stderr);
+        if said.contains("openssl: not found") {
+            return eprintln!("not run: openssl is not installed");
+        }
+        assert!(made.status.success(), "{said}");
+        let path = |name: &str| dir.path().join(name);
+        let with = |name: &str, check: &dyn Fn(&Files<'_>) -> bool| {
+            let [certificate, key, ca] = [path(&format!("{name}.pem")), path(&format!("{name}.key")), path("ca.pem")];
+            check(&Files { certificate: ("certificate", &certificate), key: ("key", &key), ca: ("ca", &ca) })
+        };
+        assert!(with("alice", &|files| operator(files).is_ok() && switch(files, "alice").is_err()));
+        assert!(with("switch1", &|files| operator(files).is_err() && switch(files, "switch1").is_ok()));
+        assert!(with("switch1", &|files| server(files, Clients::Operators).is_ok()));
+        assert!(with("controller", &|files| server(files, Clients::Switches).is_ok() && operator(files).is_err()));
+    }
 
     #[test]
     fn addresses_name_a_host() {

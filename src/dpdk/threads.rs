@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CapabilitySet, CapabilitySets, Pid, gettid};
 
 /// Longest wait for the threads to answer the signal.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Takes all rights from every thread but this one. Returns the names of those that did not answer the signal.
 pub fn strip_others() -> io::Result<Vec<String>> {
@@ -31,23 +31,26 @@ pub fn strip_others() -> io::Result<Vec<String>> {
 }
 
 /// Takes all rights from this thread, for good: the bounding set as far as it may be changed, and what an exec could give.
-pub fn strip_this() {
-    let _ = rustix::thread::set_no_new_privs(true);
-    keep_in_this(CapabilitySet::empty());
+pub fn strip_this() -> rustix::io::Result<()> {
+    keep_in_this(CapabilitySet::empty())
 }
 
-/// Leaves this thread, of the capabilities that it has, those in `kept`.
-pub fn keep_in_this(kept: CapabilitySet) {
-    let _ = rustix::thread::clear_ambient_capability_set();
+/// Leaves this thread, of the capabilities that it has, those in `kept`, and no way to gain others.
+pub fn keep_in_this(kept: CapabilitySet) -> rustix::io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    rustix::thread::clear_ambient_capability_set()?;
+    empty_bounding_set();
+    let permitted = rustix::thread::capabilities(None::<Pid>)?.permitted & kept;
+    let sets = CapabilitySets { effective: permitted, permitted, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets)
+}
+
+/// Empties this thread's bounding set, as far as it may be changed. A thread that can gain nothing has no use for it.
+pub fn empty_bounding_set() {
     for bit in 0..u64::BITS {
         // Refused without CAP_SETPCAP, and for numbers that the kernel does not know.
         let _ = rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit));
     }
-    let permitted =
-        rustix::thread::capabilities(None::<Pid>).map_or(CapabilitySet::empty(), |has| has.permitted & kept);
-    let sets = CapabilitySets { effective: permitted, permitted, inheritable: CapabilitySet::empty() };
-    // Giving up is always allowed.
-    let _ = rustix::thread::set_capabilities(None, sets);
 }
 
 /// The signal, with its handler in place.
@@ -58,9 +61,13 @@ fn signal() -> io::Result<i32> {
     }
     // DPDK's tap driver takes real-time signals from the other end.
     let signal = libc::SIGRTMIN() + 4;
+    // The thread's status tells whether it worked.
+    let handler = || {
+        let _ = strip_this();
+    };
     // SAFETY: the handler makes system calls and nothing else: it neither allocates nor locks nor touches errno, because rustix
     // makes them without the C library.
-    unsafe { signal_hook::low_level::register(signal, strip_this) }?;
+    unsafe { signal_hook::low_level::register(signal, handler) }?;
     Ok(*SIGNAL.get_or_init(|| signal))
 }
 
@@ -70,8 +77,11 @@ fn others_with_rights() -> io::Result<Vec<(i32, String)>> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task")? {
         let Some(thread) = task?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A thread that has ended meanwhile has no status.
-        let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap_or_default();
+        let status = match fs::read_to_string(format!("/proc/self/task/{thread}/status")) {
+            // It has ended meanwhile.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => continue,
+            status => status?,
+        };
         if thread != this && has_rights(&status) {
             found.push((thread, field(&status, "Name:").unwrap_or("?").to_owned()));
         }
@@ -95,7 +105,7 @@ mod tests {
     #[test]
     fn a_threads_status_is_read() {
         let none = "Name:\tx y\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n";
-        assert!(!has_rights(none) && !has_rights(""));
+        assert!(!has_rights(none));
         assert!(has_rights(&none.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0")));
         assert!(has_rights(&none.replace("CapPrm:\t0000000000000000", "CapPrm:\t0000000000003000")));
         assert_eq!(field(none, "Name:"), Some("x y"));

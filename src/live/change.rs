@@ -9,7 +9,7 @@ use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
 use crate::assemble::{self, AssembleError, Forwarding, Measures, kept_epochs, routed};
-use crate::config::{Config, ConfigError, ForwardMode};
+use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
@@ -35,6 +35,8 @@ pub enum ChangeError {
     Port(#[from] PortError),
     #[error(transparent)]
     Buffers(#[from] NoBuffers),
+    #[error("port {name}: {why}")]
+    PortFile { name: String, why: PortFileError },
     #[error("{key} = {wanted}: it is {running}, and to change it takes a restart")]
     Restart { key: String, wanted: String, running: String },
     #[error("there is no port {name}; the ports are {ports}")]

@@ -13,6 +13,11 @@ use crate::epoch::{HandOver, Nanos};
 use crate::pisa::hash::Polynomials;
 use crate::program::ProgramConfig;
 
+/// What the controller calls the switch.
+fn name(config: &Config) -> &str {
+    config.controller.name.as_ref().unwrap_or(&config.switch.name)
+}
+
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
 fn hello(config: &Config) -> Option<Hello> {
     let program = config.programs.iter().find_map(|program| match program {
@@ -24,7 +29,7 @@ fn hello(config: &Config) -> Option<Hello> {
     let terms =
         Terms { shape: program.shape(), tower: program.tower.clone(), length, transit, carrier: config.switch.carrier };
     Some(Hello {
-        name: config.controller.name.clone().unwrap_or_else(|| config.switch.name.clone()),
+        name: name(config).to_owned(),
         terms,
         runtime: program.runtime(),
         software: format!("weir {}", env!("CARGO_PKG_VERSION")),
@@ -34,7 +39,7 @@ fn hello(config: &Config) -> Option<Hello> {
 /// The way to the controller, if there is one. The collector's records go there from now on.
 pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(Dial, Arc<Link>)>, LiveError> {
     let Some(address) = config.controller.address()? else { return Ok(None) };
-    let tls = config.controller.files()?.map(|files| tls::client(&files)).transpose()?;
+    let tls = config.controller.files()?.map(|files| tls::switch(&files, name(config))).transpose()?;
     let link = Link::new(address.to_string(), assembly.schedules.iter().flatten().next().cloned());
     assembly.collector.subscribe(link.reporter());
     Ok(Some((Dial::new(address, tls), link)))

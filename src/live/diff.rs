@@ -164,13 +164,14 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
 }
 
 fn restart_api(running: &ApiConfig, wanted: &ApiConfig) -> Result<(), ChangeError> {
-    let ApiConfig { mode, group, listen, certificate, key, client_ca } = wanted;
+    let ApiConfig { mode, group, listen, certificate, key, client_ca, port_directories } = wanted;
     same("api.mode", &running.mode, mode)?;
     same("api.group", &running.group, group)?;
     same("api.listen", &running.listen, listen)?;
     same("api.certificate", &running.certificate, certificate)?;
     same("api.key", &running.key, key)?;
-    same("api.client_ca", &running.client_ca, client_ca)
+    same("api.client_ca", &running.client_ca, client_ca)?;
+    same("api.port_directories", &running.port_directories, port_directories)
 }
 
 fn restart_controller(running: &ControllerConfig, wanted: &ControllerConfig) -> Result<(), ChangeError> {

@@ -33,6 +33,8 @@ impl Shared {
         if state.slots.find(&new.name).is_some() {
             return Err(ChangeError::NameTaken { name: new.name.clone(), ports: state.slots.names() });
         }
+        let refused = |why| ChangeError::PortFile { name: new.name.clone(), why };
+        state.config.api.allows(&new.dev).map_err(refused)?;
         let mut next = running(&state);
         let NewPort { name, dev, role, mtu_bytes, pair } = new.clone();
         if let Some(peer) = pair {

@@ -17,10 +17,11 @@ use crate::config::{Config, PortConfig};
 use crate::control::Collector;
 use crate::control::controller::{Alone, AloneSettings, Board};
 use crate::control::serve::TlsListener;
-use crate::control::tls::{self, Files};
+use crate::control::tls::{self, Clients, Files};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
-use crate::port::{Dev, PortError};
+use crate::port::Dev;
+use crate::privileges::PrivilegeError;
 use crate::program::ProgramConfig;
 use crate::program::chamelemon::{AttentionMode, Schedule};
 use crate::switch::{PortInfo, Role, Switch};
@@ -72,16 +73,18 @@ pub(super) fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) 
     EalOptions { memory_mib, huge_pages, shared_memory, pci: pci.collect(), extra, ..EalOptions::default() }
 }
 
-/// Opens the ports in the slots of their order.
+/// Opens the ports in the slots of their order. Calls `opened` after each.
 pub(super) fn open_ports(
     config: &Config,
     infos: Vec<PortInfo>,
     cores: &[usize],
     pool: &Arc<Mempool>,
-) -> Result<Slots, PortError> {
+    opened: impl Fn() -> Result<(), PrivilegeError>,
+) -> Result<Slots, LiveError> {
     let mut slots = Slots::default();
     for ((id, port), info) in (0..).zip(&config.ports).zip(infos) {
         let mut slot = Slot::open(port, cores, pool)?;
+        opened()?;
         info.mac.store(slot.info.mac.load(Relaxed), Relaxed);
         slot.info = info;
         slots.insert(id, slot);
@@ -189,8 +192,53 @@ pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveE
         key: ("api.key", wanted.key),
         ca: ("api.client_ca", wanted.client_ca),
     };
-    let config = tls::server(&files)?;
+    let config = tls::server(&files, Clients::Operators)?;
     let listener = std::net::TcpListener::bind(wanted.listen)
         .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
     Ok(Some(TlsListener { listener, config }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the specification, for each kind of device and number of workers.
+    #[test]
+    fn buffers_are_what_queues_need() {
+        let buffers = |ports: &[&str], workers: usize| {
+            let mut config = Config::default();
+            config.ports = ports.iter().map(|dev| PortConfig::new("p", dev.parse().unwrap())).collect();
+            pool_options(&config, workers).mbufs
+        };
+        // A queue each way for each worker: 1024 for each, and 1024 for each worker.
+        assert_eq!(buffers(&["veth:a"], 1), 8191, "at least");
+        assert_eq!(buffers(&["veth:a"; 3], 1), 8191, "7168");
+        assert_eq!(buffers(&["veth:a"; 4], 1), 16_383, "9216");
+        assert_eq!(buffers(&["veth:a"; 7], 1), 16_383, "15360");
+        assert_eq!(buffers(&["veth:a"; 8], 1), 32_767, "17408");
+        assert_eq!(buffers(&["veth:a"], 2), 8191, "6144");
+        assert_eq!(buffers(&["veth:a"], 3), 16_383, "9216");
+        assert_eq!(buffers(&["vhost:/a,queues=4"], 1), 16_383, "9216");
+        assert_eq!(buffers(&["memory"; 5], 2), 32_767, "one queue in, and two out: 17408");
+        assert_eq!(buffers(&["xdp:a"; 2], 1), 16_383, "4096 for each queue pair: 9216");
+        assert_eq!(buffers(&["xdp:a"; 4], 1), 32_767, "17408");
+
+        let mut config = Config { ports: vec![PortConfig::new("p", Dev::Memory); 2], ..Config::default() };
+        assert_eq!(pool_options(&config, 1).mbufs, 8191, "5120");
+        config.ports[0].fault = Some("rx:drop=1%".parse().unwrap());
+        assert_eq!(pool_options(&config, 1).mbufs, 16_383, "2048 more for each of its two queues: 9216");
+        config.switch.buffers = Some(300);
+        assert_eq!(pool_options(&config, 1).mbufs, 300);
+    }
+
+    /// With an Ethernet header, two tags and the shim, of the port with the largest MTU.
+    #[test]
+    fn a_buffer_holds_the_longest_frame() {
+        let mut config = Config { ports: vec![PortConfig::new("p", Dev::Memory); 3], ..Config::default() };
+        for mtu in 68..=9216 {
+            config.ports[1].mtu = mtu;
+            let frame = u32::from(pool_options(&config, 1).frame_bytes);
+            assert!(frame >= mtu.max(1500) + 14 + 8 + 6, "{mtu}: {frame}");
+        }
+    }
 }

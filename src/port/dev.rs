@@ -1,6 +1,6 @@
 //! What a port is connected to, as a user writes it.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,16 @@ impl Dev {
             Self::Xdp { queues, .. } | Self::Vhost { queues, .. } | Self::VirtioUser { queues, .. } => *queues,
             _ => None,
         }
+    }
+
+    /// The files that the device opens.
+    pub fn files(&self) -> Vec<&Path> {
+        let paths = match self {
+            Self::Memif { socket: path, .. } | Self::Vhost { path, .. } | Self::VirtioUser { path, .. } => [path, ""],
+            Self::Pcap { input, output, .. } => [input.as_str(), output],
+            _ => [""; 2],
+        };
+        paths.into_iter().filter(|path| !path.is_empty()).map(Path::new).collect()
     }
 }
 

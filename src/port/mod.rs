@@ -7,6 +7,7 @@
 mod checksum;
 mod dev;
 mod fault;
+pub mod files;
 #[cfg(feature = "dpdk")]
 mod gso;
 #[cfg(feature = "dpdk")]

@@ -8,6 +8,7 @@ use std::sync::{
 use super::{
     Dev, FaultSpec, MemoryHandle, PortDrop, PortOptions, PortStats, RxQueue, TxQueue, Way,
     fault::{FaultEnd, FaultPoint},
+    files::NewFile,
     memory::Memory,
     queue::{Link, Mend, RxDriver, TxDriver},
     stats::QueueCounters,
@@ -38,6 +39,8 @@ pub enum PortProblem {
     Device(#[from] DpdkError),
     #[error(transparent)]
     Interface(#[from] SocketError),
+    #[error(transparent)]
+    File(#[from] std::io::Error),
     /// The device cannot serve the port, and what mends that.
     #[error("{0}")]
     Unfit(String),
@@ -63,6 +66,8 @@ pub struct Port {
     device: Device,
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
+    /// Of a pcap port, whose driver knows the file by its descriptor.
+    _output: Option<NewFile>,
     link: Arc<Link>,
     /// The longest frame at the MTU that is set.
     longest: Arc<AtomicUsize>,
@@ -98,6 +103,7 @@ impl Port {
     pub fn open(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, PortError> {
         let fail = |problem| failed(name, dev, problem);
         let (mut under, mut sockets) = (None, XdpSockets::default());
+        let output = vdev::output(dev).map_err(fail)?;
         let device = match dev {
             Dev::Memory => {
                 let (memory, handle) = Memory::new(pool);
@@ -109,7 +115,7 @@ impl Port {
                 (under, sockets) = (Some(opened), found);
                 Device::Eth(Arc::new(device))
             }
-            _ => Device::Eth(Arc::new(vdev::open(dev, options, pool).map_err(fail)?)),
+            _ => Device::Eth(Arc::new(vdev::open(dev, options, pool, output.as_ref()).map_err(fail)?)),
         };
         let rx_queues = match &device {
             Device::Eth(device) => device.rx_queues(),
@@ -127,6 +133,7 @@ impl Port {
             sockets,
             device,
             under,
+            _output: output,
             link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
             longest: Arc::default(),
             links: Mutex::new(()),

@@ -2,7 +2,6 @@
 
 use std::{
     io::ErrorKind,
-    os::unix::net::UnixStream,
     path::Path,
     sync::{
         Arc,
@@ -10,7 +9,11 @@ use std::{
     },
 };
 
-use super::{Dev, PortOptions, PortProblem, tap};
+use super::{
+    Dev, PortOptions, PortProblem,
+    files::{self, NewFile},
+    tap,
+};
 use crate::dpdk::{EthDev, Mempool};
 
 /// What net_memif lets DPDK ask of it (22.11); it takes whatever fits its chains of buffers.
@@ -18,16 +21,26 @@ const MEMIF_MTU: u16 = 1500;
 /// Ethernet header, two VLAN tags and the telemetry shim, rounded up.
 const MEMIF_OVERHEAD: u16 = 64;
 
-pub(super) fn open(dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<EthDev, PortProblem> {
+/// Opens the device; `output` is the file that a pcap port writes.
+pub(super) fn open(
+    dev: &Dev,
+    options: &PortOptions,
+    pool: &Arc<Mempool>,
+    output: Option<&NewFile>,
+) -> Result<EthDev, PortProblem> {
     let mut options = *options;
     match dev {
         Dev::Pci { address } => return Ok(EthDev::open_pci(address, &options, pool)?),
         Dev::Tap { .. } => enough_buffers(&options, pool)?,
-        Dev::Memif { server: true, socket, .. } => forget_dead(Path::new(socket)),
-        Dev::Vhost { path, client: false, .. } => forget_dead(Path::new(path)),
+        // Ports of one process may share a socket, which the driver knows.
+        Dev::Memif { server: true, socket, .. } => match files::make_room(Path::new(socket)) {
+            Err(error) if error.kind() != ErrorKind::AddrInUse => return Err(error.into()),
+            _ => {}
+        },
+        Dev::Vhost { path, client: false, .. } => files::make_room(Path::new(path))?,
         _ => {}
     }
-    let (driver, arguments) = arguments(dev, &options);
+    let (driver, arguments) = arguments(dev, &options, output);
     if matches!(dev, Dev::Memif { .. }) {
         options.mtu = options.mtu.min(MEMIF_MTU);
     }
@@ -50,7 +63,7 @@ fn enough_buffers(options: &PortOptions, pool: &Mempool) -> Result<(), PortProbl
 }
 
 /// The DPDK driver of a virtual device, and its arguments.
-fn arguments(dev: &Dev, options: &PortOptions) -> (&'static str, String) {
+fn arguments(dev: &Dev, options: &PortOptions, output: Option<&NewFile>) -> (&'static str, String) {
     let queues = options.rx_queues.max(options.tx_queues);
     match dev {
         Dev::Tap { interface } => ("net_tap", format!("iface={interface}")),
@@ -70,7 +83,7 @@ fn arguments(dev: &Dev, options: &PortOptions) -> (&'static str, String) {
             let control = u8::from(queues > 1);
             ("net_virtio_user", format!("path={path},queues={queues},cq={control},queue_size=1024"))
         }
-        Dev::Pcap { input, output, infinite } => pcap(input, output, *infinite, options.rx_queues),
+        Dev::Pcap { input, infinite, .. } => pcap(input, output, *infinite, options.rx_queues),
         Dev::Ring { .. } => ("net_ring", String::new()),
         Dev::Null { size, copy, rx } => {
             ("net_null", format!("size={size},copy={},no-rx={}", u8::from(*copy), u8::from(!rx)))
@@ -79,12 +92,12 @@ fn arguments(dev: &Dev, options: &PortOptions) -> (&'static str, String) {
     }
 }
 
-fn pcap(input: &str, output: &str, infinite: bool, rx_queues: u16) -> (&'static str, String) {
+fn pcap(input: &str, output: Option<&NewFile>, infinite: bool, rx_queues: u16) -> (&'static str, String) {
     // One file feeds one queue; as an endless source it may feed many.
     let inputs = if infinite { rx_queues.into() } else { 1 };
     let mut arguments = vec![format!("rx_pcap={input}"); if input.is_empty() { 0 } else { inputs }];
-    if !output.is_empty() {
-        arguments.push(format!("tx_pcap={output}"));
+    if let Some(output) = output {
+        arguments.push(format!("tx_pcap={}", output.path()));
     }
     if infinite {
         arguments.push("infinite_rx=1".to_owned());
@@ -92,10 +105,11 @@ fn pcap(input: &str, output: &str, infinite: bool, rx_queues: u16) -> (&'static 
     ("net_pcap", arguments.join(","))
 }
 
-/// Removes a socket that a process left behind when it was killed; the drivers would stumble over it.
-fn forget_dead(socket: &Path) {
-    if UnixStream::connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
-        let _ = std::fs::remove_file(socket);
+/// The file that a pcap port writes. libpcap would overwrite one that is there.
+pub(super) fn output(dev: &Dev) -> Result<Option<NewFile>, PortProblem> {
+    match dev {
+        Dev::Pcap { output, .. } if !output.is_empty() => Ok(Some(NewFile::create(Path::new(output))?)),
+        _ => Ok(None),
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn open(
         .then(|| Mempool::new(pool.eal(), fitting))
         .transpose()?
         .map(Arc::new);
-    let (device, sockets) = XdpSockets::of(|| vdev::open(dev, options, own.as_ref().unwrap_or(pool)))?;
+    let (device, sockets) = XdpSockets::of(|| vdev::open(dev, options, own.as_ref().unwrap_or(pool), None))?;
     Ok((interface, sockets, device))
 }
 

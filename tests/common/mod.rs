@@ -18,7 +18,7 @@ pub use iperf::{Iperf, Protocol};
 pub use lab::{Host, Lab, Link, skip};
 pub use namespace::{Namespace, is_root};
 pub use testpmd::Testpmd;
-pub use weir::{Totals, Weir};
+pub use weir::{BINARY, Totals, Weir};
 
 use std::io::Read;
 use std::process::{Child, ExitStatus};

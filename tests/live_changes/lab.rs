@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir::config::{Config, Length, PortConfig};
 use weir::control::api::{NewPort, Service};
 use weir::control::view;
-use weir::live::Live;
+use weir::live::{Live, Rights};
 use weir::port::MemoryHandle;
 use weir::switch::Role;
 
@@ -52,7 +52,7 @@ pub fn switch() -> MutexGuard<'static, Live> {
         let directory = tempfile::tempdir().unwrap();
         let reread = || FILE.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| "no file".to_owned());
         let socket = directory.path().join("weir.sock");
-        let live = Live::start(base(), Some(Box::new(reread)), Vec::new(), Some(socket));
+        let live = Live::start(base(), Some(Box::new(reread)), Vec::new(), Some(socket), Rights::Keep);
         (Mutex::new(live.expect("a switch in memory starts anywhere")), directory)
     });
     let live = live.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use serde_json::Value;
 use weir::trace::CaptureReader;
 use weir::wire::{Flow, FlowKey, Headers, Tuple4, parse, proto};
@@ -277,14 +277,16 @@ fn a_switch_that_does_not_fit_is_refused() {
     controller.stop();
 }
 
-/// A CA, and a certificate for 127.0.0.1 with its key, as files.
+/// A CA, and a certificate for 127.0.0.1 and the switch `switch` with its key, as files.
 fn certificates(directory: &Path, name: &str) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.subject_alt_names.push(SanType::URI("weir:switch:switch".try_into().unwrap()));
+    let certificate = params.signed_by(&key, &ca).unwrap();
     for (kind, text) in [("ca", ca.pem()), ("cert", certificate.pem()), ("key", key.serialize_pem())] {
         let path = directory.join(format!("{name}-{kind}.pem"));
         fs::write(&path, text).unwrap();

@@ -1,8 +1,12 @@
 //! Ports that share memory with another process, and ports on AF_XDP.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{Iperf, Lab, Link, Protocol, Testpmd, Weir, is_root, skip};
+use crate::common::{BINARY, Iperf, Lab, Link, Protocol, Testpmd, Weir, is_root, skip};
 use crate::traffic::{TCP_ALIVE, everything};
 
 /// XDP programs are loaded by root alone, not in a user namespace.
@@ -213,5 +217,50 @@ fn memif_after_a_kill() {
         assert!(lab.path("between.sock").exists());
         std::thread::sleep(Duration::from_millis(50));
         start("second").stop();
+    }
+}
+
+/// What is no left-over socket stays as it is: at the start, when a port is added, and when the switch ends.
+#[test]
+fn files_at_a_ports_path_are_left_alone() {
+    let Some(lab) = Lab::new("files_at_a_ports_path_are_left_alone") else { return };
+    let [open, other] = ["open", "other"].map(|name| lab.path(name));
+    for directory in [&open, &other] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("precious"), "precious").unwrap();
+        symlink(directory.join("precious"), directory.join("link")).unwrap();
+    }
+    let at = |directory: &Path, name: &str| directory.join(name).display().to_string();
+    let devices = |file: &str| ["vhost:", "memif:0,socket=", "pcap:,"].map(|dev| format!("{dev}{file}"));
+    for dev in [at(&open, "precious"), at(&open, "link")].iter().flat_map(|file| devices(file)) {
+        let mut weir = lab.switch.command(BINARY);
+        weir.args(["run", "--forward", "xconnect", "--port", &format!("a={dev}"), "--port", "b=ring:r", "--socket"]);
+        let output = weir.arg(lab.path("refused.sock")).stdin(Stdio::null()).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("or name another"), "{dev}: {said}");
+    }
+
+    let file = format!("[api]\nport_directories = [\"{}\"]\n", open.display());
+    fs::write(lab.path("weir.toml"), file).unwrap();
+    let weir = Weir::start(&lab, &lab.switch, "weir", "--config weir.toml --port a=ring:r --port b=ring:s");
+    let refused = |dev: &str, why: &str| {
+        let output = weir.try_ask(&format!("port add x={dev}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{dev}: {said}");
+    };
+    devices(&at(&open, "precious")).iter().for_each(|dev| refused(dev, "or name another"));
+    devices(&at(&open, "link")).iter().for_each(|dev| refused(dev, "neither a regular file nor a socket"));
+    for dev in devices(&at(&other, "new")).iter().chain(&[format!("pcap:{}", at(&other, "precious"))]) {
+        refused(dev, "(api.port_directories)");
+    }
+    for dev in devices(&at(&open, "new")) {
+        weir.ask(&format!("port add x={dev}"));
+        weir.ask("port remove x");
+        let _ = fs::remove_file(open.join("new"));
+    }
+    weir.stop();
+    for directory in [&open, &other] {
+        assert_eq!(fs::read_to_string(directory.join("precious")).unwrap(), "precious");
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 2);
     }
 }

@@ -1,8 +1,12 @@
 //! What a running switch may still do: the control thread little, every other thread nothing.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use crate::common::{Lab, Link, Weir, eventually};
+use crate::common::{BINARY, Lab, Link, Weir, eventually};
 
 /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
 const CHANGING_PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
@@ -22,7 +26,7 @@ impl Thread {
             let name = field(&status, "Name:").to_owned();
             Some(Self { id, name, status })
         };
-        fs::read_dir(format!("/proc/{process}/task")).unwrap().filter_map(read).collect()
+        fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().filter_map(read).collect()
     }
 
     fn set(&self, key: &str) -> u64 {
@@ -86,6 +90,34 @@ fn nothing_is_kept_when_ports_never_change() {
     weir.stop();
 }
 
+/// The kernel delivers no signal by which the other threads would give up their rights. The switch does not start, and nothing
+/// that reads packets or requests has started before.
+#[test]
+fn rights_that_stay_end_the_start() {
+    let Some(lab) = Lab::new("rights_that_stay_end_the_start") else { return };
+    let mut command = lab.switch.command("prlimit");
+    command.args(["--sigpending=0:0", BINARY, "run", "--forward", "xconnect", "--port", "a=null:rx=0", "--port"]);
+    command.args(["b=null:rx=0", "--socket"]).arg(lab.path("never.sock")).current_dir(lab.directory());
+    let mut weir = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut started = BTreeSet::new();
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        let names = Thread::all(weir.id()).into_iter().map(|thread| thread.name);
+        started.extend(names.filter(|name| name.starts_with("weir-")));
+        match weir.try_wait().expect("ours") {
+            Some(status) => break Some(status),
+            None if Instant::now() > end => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let _ = weir.kill();
+    let mut said = String::new();
+    weir.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(status.and_then(|status| status.code()), Some(1), "{said}");
+    assert!(said.contains("threads keep the rights that they were started with: eal-intr-thread"), "{said}");
+    assert!(started.is_empty(), "{started:?}");
+}
+
 /// All threads become the user, the socket is the user's, and links can still be set.
 #[test]
 fn another_user() {
@@ -99,6 +131,10 @@ fn another_user() {
     for thread in Thread::all(weir.process()) {
         let ids = field(&thread.status, "Uid:").split_whitespace().collect::<Vec<_>>();
         assert!(ids.iter().all(|id| *id != "0"), "{} runs as {ids:?}", thread.name);
+    }
+    // Threads that were started before the rights were given up would have kept it: only another user's may be emptied no more.
+    for thread in Thread::all(weir.process()).iter().filter(|thread| thread.name.starts_with("weir")) {
+        assert_eq!(thread.set("CapBnd:"), 0, "{}", thread.name);
     }
     hosts[0].reaches(&hosts[1]);
     weir.ask("port down port2");

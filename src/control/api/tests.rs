@@ -190,8 +190,11 @@ fn tables_are_listed_shown_and_changed_as_a_whole() {
     );
     assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
     assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
-    let many = vec![change(5); tables::MAX_CHANGES + 1];
-    assert_eq!(refused(post(many)), "65537 changes: at most 65536 in one request");
+    // As many as a body of 1 MiB holds: `{"changes":[]}`, and for each 28 bytes and a comma.
+    let most = ((1 << 20) - 13) / 29;
+    assert_eq!(post(vec![change(5); most]).unwrap().changed, most);
+    let many = refused(post(vec![change(5); most + 1]));
+    assert_eq!(many, "the request has 1048595 bytes; a switch takes at most 1048576. Send it in parts");
     let unknown = client.get::<view::TableRows>("/v1/tables/letters");
     assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
     let misread =
@@ -257,4 +260,49 @@ fn something_else_at_the_socket() {
     let answer = Client::connect(path).unwrap().get::<view::Ports>("/v1/ports");
     assert!(matches!(answer, Err(ClientError::Broken { .. })));
     other.join().unwrap();
+}
+
+/// A client that is killed while its trace waits gives its place back, whatever time it had asked for.
+#[test]
+fn a_trace_ends_with_its_client() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+    let (_dir, path, client) = served();
+    let trace = |seconds: u32| {
+        let body = format!("{{\"timeout_seconds\": {seconds}}}");
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let head = "POST /v1/trace HTTP/1.1\r\nhost: weir\r\ncontent-type: application/json\r\ncontent-length:";
+        write!(stream, "{head} {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        (String::from_utf8_lossy(&answer).into_owned(), stream)
+    };
+    let waiting: Vec<_> = (0..4).map(|_| trace(3600)).collect();
+    assert!(waiting.iter().all(|(answer, _)| answer == "HTTP/1.1 200"), "{waiting:?}");
+    assert_eq!(trace(1).0, "HTTP/1.1 400", "all places are taken");
+    drop(waiting);
+    let end = Instant::now() + Duration::from_secs(10);
+    while trace(1).0 != "HTTP/1.1 200" {
+        assert!(Instant::now() < end, "the places are not given back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(trace(3601).0, "HTTP/1.1 400", "longer than any may wait");
+    // Blanks before an answer are nothing to a reader of JSON.
+    let query = taps::TraceQuery { timeout_seconds: 1.5, ..Default::default() };
+    let nothing: Option<view::packet::Packet> = client.post("/v1/trace", &query).unwrap();
+    assert_eq!(nothing, None);
+}
+
+#[test]
+fn a_switch_that_says_nothing_is_given_ten_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("silent.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let started = std::time::Instant::now();
+    let answer = Client::connect(path).unwrap().get::<view::Ports>("/v1/ports");
+    let waited = started.elapsed().as_secs_f64();
+    assert!(matches!(answer, Err(ClientError::Broken { why, .. }) if why == "the switch does not answer"));
+    assert!((9.8..15.0).contains(&waited), "{waited} s");
+    drop(listener);
 }

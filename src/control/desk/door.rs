@@ -1,6 +1,7 @@
 //! Where switches are taken in or refused, and leave their records.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -9,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
-use crate::control::controller::{ForgetError, Joining, Order, Report, Terms};
+use crate::control::controller::{ForgetError, JoinError, Joining, Order, Report, Terms};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
 use crate::pisa::hash::Polynomials;
@@ -18,9 +19,11 @@ use crate::program::chamelemon::collector::encoding::{Form, Reader};
 /// Records that may wait for the drive; further ones are refused.
 const WAITING: usize = 64;
 
-/// What is known of a switch that has ever been there.
+/// What is known of a switch that is there, or has been of the network.
 #[derive(Default)]
 struct Seen {
+    /// Whether the controller has taken it in.
+    member: bool,
     /// Since when it is connected.
     since: Option<Instant>,
     software: String,
@@ -37,6 +40,8 @@ pub struct Desk {
     polynomials: Polynomials,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
+    /// Switches of which something is known.
+    most: usize,
     reader: Reader,
     seen: Mutex<BTreeMap<String, Seen>>,
     events: Sender<Event>,
@@ -51,7 +56,8 @@ pub(super) struct Waiting {
 }
 
 impl Desk {
-    pub(super) fn new(terms: Terms, polynomials: Polynomials, expected: Vec<String>) -> (Self, Waiting) {
+    /// Takes `most` switches in at the most, of those that are expected if any are.
+    pub(super) fn new(terms: Terms, polynomials: Polynomials, expected: Vec<String>, most: usize) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let form = Form { tower: terms.tower.clone(), shape: terms.shape };
@@ -60,6 +66,7 @@ impl Desk {
             terms,
             polynomials,
             expected,
+            most,
             seen: Mutex::default(),
             events,
             waiting: waiting.clone(),
@@ -75,6 +82,12 @@ impl Desk {
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_member(&self, switch: &str, member: bool) {
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.member = member;
+        }
     }
 
     /// All switches are to have these orders.
@@ -166,6 +179,9 @@ impl Network for Desk {
             return Err(Refusal::Unexpected { name: name.clone(), expected: self.expected.join(", ") });
         }
         let mut seen = self.seen();
+        if seen.len() >= self.most && !seen.contains_key(name) {
+            return Err(JoinError::Full { name: name.clone(), most: self.most }.into());
+        }
         let seen = seen.entry(name.clone()).or_default();
         if seen.since.is_some() {
             return Err(Refusal::Twice(name.clone()));
@@ -181,8 +197,13 @@ impl Network for Desk {
         let Hello { name, terms, runtime, software: _ } = hello.clone();
         let (answer, answered) = oneshot::channel();
         let joining = Joining { name, terms, runtime, first_epoch };
+        self.set_member(&hello.name, true);
         let _ = self.events.send(Event::Joins(joining, answer));
-        Ok(answered.await.map_err(|_| Refusal::Stopping)??)
+        let joined = answered.await.map_err(|_| Refusal::Stopping)?;
+        if joined.is_err() {
+            self.set_member(&hello.name, false);
+        }
+        Ok(joined?)
     }
 
     fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
@@ -204,9 +225,15 @@ impl Network for Desk {
     }
 
     fn leaves(&self, switch: &str) {
-        if let Some(seen) = self.seen().get_mut(switch) {
-            seen.since = None;
+        let mut seen = self.seen();
+        if let Entry::Occupied(mut left) = seen.entry(switch.to_owned()) {
+            left.get_mut().since = None;
+            // One that was never of the network leaves nothing behind.
+            if !left.get().member {
+                left.remove();
+            }
         }
+        drop(seen);
         let _ = self.events.send(Event::Leaves(switch.to_owned()));
         tracing::warn!(target: "weir", event = "switch_gone", switch, "{switch}: gone");
     }

@@ -12,13 +12,16 @@ use tonic::{Code, Status, Streaming};
 
 use super::*;
 use crate::config::NetworkConfig;
-use crate::control::controller::{Order, Saved, Terms};
+use crate::control::controller::{MAX_SWITCHES, Order, Saved, Settings, Terms};
 use crate::control::rpc::proto::controller_client::ControllerClient;
 use crate::control::rpc::proto::from_switch::What as From;
 use crate::control::rpc::proto::to_switch::What as To;
 use crate::control::rpc::proto::{self, FromSwitch, ToSwitch};
 use crate::control::rpc::{self, Address, Controlled, Dial, Hello, Link};
+use crate::control::serve::TlsListener;
+use crate::control::serve::tests::{Identity, ca, files, roles};
 use crate::control::socket::{self, Access};
+use crate::control::tls::{self, Clients};
 use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
@@ -55,6 +58,10 @@ struct Office {
 
 impl Office {
     fn open(expected: &[&str]) -> Self {
+        Self::open_with(expected, MAX_SWITCHES, None)
+    }
+
+    fn open_with(expected: &[&str], most: usize, tcp: Option<TlsListener>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
@@ -62,10 +69,11 @@ impl Office {
         let saved = Saved { version: 1, terms: Some(config.terms()), orders, switches: expected.clone() };
         let state = State { polynomials: Polynomials::reproducible(SEED), salt: 1, controller: saved };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
-        let mut drive = Drive::new(config.terms(), config.settings(1), state, file, expected).unwrap();
+        let settings = Settings { switches: most, ..config.settings(1) };
+        let mut drive = Drive::new(config.terms(), settings, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
-        api::serve(api::Doors { api, switches, tcp: None }, &drive).unwrap();
+        api::serve(api::Doors { api, switches, tcp }, &drive).unwrap();
         let stop = Arc::new(AtomicBool::default());
         let (desk, controller) = (drive.desk().clone(), drive.controller().clone());
         let stopped = stop.clone();
@@ -83,17 +91,21 @@ impl Office {
 
     /// Opens a stream with these messages, which stays open.
     async fn say(&self, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
-        let (to, stream) = mpsc::channel(messages.len() + 4);
-        for message in messages {
-            to.try_send(FromSwitch { what: Some(message) }).unwrap();
-        }
-        let mut client = ControllerClient::new(self.dial().channel().await.unwrap());
-        Ok((client.attach(ReceiverStream::new(stream)).await?.into_inner(), to))
+        say(&self.dial(), messages).await
     }
 
     fn seen(&self, name: &str) -> view::NetworkSwitch {
         self.desk.view().switches.into_iter().find(|switch| switch.name == name).unwrap_or_default()
     }
+}
+
+async fn say(dial: &Dial, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
+    let (to, stream) = mpsc::channel(messages.len() + 4);
+    for message in messages {
+        to.try_send(FromSwitch { what: Some(message) }).unwrap();
+    }
+    let mut client = ControllerClient::new(dial.channel().await.map_err(|e| Status::unavailable(tls::whole(&e)))?);
+    Ok((client.attach(ReceiverStream::new(stream)).await?.into_inner(), to))
 }
 
 impl Drop for Office {
@@ -276,6 +288,81 @@ fn switches_that_do_not_fit_are_told_why() {
     });
     eventually("the first to be gone", || (!office.seen("edge1").connected).then_some(()));
     run(async { office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop) }).unwrap();
+}
+
+/// Over TCP a switch is who its certificate says, and nobody but a switch joins.
+#[test]
+fn a_switch_has_the_name_of_its_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = ca(dir.path(), "ca");
+    let own = ca.signs(dir.path(), "localhost", roles(&[]));
+    let mut config = (*tls::server(&files(&own, &ca.certificate), Clients::Switches).unwrap()).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+    let office = Office::open_with(&[], MAX_SWITCHES, Some(TlsListener { listener, config: Arc::new(config) }));
+    let says = |identity: &Identity, name: &str| {
+        let config = tls::client(&files(identity, &ca.certificate)).unwrap();
+        let dial = Dial::new(Address::Tcp(address.clone()), Some(config));
+        run(say(&dial, vec![From::Hello((&hello(name)).into())])).map(drop).map_err(|status| {
+            let broken = std::error::Error::source(&status).map_or_else(String::new, tls::whole);
+            (status.code(), format!("{}{broken}", status.message()))
+        })
+    };
+    let edge1 = ca.signs(dir.path(), "edge1", roles(&["weir:switch:edge1"]));
+    assert_eq!(says(&edge1, "edge1"), Ok(()));
+    let (code, why) = says(&edge1, "edge2").unwrap_err();
+    assert_eq!(code, Code::PermissionDenied);
+    assert_eq!(why, "the certificate is of the switch edge1, and this one calls itself edge2");
+    for (n, uris) in [&["weir:operator"][..], &[], &["weir:switch:"]].into_iter().enumerate() {
+        let other = ca.signs(dir.path(), &format!("other{n}"), roles(uris));
+        let (code, why) = says(&other, "edge3").unwrap_err();
+        assert!(code != Code::PermissionDenied && !why.is_empty(), "{code}: {why}");
+    }
+    let names: Vec<_> = office.desk.view().switches.into_iter().map(|switch| switch.name).collect();
+    assert!(names.iter().all(|name| name == "edge1"), "{names:?}");
+}
+
+/// Names that come and go take no memory, and of those that join there are as many as a network may have.
+#[test]
+fn ever_new_names_are_bounded() {
+    let office = Office::open_with(&[], 3, None);
+    let known = || office.desk.view().switches.len();
+    let hello = |name: &str| From::Hello((&hello(name)).into());
+    let ready = || From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+    for n in 0..10 {
+        drop(run(office.say(vec![hello(&format!("passer{n}"))])).unwrap());
+        eventually("it to be gone", || (known() == 0).then_some(()));
+    }
+    for n in 0..3 {
+        let name = format!("edge{n}");
+        let connection = run(office.say(vec![hello(&name), ready()])).unwrap();
+        let members = || office.controller.lock().unwrap().switches().count();
+        eventually("it to join", || (members() == n + 1).then_some(()));
+        drop(connection);
+        eventually("it to be gone", || (!office.seen(&name).connected).then_some(()));
+    }
+    let status = run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(status.message(), "switch edge3: the network has 3 switches already");
+    assert_eq!((known(), office.controller.lock().unwrap().save().switches.len()), (3, 3));
+    eventually("it to be forgotten", || run(office.desk.forget("edge0")).is_ok().then_some(()));
+    run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap();
+}
+
+/// Refused by the length that it announces, of which nothing has come.
+#[test]
+fn a_hello_is_short() {
+    let office = Office::open(&[]);
+    let of = |bytes: usize| {
+        let mut hello = proto::Hello::from(&hello("edge1"));
+        hello.software = "x".repeat(bytes);
+        run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err()
+    };
+    let status = of(4096);
+    assert_eq!((status.code(), status.message()), (Code::OutOfRange, "a hello has at most 4096 bytes"));
+    assert_eq!(of(3000).code(), Code::InvalidArgument, "read, and refused for another reason");
+    assert_eq!(office.desk.view().switches, []);
 }
 
 /// Bytes that are no record end the connection with the reason, and nothing else.

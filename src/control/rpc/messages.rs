@@ -34,6 +34,8 @@ pub enum Refusal {
     Differs { what: &'static str, theirs: String, ours: String },
     #[error("no switch {name} is expected; there are {expected}")]
     Unexpected { name: String, expected: String },
+    #[error("the certificate is of the switch {names}, and this one calls itself {name}")]
+    Uncertified { name: String, names: String },
     #[error("a switch {0} is connected already")]
     Twice(String),
     #[error(transparent)]
@@ -49,6 +51,7 @@ impl From<Refusal> for Status {
             Refusal::Version(_) => Code::Unimplemented,
             Refusal::Join(JoinError::Full { .. }) => Code::ResourceExhausted,
             Refusal::Differs { .. } | Refusal::Unexpected { .. } | Refusal::Join(_) => Code::FailedPrecondition,
+            Refusal::Uncertified { .. } => Code::PermissionDenied,
             Refusal::Twice(_) => Code::AlreadyExists,
             Refusal::Stopping => Code::Unavailable,
         };

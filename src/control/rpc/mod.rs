@@ -17,7 +17,7 @@ pub use agent::{Controlled, start};
 pub use dial::{Address, AddressError, Dial, socket_name};
 pub use link::Link;
 pub use messages::{BadMessage, Hello, Record, Refusal};
-pub use server::{Network, serve};
+pub use server::{Certified, Network, serve};
 
 /// What `controller.proto` describes.
 #[allow(clippy::all, clippy::pedantic, missing_docs)]
@@ -27,7 +27,7 @@ pub mod proto {
 
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
-/// Longest message of a controller to a switch, and longest hello.
+/// Longest message of a controller to a switch.
 const LONGEST: usize = 64 << 10;
 /// Both sides ask each other so often whether they still live, and take the other for gone after so long without an answer.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(2);

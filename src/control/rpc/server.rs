@@ -1,9 +1,15 @@
 //! The controller's side: switches come, are taken in or refused, report, are given orders, and go.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
+use arrayvec::ArrayVec;
+use axum::body::Body;
+use axum::extract::Request as HttpRequest;
+use axum::{Router, middleware};
+use hyper::body::{Body as HttpBody, Bytes, Frame};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,6 +30,9 @@ const HELLO: Duration = Duration::from_secs(5);
 const READY: Duration = Duration::from_secs(30);
 /// Orders that a switch may leave unread.
 const UNREAD: usize = 64;
+/// Longest hello, and most bytes of a record's message besides its sketches.
+const HELLO_BYTES: usize = 4 << 10;
+const RECORD_FIELDS: usize = 64;
 
 /// The network that the switches are of. The calls come from the thread that serves all switches, and must not wait.
 pub trait Network: Send + Sync + 'static {
@@ -38,10 +47,58 @@ pub trait Network: Send + Sync + 'static {
     fn orders(&self) -> watch::Receiver<Vec<Order>>;
 }
 
+/// The names that the certificate of a connection's switch allows.
+#[derive(Clone, Debug)]
+pub struct Certified(pub Arc<[String]>);
+
 /// What serves switches, whose records are no longer than `longest` bytes.
 pub fn serve(network: Arc<impl Network>, longest: usize) -> Router {
-    let server = ControllerServer::new(Server(network)).max_decoding_message_size(longest + super::LONGEST);
-    Routes::new(server).into_axum_router()
+    let longest = (longest + RECORD_FIELDS).max(HELLO_BYTES);
+    let server = ControllerServer::new(Server(network)).max_decoding_message_size(longest);
+    let short = |request: HttpRequest| async { request.map(|body| Body::new(ShortHello::new(body))) };
+    Routes::new(server).into_axum_router().layer(middleware::map_request(short))
+}
+
+/// The body of a request whose first message is a hello; one that is longer than a hello ends it before it is read.
+struct ShortHello {
+    body: Body,
+    /// What has come of the message's prefix: a byte for its compression, and its length.
+    prefix: ArrayVec<u8, 5>,
+}
+
+impl ShortHello {
+    fn new(body: Body) -> Self {
+        Self { body, prefix: ArrayVec::new() }
+    }
+
+    /// Whether the first message may be read, as far as its length is known.
+    fn fits(&mut self, bytes: &[u8]) -> bool {
+        let missing = bytes.iter().take(self.prefix.remaining_capacity());
+        self.prefix.extend(missing.copied());
+        match self.prefix.as_slice() {
+            [_, length @ ..] if length.len() == 4 => {
+                length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)) <= HELLO_BYTES
+            }
+            _ => true,
+        }
+    }
+}
+
+impl HttpBody for ShortHello {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && !self.fits(data)
+        {
+            let why = format!("a hello has at most {HELLO_BYTES} bytes");
+            return Poll::Ready(Some(Err(axum::Error::new(Status::out_of_range(why)))));
+        }
+        Poll::Ready(frame)
+    }
 }
 
 struct Server<N>(Arc<N>);
@@ -53,6 +110,7 @@ impl<N: Network> Controller for Server<N> {
     type AttachStream = Answers;
 
     async fn attach(&self, request: Request<Streaming<FromSwitch>>) -> Result<Response<Answers>, Status> {
+        let certified = request.extensions().get::<Certified>().cloned();
         let mut from = request.into_inner();
         let first = timeout(HELLO, from.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no hello has come"))??;
@@ -60,6 +118,11 @@ impl<N: Network> Controller for Server<N> {
             return Err(Status::invalid_argument("the first message is a hello"));
         };
         let hello = Hello::try_from(hello)?;
+        if let Some(Certified(names)) = certified
+            && !names.contains(&hello.name)
+        {
+            return Err(Refusal::Uncertified { name: hello.name, names: names.join(", ") }.into());
+        }
         let polynomials = self.0.welcomes(&hello)?;
         let (to, answers) = mpsc::channel(UNREAD);
         let member = Member { network: self.0.clone(), hello, to };
