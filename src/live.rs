@@ -34,7 +34,7 @@ use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomials;
 use crate::port::{MemoryHandle, PortError, files};
-use crate::privileges::{PrivilegeError, Privileges};
+use crate::privileges::{PrivilegeError, Privileges, without_rights};
 use crate::stats::SwitchStats;
 use crate::tap::Taps;
 use crate::worker::Patience;
@@ -86,6 +86,16 @@ pub enum Rights {
     /// alone keeps that.
     GiveUp,
     Keep,
+}
+
+impl Rights {
+    /// Starts threads, which have no rights when the process has given its up.
+    fn start<T: Send>(self, start: impl FnOnce() -> Result<T, LiveError> + Send) -> Result<T, LiveError> {
+        match self {
+            Self::GiveUp => without_rights(start),
+            Self::Keep => start(),
+        }
+    }
 }
 
 /// Reads the configuration again: the file with the words of the command line on top.
@@ -205,7 +215,8 @@ impl Live {
         switches.iter_mut().for_each(|switch| switch.attach(&taps));
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let patience = Arc::new(Patience::new(config.switch.idle.0));
-        let (workers, remotes) = setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience)?;
+        let (workers, remotes) =
+            rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience))?;
         let collected = Arc::new(AtomicBool::new(false));
         let (renewals, renewed) = bounded(1);
         let board = Board::default();
@@ -214,7 +225,7 @@ impl Live {
         if controller.is_none() {
             collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
         }
-        let collector = setup::start_collector(collector, renewed, collected.clone())?;
+        let collector = rights.start(|| Ok(setup::start_collector(collector, renewed, collected.clone())?))?;
         let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
         let mut tables = Tables::new(tables);
@@ -244,13 +255,13 @@ impl Live {
         });
         let (control, duties) = duties();
         let front = Arc::new(Front { shared: shared.clone(), control });
-        api::serve(listener, tls, front.clone())?;
-        if let Some((dial, link)) = controller {
-            rpc::start(dial, link, front.clone())?;
-        }
-        if let Some(metrics) = metrics {
-            api::serve_metrics(metrics, front)?;
-        }
+        rights.start(|| {
+            api::serve(listener, tls, front.clone())?;
+            if let Some((dial, link)) = controller {
+                rpc::start(dial, link, front.clone())?;
+            }
+            metrics.map_or(Ok(()), |metrics| Ok(api::serve_metrics(metrics, front)?))
+        })?;
         let mut live = Self {
             shared,
             duties,

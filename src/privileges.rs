@@ -57,8 +57,8 @@ impl Privileges {
         Access { owner: self.user.as_ref().map(|user| user.uid.as_raw()), group: self.group.map(Gid::as_raw) }
     }
 
-    /// Gives up, in all threads, what is not kept; only this one keeps anything, and threads that it starts from now on inherit
-    /// no more. To be called when the ports are open, and before anything reads what comes in by them.
+    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when the ports are open, and before
+    /// anything reads what comes in by them; other threads are to be started by [`without_rights`].
     ///
     /// # Errors
     /// If any thread still has a right that it should not have.
@@ -96,6 +96,17 @@ impl Privileges {
         rustix::thread::set_keep_capabilities(false)?;
         Ok(())
     }
+}
+
+/// Starts threads from one that has no rights, so that they have none from their first instruction on.
+pub fn without_rights<T: Send, E: From<PrivilegeError> + Send>(
+    start: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
+    let start = || {
+        threads::strip_this().map_err(|errno| PrivilegeError::Kept(errno.into()))?;
+        start()
+    };
+    std::thread::scope(|scope| scope.spawn(start).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What the API asks the control thread to do, because that thread alone has the rights for it.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender, bounded};
 
 /// Duties that wait for the control thread.
 const WAITING: usize = 16;
@@ -12,13 +11,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 type Duty<S> = Box<dyn FnOnce(&S) + Send>;
 
 /// The end of those who ask. `S` is what both share.
-pub struct Asking<S>(Sender<Duty<S>>);
+pub struct Asking<S>(SyncSender<Duty<S>>);
 
-/// The control thread's end.
+/// The control thread's end. When it goes, the duties that wait go with it, and those who asked are told.
 pub struct Duties<S>(Receiver<Duty<S>>);
 
 pub fn duties<S>() -> (Asking<S>, Duties<S>) {
-    let (sender, receiver) = bounded(WAITING);
+    let (sender, receiver) = sync_channel(WAITING);
     (Asking(sender), Duties(receiver))
 }
 
@@ -28,7 +27,7 @@ impl<S> Asking<S> {
         &self,
         duty: impl FnOnce(&S) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let (answer, answered) = bounded(1);
+        let (answer, answered) = sync_channel(1);
         let busy = "the switch is busy, or stopping";
         self.0.try_send(Box::new(move |shared| drop(answer.send(duty(shared))))).map_err(|_| busy)?;
         answered.recv_timeout(PATIENCE).map_err(|_| busy)?
@@ -41,10 +40,10 @@ impl<S> Duties<S> {
         // Nobody is left to ask: what remains is the wait.
         let wait = || std::thread::sleep(end.saturating_duration_since(Instant::now()));
         loop {
-            match self.0.recv_deadline(end) {
+            match self.0.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(duty) => duty(shared),
-                Err(crossbeam_channel::RecvTimeoutError::Timeout) => return,
-                Err(crossbeam_channel::RecvTimeoutError::Disconnected) => return wait(),
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => return wait(),
             }
             done();
         }
@@ -79,11 +78,11 @@ mod tests {
         let started = Instant::now();
         std::thread::scope(|scope| {
             let waiting: Vec<_> = (0..16).map(|_| scope.spawn(refused)).collect();
-            while duties.0.len() < 16 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(waiting.iter().any(|asked| !asked.is_finished()), "they wait");
+            // In case one of them is late.
+            while asking.0.try_send(Box::new(|()| ())).is_ok() {}
             assert!(refused(), "there is no room for a 17th");
-            assert!(waiting.iter().all(|asked| !asked.is_finished()));
             drop(duties);
             assert!(waiting.into_iter().all(|asked| asked.join().unwrap()) && refused());
         });
