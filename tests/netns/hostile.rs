@@ -136,7 +136,7 @@ acl_default = "permit"
 [[port]]
 name = "bad"
 dev = "pcap:hostile.pcap,,infinite"
-rx_limit = "100kpps"
+rx_limit = "10kpps"
 vlan = 5
 [[port]]
 name = "out"
