@@ -69,7 +69,7 @@ fn config() -> impl Strategy<Value = Config> {
         })
 }
 
-/// Everything by its definition: bitwise CRCs, remainders, exact counts.
+/// Everything by its definition: sums of bitwise CRCs with their halves joined, the highest bits, remainders, exact counts.
 struct Reference {
     config: Config,
     polynomials: Polynomials,
@@ -78,11 +78,24 @@ struct Reference {
 
 impl Reference {
     fn hash(&self, number: usize, id: FlowId) -> u32 {
-        bitwise::crc(self.polynomials.get(number), INIT, XOROUT, &id.bytes())
+        let crc = |number| u64::from(bitwise::crc(self.polynomials.get(number), INIT, XOROUT, &id.bytes()));
+        let sum = (crc(number) + crc(15)) % (1 << 32);
+        let (high, low) = (sum / (1 << 16), sum % (1 << 16));
+        ((high ^ low) * (1 << 16) + low) as u32
+    }
+
+    /// The highest bits of a hash, as many as give `spare` times the length or more, modulo the length.
+    fn slot(&self, number: usize, id: FlowId, length: u32, spare: u64) -> usize {
+        let length = u64::from(length);
+        let mut values = 1u64;
+        while values < if length.is_power_of_two() { length } else { spare * length } {
+            values *= 2;
+        }
+        ((u64::from(self.hash(number, id)) * values / (1 << 32)) % length) as usize
     }
 
     fn fragments(&self, id: FlowId) -> [u32; 4] {
-        let fingerprint = self.hash(13, id) % (1 << FINGERPRINT_BITS);
+        let fingerprint = self.hash(13, id) / (1 << (32 - FINGERPRINT_BITS));
         let bytes = id.bytes();
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let [source, destination, ports] = [word(0), word(4), word(8)];
@@ -103,12 +116,7 @@ impl Reference {
 
     fn bucket(&self, row: u32, part: usize, lengths: &[u32], id: FlowId) -> usize {
         let (length, start) = self.place(row, part, lengths);
-        let mut range = 1u64;
-        while range < 4 * u64::from(length) {
-            range *= 2;
-        }
-        let masked = u64::from(self.hash(8 + row as usize, id)) % range;
-        start as usize + (masked % u64::from(length)) as usize
+        start as usize + self.slot(8 + row as usize, id, length, 4)
     }
 }
 
@@ -177,7 +185,7 @@ proptest! {
         };
         let arrays: Vec<_> = config.tower.0.iter().map(|level| (level.counters as usize, level.width.bits())).collect();
         let lengths: Vec<_> = arrays.iter().map(|&(length, _)| length as u32).collect();
-        let mut tower = Tower::new(&arrays, |level, id| (reference.hash(level, id) % lengths[level]) as usize);
+        let mut tower = Tower::new(&arrays, |level, id| reference.slot(level, id, lengths[level], 64));
         let fragments = |(_, id)| reference.fragments(id);
         let mut upstream = Sums::new(
             &widths(config.upstream, 1),
@@ -258,9 +266,9 @@ proptest! {
         let widest = config.tower.0.iter().enumerate().filter(|(_, level)| level.width == most);
         let counted: Vec<u64> = widest
             .map(|(number, level)| {
-                let counter = |flow| reference.hash(number, id(flow)) % level.counters;
-                let counters: Vec<u32> = (0..sizes.len()).map(counter).collect();
-                let sum = |mine: &u32| counters.iter().zip(&sizes).filter(|(at, _)| *at == mine).map(|(_, size)| size).sum();
+                let counter = |flow| reference.slot(number, id(flow), level.counters, 64);
+                let counters: Vec<usize> = (0..sizes.len()).map(counter).collect();
+                let sum = |mine: &usize| counters.iter().zip(&sizes).filter(|(at, _)| *at == mine).map(|(_, size)| size).sum();
                 counters.iter().map(sum).collect::<Vec<u64>>()
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use weir::pisa::hash::{Crc, CrcBank, Global, LANES, Polynomials, Range};
+use weir::pisa::hash::{Crc, Global, HighRange, IndexBank, LANES, Polynomials, Range};
 use weir::wire::{FlowKey, Tuple4};
 
 const BURST: usize = 64;
@@ -63,7 +63,7 @@ fn singles(c: &mut Criterion) {
     }
 }
 
-fn sixteen<const N: usize>(group: &mut BenchmarkGroup<WallTime>, name: &str, bank: &CrcBank) {
+fn sixteen<const N: usize>(group: &mut BenchmarkGroup<WallTime>, name: &str, bank: &IndexBank) {
     let keys = keys::<N>();
     let mut out = [[0; LANES]; BURST];
     time(group, format!("{name}/{N}"), || {
@@ -76,11 +76,12 @@ fn banks(c: &mut Criterion) {
     let mut group = c.benchmark_group("bank");
     group.throughput(Throughput::Elements(BURST as u64));
     let family = Polynomials::reproducible(1);
-    let sixteen_of = &family.as_slice()[..LANES];
-    for used in [4, 8] {
-        sixteen::<13>(&mut group, &format!("fastest-{used}"), &CrcBank::new(&family.as_slice()[..used]));
+    let (shared, own) = (family.get(0), &family.as_slice()[1..]);
+    let all = &own[..LANES - 1];
+    for used in [4, 8, 12] {
+        sixteen::<13>(&mut group, &format!("fastest-{used}"), &IndexBank::new(shared, &own[..used - 1]));
     }
-    for (name, bank) in [("fastest", CrcBank::new(sixteen_of)), ("portable", CrcBank::portable(sixteen_of))] {
+    for (name, bank) in [("fastest", IndexBank::new(shared, all)), ("portable", IndexBank::portable(shared, all))] {
         sixteen::<4>(&mut group, name, &bank);
         sixteen::<8>(&mut group, name, &bank);
         sixteen::<13>(&mut group, name, &bank);
@@ -95,10 +96,16 @@ fn rest(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BURST as u64));
     let words: [u32; BURST] = std::array::from_fn(|i| i as u32 * 0x9e37_79b9);
     for slots in [4096, 750] {
-        let range = Range::new(NonZeroU32::new(slots).unwrap());
+        let slots = NonZeroU32::new(slots).unwrap();
+        let range = Range::new(slots);
         time(&mut group, format!("range/{slots}"), || {
             let range = black_box(range);
             black_box(black_box(&words).iter().fold(0u32, |sum, &h| sum.wrapping_add(range.index(h))));
+        });
+        let range = HighRange::new(slots, 2);
+        time(&mut group, format!("high-range/{slots}"), || {
+            let range = black_box(range);
+            black_box(black_box(&words).iter().fold(0u32, |sum, &h| sum.wrapping_add(range.slot(h))));
         });
     }
     let family = Polynomials::reproducible(1);

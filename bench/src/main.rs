@@ -6,6 +6,7 @@ mod controller;
 mod figures;
 mod hashpipe;
 mod heavy;
+mod keys;
 #[cfg(feature = "dpdk")]
 mod hosts;
 #[cfg(feature = "dpdk")]
@@ -31,6 +32,8 @@ enum Command {
     Figures(figures::Arguments),
     /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash polynomials
     Attack(attack::Attack),
+    /// Keys in a row against random ones: decodings that fail, and what HashPipe misses, by hash function
+    Keys(keys::KeyModels),
     /// From the records of four switches to the order for them: the controller's response time
     Controller(controller::ControllerTime),
     /// Forward beside dpdk-testpmd on the same devices, in turns
@@ -54,6 +57,7 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Attack(attack) => attack.run(),
+        Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),
         #[cfg(feature = "dpdk")]
         Command::Peers(peers) => peers.run(),

@@ -23,6 +23,8 @@ Then, separated by commas:
   flows=N      number of flows (k and M are understood); for measured sizes either flows or packets
   packets=N    number of packets
   seed=N       the same seed gives the same file on every machine [1]
+  keys=MODEL   five-tuples: random; in a row as in a port scan (scan), an address range (range), or
+               connections of 20 clients with ephemeral ports in a row (clients) [random]
   ipv6=SHARE   share of the flows that are IPv6 [0]
   len=BYTES    frame length without FCS, 60 to 1514, or imix [60]
   rate=N       packets per second, for the timestamps [500k]

@@ -77,7 +77,7 @@ fn text(placement: &Placement) -> String {
     let target = &placement.target;
     let mut rows = Vec::new();
     for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
-        if stage.arrays.is_empty() && stage.tables.is_empty() {
+        if stage.arrays.is_empty() && stage.hashes.is_empty() && stage.tables.is_empty() {
             rows.push([number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
         }
         for (i, placed) in stage.arrays.iter().enumerate() {
@@ -92,6 +92,17 @@ fn text(placement: &Placement) -> String {
                 format!("{} bits", usage.hash_bits),
             ]);
         }
+        for (i, placed) in stage.hashes.iter().enumerate() {
+            let usage = &placed.usage;
+            rows.push([
+                if i == 0 && stage.arrays.is_empty() { number.to_string() } else { String::new() },
+                format!("{} {} stage {}", placed.program, usage.name, placed.logical),
+                if usage.added { "a CRC, added" } else { "a CRC" }.into(),
+                String::new(),
+                String::new(),
+                format!("{} bits", usage.bits),
+            ]);
+        }
         for (i, table) in stage.tables.iter().enumerate() {
             let share = table.sram_bits as f64 / target.sram_bits as f64;
             let tcam = match table.tcam_blocks {
@@ -99,7 +110,11 @@ fn text(placement: &Placement) -> String {
                 blocks => format!("{blocks} TCAM blocks of {}", target.tcam_blocks),
             };
             rows.push([
-                if i == 0 && stage.arrays.is_empty() { number.to_string() } else { String::new() },
+                if i == 0 && stage.arrays.is_empty() && stage.hashes.is_empty() {
+                    number.to_string()
+                } else {
+                    String::new()
+                },
                 table.table.into(),
                 format!("{} entries", output::grouped(table.entries)),
                 output::grouped(table.sram_bits),
@@ -109,7 +124,7 @@ fn text(placement: &Placement) -> String {
         }
     }
     let table = output::table(
-        [">stage", "array or table", "cells or entries", ">SRAM bits", ">of the stage", ">index hash or match"],
+        [">stage", "array, hash or table", "cells or entries", ">SRAM bits", ">of the stage", ">index hash or match"],
         rows,
     );
     let whole = u64::from(target.stages) * target.sram_bits;

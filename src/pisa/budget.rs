@@ -24,10 +24,32 @@ impl ArrayUse {
     }
 }
 
-/// What one logical stage uses.
+/// A hash that is computed into the PHV for later stages. An index hash of an array's own stage is counted with the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HashUse {
+    pub name: &'static str,
+    pub bits: u32,
+    /// It is added to a field of the PHV, by an action of the same stage.
+    pub added: bool,
+}
+
+/// What one logical stage uses. One that uses nothing has actions alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageUse {
     pub arrays: Vec<ArrayUse>,
+    pub hashes: Vec<HashUse>,
+}
+
+impl StageUse {
+    /// Arrays alone.
+    pub fn of(arrays: Vec<ArrayUse>) -> Self {
+        Self { arrays, hashes: Vec::new() }
+    }
+
+    /// Hashes alone.
+    pub fn hashing(hashes: Vec<HashUse>) -> Self {
+        Self { arrays: Vec::new(), hashes }
+    }
 }
 
 /// A program as the budget sees it.
@@ -157,6 +179,16 @@ pub struct Placed {
     pub usage: ArrayUse,
 }
 
+/// A hash in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlacedHash {
+    pub program: &'static str,
+    /// Logical stage within the program, from 1.
+    pub logical: u32,
+    #[serde(flatten)]
+    pub usage: HashUse,
+}
+
 /// A match table, or the part of it that stands in one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlacedTable {
@@ -170,6 +202,7 @@ pub struct PlacedTable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PhysicalStage {
     pub arrays: Vec<Placed>,
+    pub hashes: Vec<PlacedHash>,
     pub tables: Vec<PlacedTable>,
 }
 
@@ -204,8 +237,10 @@ impl PhysicalStage {
         PlacedTable { table: need.table, entries, sram_bits: entries * u64::from(entry), tcam_blocks }
     }
 
+    /// Index hashes of arrays, and hashes that are computed into the PHV.
     pub fn hash_units(&self) -> u32 {
-        self.arrays.iter().filter(|placed| placed.usage.hash_bits > 0).count() as u32
+        let of_arrays = self.arrays.iter().filter(|placed| placed.usage.hash_bits > 0).count();
+        (of_arrays + self.hashes.len()) as u32
     }
 
     /// The first limit that one more array would pass.
@@ -272,15 +307,37 @@ impl Placement {
 
     fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
         for (logical, stage) in (1..).zip(chain) {
-            let mut next = from;
+            // Actions alone take a stage, too.
+            let mut next = if stage.arrays.is_empty() && stage.hashes.is_empty() { from + 1 } else { from };
             for usage in &stage.arrays {
                 let placed = Placed { program, logical, usage: usage.clone() };
                 let decision = if usage.decides { self.target.decision_stages } else { 0 };
                 next = next.max(self.place(placed, from)? + 1 + decision);
             }
+            for usage in &stage.hashes {
+                let placed = PlacedHash { program, logical, usage: usage.clone() };
+                next = next.max(self.place_hash(placed, from)? + 1);
+            }
             from = next;
         }
         Ok(())
+    }
+
+    /// The physical stage, from 0, that takes the hash.
+    fn place_hash(&mut self, placed: PlacedHash, from: u32) -> Result<u32, BudgetError> {
+        let target = self.target;
+        let free = (from..).zip(self.stages.iter_mut().skip(from as usize));
+        let mut free = free.filter(|(_, stage)| stage.hash_units() < target.hash_units);
+        if let Some((index, stage)) = free.next() {
+            stage.hashes.push(placed);
+            return Ok(index);
+        }
+        let array = format!("{}.{} of stage {}", placed.program, placed.usage.name, placed.logical);
+        if from >= target.stages {
+            return Err(BudgetError::TooLong { array, stage: from + 1, limit: target.stages, target: target.name });
+        }
+        let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
+        Err(BudgetError::Stages { array, from: from + 1, last: target.stages, last_full, target: target.name })
     }
 
     /// The physical stage, from 0, that takes the array.
@@ -314,7 +371,8 @@ impl Placement {
 
     /// Physical stages up to the last one in use.
     pub fn stages_used(&self) -> u32 {
-        let used = |stage: &PhysicalStage| !stage.arrays.is_empty() || !stage.tables.is_empty();
+        let used =
+            |stage: &PhysicalStage| !stage.arrays.is_empty() || !stage.hashes.is_empty() || !stage.tables.is_empty();
         self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1)
     }
 
@@ -350,7 +408,7 @@ mod tests {
 
     fn program() -> ProgramUse {
         let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
-        ProgramUse { program: "p", chains: vec![vec![StageUse { arrays: vec![array] }]] }
+        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]] }
     }
 
     #[test]
@@ -375,5 +433,27 @@ mod tests {
         let error = Placement::with_tables(Target::RMT, &[], &[table(1 << 24, 64, false)]).unwrap_err();
         assert!(error.to_string().contains("entries find no SRAM in the 16 stages of rmt"), "{error}");
         assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
+    }
+
+    /// Hashes of the PHV take units beside those of arrays, and what needs them stands in a later stage.
+    #[test]
+    fn hashes_have_their_stages() {
+        let hash = |name| HashUse { name, bits: 32, added: false };
+        let with = |hashes: u32| {
+            let stages =
+                vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0][0].clone()];
+            ProgramUse { program: "p", chains: vec![stages] }
+        };
+        let placement = Placement::new(Target::TOFINO, &[with(7)]).unwrap();
+        let units: Vec<_> = placement.stages.iter().map(PhysicalStage::hash_units).collect();
+        assert_eq!((&units[..4], placement.stages[2].arrays.len()), (&[6, 1, 1, 0][..], 1));
+        assert_eq!((placement.hash_units_used(), placement.stages_used()), (8, 3));
+        let error = Placement::new(Target::TOFINO, &[with(73)]).unwrap_err().to_string();
+        assert!(error.contains("p.h of stage 1 does not fit") && error.contains("hash units"), "{error}");
+        assert!(Placement::new(Target::TOFINO, &[with(72)]).is_err(), "no stage is left for the array");
+        let mut behind_actions = program();
+        behind_actions.chains[0].insert(0, StageUse::default());
+        let placement = Placement::new(Target::TOFINO, &[behind_actions]).unwrap();
+        assert_eq!((placement.stages[0].arrays.len(), placement.stages[1].arrays.len()), (0, 1));
     }
 }

@@ -126,6 +126,6 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
-        stages.push(StageUse { arrays: vec![self.0.usage(); N] });
+        stages.push(StageUse::of(vec![self.0.usage(); N]));
     }
 }

@@ -122,7 +122,7 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
-        stages.push(StageUse { arrays: vec![self.0.usage()] });
+        stages.push(StageUse::of(vec![self.0.usage()]));
     }
 }
 
@@ -151,7 +151,7 @@ macro_rules! stage_of_several {
             }
 
             fn usage(&self, stages: &mut Vec<StageUse>) {
-                stages.push(StageUse { arrays: vec![$(self.0.$field.usage()),+] });
+                stages.push(StageUse::of(vec![$(self.0.$field.usage()),+]));
             }
         }
     };

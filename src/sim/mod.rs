@@ -13,6 +13,7 @@ mod build;
 mod calendar;
 mod follow;
 pub mod graph;
+mod keys;
 pub mod loss;
 mod network;
 mod packet;

@@ -1,8 +1,9 @@
-//! An epoch's flows between random hosts, in the order of a workload, and what becomes of each of their packets.
+//! An epoch's flows between the network's hosts, in the order of a workload, and what becomes of each of their packets.
 
 use rustc_hash::FxHashMap;
 
 use super::addresses::{Addresses, Place};
+use super::keys::ends;
 use super::loss::Victims;
 use super::topology::Topology;
 use crate::trace::{SplitMix64, Tuple, Workload};
@@ -60,13 +61,6 @@ pub struct Generation {
     random: SplitMix64,
 }
 
-/// Murmur3's finaliser: a bijection of 32-bit words.
-fn scramble(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
-    x ^ (x >> 16)
-}
-
 impl Default for Generation {
     /// No flows.
     fn default() -> Self {
@@ -93,13 +87,13 @@ impl Generation {
         let workload = Workload { seed, ..workload.clone() };
         let sizes = workload.flow_sizes();
         let mut hosts = SplitMix64::new(seed ^ HOSTS);
-        let count = topology.hosts().len() as u64;
+        let count = topology.hosts().len() as u32;
         let edges = topology.edges();
         let flow = |(number, &size): (u32, &u32)| {
-            let src = hosts.below(count) as usize;
-            let dst = (src + 1 + hosts.below(count - 1) as usize) % count as usize;
             // Every number has other ports, over all epochs.
-            let ports = scramble((before as u32).wrapping_add(number) ^ workload.seed as u32);
+            let all = (before as u32).wrapping_add(number);
+            let (src, dst, ports) = ends(workload.keys, all, workload.seed as u32, count, &mut hosts);
+            let [src, dst] = [src, dst].map(|host| host as usize);
             let [from, to] = [src, dst].map(|host| u128::from(u32::from(addresses.host(topology, host))));
             let tuple = Tuple4(from << 72 | to << 40 | u128::from(ports) << 8 | u128::from(UDP));
             let at = edges.partition_point(|&edge| edge < topology.hosts()[dst]);

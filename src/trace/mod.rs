@@ -13,6 +13,7 @@
 
 mod cdf;
 mod frames;
+mod keys;
 mod lengths;
 mod math;
 mod order;
@@ -26,6 +27,7 @@ mod workload_text;
 
 pub use cdf::Cdf;
 pub use frames::Frames;
+pub use keys::Keys;
 pub use lengths::Lengths;
 pub use order::Order;
 pub use pcap::{CaptureError, CaptureReader, CaptureWriter, Captured, INBOUND, OUTBOUND, PcapNgStream};

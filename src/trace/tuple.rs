@@ -14,13 +14,13 @@ pub enum Tuple {
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 
-/// Sources are in 10.0.0.0/20, destinations in 198.18.0.0/22 (set aside for benchmarks); for IPv6 both lie in the
-/// documentation prefix.
+/// Sources are in 10.0.0.0/20, destinations from 198.18.0.0 on (random ones in a /22; /15 is set aside for benchmarks, and only
+/// an address range of more than 131 072 flows goes beyond it); for IPv6 both lie in the documentation prefix.
 const SOURCE4: u32 = 0x0a00_0000;
 const DESTINATION4: u32 = 0xc612_0000;
 const SOURCE6: u128 = 0x2001_0db8_000a_0000_0000_0000_0000_0000;
 const DESTINATION6: u128 = 0x2001_0db8_c612_0000_0000_0000_0000_0000;
-const SERVICES: [u16; 8] = [443, 443, 443, 80, 80, 53, 22, 8080];
+pub(super) const SERVICES: [u16; 8] = [443, 443, 443, 80, 80, 53, 22, 8080];
 
 const STREAM: u64 = 0x5a5a_0003;
 
@@ -36,12 +36,21 @@ impl Tuple {
         let sport = 0xc000 | (id >> 22) as u16;
         let dport = SERVICES[(chance & 7) as usize];
         let proto = if (chance >> 3).is_multiple_of(5) || dport == 53 { UDP } else { TCP };
+        Self::of(source, destination, [sport, dport], proto, Self::is_ipv6(chance, ipv6))
+    }
+
+    /// Whether a flow with this random word is IPv6, when a share `ipv6` is. 32 bits decide; a share of 1.0 takes them all.
+    pub(super) fn is_ipv6(chance: u64, ipv6: f64) -> bool {
+        ((chance >> 32) as f64) < ipv6 * 4_294_967_296.0
+    }
+
+    /// From the numbers of source and destination, source and destination port, and protocol.
+    pub(super) fn of(source: u32, destination: u32, [sport, dport]: [u16; 2], proto: u8, ipv6: bool) -> Self {
         let ports = u64::from(sport) << 24 | u64::from(dport) << 8 | u64::from(proto);
-        // 32 bits decide the family; a share of 1.0 takes them all.
-        if ((chance >> 32) as f64) < ipv6 * 4_294_967_296.0 {
+        if ipv6 {
             Self::V6(Tuple6(SOURCE6 | u128::from(source), DESTINATION6 | u128::from(destination), ports))
         } else {
-            let (source, destination) = (u128::from(SOURCE4 | source), u128::from(DESTINATION4 | destination));
+            let (source, destination) = (u128::from(SOURCE4 + source), u128::from(DESTINATION4 + destination));
             Self::V4(Tuple4(source << 72 | destination << 40 | u128::from(ports)))
         }
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::wire::Flow;
 
-use super::{CaptureError, CaptureWriter, Frames, Lengths, Order, SizeLaw, Truth, Tuple};
+use super::{CaptureError, CaptureWriter, Frames, Keys, Lengths, Order, SizeLaw, Truth, Tuple};
 
 pub const MAX_FLOWS: u32 = 1 << 24;
 /// A sequence takes 4 bytes a packet, and 12 while it is made in burst order.
@@ -23,6 +23,7 @@ pub struct Workload {
     /// Number of packets. For a measured distribution 0: as many as the flows have.
     pub packets: u64,
     pub seed: u64,
+    pub keys: Keys,
     /// Share of the flows that are IPv6, 0 to 1.
     pub ipv6: f64,
     pub lengths: Lengths,
@@ -40,6 +41,7 @@ impl Default for Workload {
             longest: 0,
             packets: 10_000_000,
             seed: 1,
+            keys: Keys::Random,
             ipv6: 0.0,
             lengths: Lengths::Fixed(60),
             rate: 500_000,
@@ -63,7 +65,7 @@ impl Workload {
     }
 
     pub fn tuple(&self, flow: u32) -> Tuple {
-        Tuple::nth(self.seed, flow, self.ipv6)
+        self.keys.tuple(self.seed, flow, self.ipv6)
     }
 
     pub fn flow(&self, flow: u32) -> Flow {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::lengths::{MAX_FRAME, MIN_FRAME};
-use super::{Cdf, Lengths, MAX_FLOWS, MAX_PACKETS, Order, SizeLaw, Workload};
+use super::{Cdf, Keys, Lengths, MAX_FLOWS, MAX_PACKETS, Order, SizeLaw, Workload};
 
 /// Packets per flow where only one of the two numbers is given: the mean of the `isp` workload.
 const PACKETS_PER_FLOW: u64 = 25;
@@ -22,7 +22,7 @@ pub enum WorkloadError {
     Order(String),
     #[error("`{0}` is not key=value")]
     NoValue(String),
-    #[error("unknown key `{0}`: one of flows, packets, longest, seed, ipv6, len, rate")]
+    #[error("unknown key `{0}`: one of flows, packets, longest, seed, keys, ipv6, len, rate")]
     Key(String),
     #[error("{key}={value}: expected {expected}")]
     Value { key: String, value: String, expected: String },
@@ -102,6 +102,9 @@ impl fmt::Display for Workload {
         if self.longest > 0 {
             write!(f, ",longest={}", self.longest)?;
         }
+        if self.keys != Keys::Random {
+            write!(f, ",keys={}", self.keys.name())?;
+        }
         let Self { seed, ipv6, lengths, rate, .. } = self;
         write!(f, ",seed={seed},ipv6={ipv6},len={lengths},rate={rate}")
     }
@@ -137,6 +140,10 @@ impl Workload {
             "longest" => self.longest = count(key, value, u64::from(u32::MAX))? as u32,
             "rate" => self.rate = count(key, value, 1_000_000_000)?,
             "seed" => self.seed = value.parse().map_err(|_| wrong(key, value, "a whole number below 2^64"))?,
+            "keys" => {
+                let keys = Keys::ALL.into_iter().find(|keys| keys.name() == value);
+                self.keys = keys.ok_or_else(|| wrong(key, value, "random, scan, range or clients"))?;
+            }
             "ipv6" => {
                 let share = value.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
                 self.ipv6 = share.ok_or_else(|| wrong(key, value, "a share from 0 to 1"))?;
@@ -209,6 +216,8 @@ mod tests {
             "vl2,flows=10,longest=4k",
             "isp/burst,packets=2M,ipv6=0.25,len=imix,rate=1000",
             "zipf1,flows=7,len=1514",
+            "isp/uniform,flows=9,keys=clients",
+            "isp,flows=9,keys=range,ipv6=0.5",
         ] {
             let workload = Workload::parse(text).unwrap();
             assert_eq!(Workload::parse(&workload.to_string()), Ok(workload), "{text}");
@@ -230,6 +239,7 @@ mod tests {
             "isp,packets=2G",
             "isp,ipv6=2",
             "isp,len=20",
+            "isp,keys=row",
             "isp,seed=-1",
             "isp,flows=10,packets=9",
             "cache,flows=1,packets=1",
@@ -242,11 +252,12 @@ mod tests {
         zipf-1: unknown flow sizes `zipf-1`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
         isp/random: unknown order `random`: uniform or burst
         isp,flows: `flows` is not key=value
-        isp,flow=3: unknown key `flow`: one of flows, packets, longest, seed, ipv6, len, rate
+        isp,flow=3: unknown key `flow`: one of flows, packets, longest, seed, keys, ipv6, len, rate
         isp,flows=0: flows=0: expected a whole number from 1 to 16777216 (k and M are understood)
         isp,packets=2G: packets=2G: expected a whole number from 1 to 1000000000 (k and M are understood)
         isp,ipv6=2: ipv6=2: expected a share from 0 to 1
         isp,len=20: len=20: expected imix, or 60 to 1514 bytes (without FCS)
+        isp,keys=row: keys=row: expected random, scan, range or clients
         isp,seed=-1: seed=-1: expected a whole number below 2^64
         isp,flows=10,packets=9: 10 flows need at least as many packets, not 9
         cache,flows=1,packets=1: cache draws each flow's size: give flows or packets, not both

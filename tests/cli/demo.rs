@@ -71,7 +71,7 @@ fn budget_of_tofino2() {
     let ended = weir("budget --target tofino2 --program hashpipe:key=src,slots6=0");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     insta::assert_snapshot!(ended.stdout.trim_end(), @r"
-    stage  array or table         cells or entries  SRAM bits  of the stage  index hash or match
+    stage  array, hash or table   cells or entries  SRAM bits  of the stage  index hash or match
         1  hashpipe ipv4 stage 1  4 096 × 64 bits     262 144        2.50 %              12 bits
         2  -
         3  hashpipe ipv4 stage 2  4 096 × 64 bits     262 144        2.50 %              12 bits

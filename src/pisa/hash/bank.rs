@@ -1,12 +1,13 @@
-//! All the CRCs that a packet's own key needs, a burst at a time.
+//! All the index hashes that a packet's own key needs, a burst at a time.
 
 use std::fmt;
 
+use super::index::index_hash;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
 
-/// Up to [`LANES`] hash units that see the same key.
-pub struct CrcBank {
+/// Up to [`MAX_HASHES`](super::MAX_HASHES) index hashes of the same key, which share one CRC ([`super::index`]).
+pub struct IndexBank {
     len: usize,
     form: Form,
 }
@@ -17,32 +18,33 @@ enum Form {
     Rows(Rows),
 }
 
-impl CrcBank {
-    /// Lane i hashes with polynomial i; what lanes beyond the last hold is not specified.
+impl IndexBank {
+    /// Index hash i is in lane i + 1. The contents of lane 0 and of the lanes behind the last hash are unspecified.
     ///
     /// # Panics
-    /// With no polynomial or more than [`LANES`]: the pipeline's budget has refused those before.
-    pub fn new(polynomials: &[Polynomial]) -> Self {
-        let lanes = fill(polynomials);
+    /// With more than [`MAX_HASHES`](super::MAX_HASHES) polynomials of their own: the budget refuses those before.
+    pub fn new(shared: Polynomial, own: &[Polynomial]) -> Self {
+        let lanes = fill(shared, own);
         #[cfg(target_arch = "x86_64")]
-        if let Some(affine) = super::simd::Affine::new(&lanes, polynomials.len()) {
-            return Self { len: polynomials.len(), form: Form::Affine(affine) };
+        if let Some(affine) = super::simd::Affine::new(&lanes, 1 + own.len()) {
+            return Self { len: own.len(), form: Form::Affine(affine) };
         }
-        Self { len: polynomials.len(), form: Form::Rows(Rows::new(&lanes)) }
+        Self { len: own.len(), form: Form::Rows(Rows::new(&lanes)) }
     }
 
     /// The same bank in the form that runs on every CPU, for comparison.
-    pub fn portable(polynomials: &[Polynomial]) -> Self {
-        Self { len: polynomials.len(), form: Form::Rows(Rows::new(&fill(polynomials))) }
+    pub fn portable(shared: Polynomial, own: &[Polynomial]) -> Self {
+        Self { len: own.len(), form: Form::Rows(Rows::new(&fill(shared, own))) }
     }
 
-    /// Number of hash units.
+    /// Number of index hashes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// `out[k][i]` becomes the hash of key k under polynomial i. Four or eight polynomials take less time than sixteen. Keys are 4 to [`MAX_KEY`] bytes long.
+    /// `out[k][i + 1]` becomes index hash i of key k. Three, seven or eleven hashes take less time than fifteen. Keys are 4 to
+    /// [`MAX_KEY`] bytes long.
     ///
     /// # Panics
     /// If `out` is not as long as `keys`.
@@ -52,23 +54,31 @@ impl CrcBank {
         assert_eq!(keys.len(), out.len());
         match &self.form {
             #[cfg(target_arch = "x86_64")]
-            Form::Affine(affine) => affine.crcs(keys, out),
+            Form::Affine(affine) => affine.hashes(keys, out),
             Form::Rows(rows) => {
                 for (key, out) in keys.iter().zip(out) {
                     *out = rows.crcs(key);
+                    join_shared(out);
                 }
             }
         }
     }
 }
 
-fn fill(polynomials: &[Polynomial]) -> [Polynomial; LANES] {
-    assert!((1..=LANES).contains(&polynomials.len()), "a bank has 1 to {LANES} polynomials");
-    std::array::from_fn(|i| polynomials.get(i).copied().unwrap_or(polynomials[0]))
+/// From the CRCs of all lanes to index hashes.
+#[inline(always)]
+pub(super) fn join_shared(lanes: &mut [u32; LANES]) {
+    let shared = lanes[0];
+    lanes.iter_mut().for_each(|lane| *lane = index_hash(*lane, shared));
 }
 
-impl fmt::Debug for CrcBank {
+fn fill(shared: Polynomial, own: &[Polynomial]) -> [Polynomial; LANES] {
+    assert!(own.len() < LANES, "a bank has at most {} index hashes", LANES - 1);
+    std::array::from_fn(|i| if i == 0 { shared } else { own.get(i - 1).copied().unwrap_or(shared) })
+}
+
+impl fmt::Debug for IndexBank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CrcBank").field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("IndexBank").field("len", &self.len).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@
 //! - **BMv2**: `crc32_custom` with `set_crc32_parameters calc_i POLYNOMIAL 0xFFFFFFFF 0xFFFFFFFF true true`.
 //!   **Tofino**: `CRCPolynomial<bit<32>>(POLYNOMIAL, true, false, false, 32w0xFFFFFFFF, 32w0xFFFFFFFF)`, fixed at compile time.
 //! - **Slot**: hash mod slots ([`Range`]), as `hash(index, algorithm, 32w0, key, slots)` has it.
+//! - **Index hash** and its slot: [`index`], for arrays whose analysis assumes that they hash independently.
 //!
 //! Different polynomials, not different seeds: a CRC is linear, so two that differ in their init collide on exactly the same
 //! pairs of keys. An init hides nothing either; the polynomials are the secret ([`Polynomials`]), and nothing here shows them.
@@ -17,6 +18,7 @@ mod bank;
 pub mod bitwise;
 mod family;
 mod global;
+pub mod index;
 mod poly;
 mod range;
 mod slot;
@@ -30,18 +32,19 @@ use std::fmt;
 
 use crate::wire::FlowKey;
 
-pub use bank::CrcBank;
+pub use bank::IndexBank;
 pub use family::Polynomials;
 pub use global::{Addends, Global};
+pub use index::{IndexHashes, IndexKey, MAX_HASHES, index_hash};
 pub use poly::Polynomial;
-pub use range::Range;
+pub use range::{HighRange, Range};
 pub use slot::SlotHash;
 
 pub const INIT: u32 = 0xffff_ffff;
 pub const XOROUT: u32 = 0xffff_ffff;
-/// CRCs that a [`CrcBank`] takes at once.
+/// CRCs that an [`IndexBank`] takes at once.
 pub const LANES: usize = 16;
-/// The longest key of a [`CrcBank`]: an IPv6 five-tuple, 37 bytes, in whole words.
+/// The longest key of an [`IndexBank`]: an IPv6 five-tuple, 37 bytes, in whole words.
 pub const MAX_KEY: usize = 40;
 
 /// One hash unit.

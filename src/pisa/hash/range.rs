@@ -35,6 +35,49 @@ impl Range {
     }
 }
 
+/// Takes a slot from the highest bits of an [index hash](super::index) with the operations of a
+/// switch: a shift and, for an array whose length is no power of two, a range match on the shifted
+/// hash, which gives the largest multiple of the length that is not above it, and one subtraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HighRange {
+    shift: u32,
+    range: Range,
+}
+
+impl HighRange {
+    /// An array whose length is no power of two takes 2^`spare` to 2^(`spare` + 1) times as many
+    /// values as it has slots. The range match has as many entries, and some slots get one value
+    /// more than others, at most one in 2^`spare`.
+    pub const fn new(slots: NonZeroU32, spare: u32) -> Self {
+        let n = slots.get();
+        let whole = u32::BITS - (n - 1).leading_zeros();
+        let bits = if n.is_power_of_two() { whole } else { whole + spare };
+        // One slot needs no bit, but a shift by all 32 overflows.
+        let bits = if bits == 0 {
+            1
+        } else if bits > u32::BITS {
+            u32::BITS
+        } else {
+            bits
+        };
+        Self { shift: u32::BITS - bits, range: Range::new(slots) }
+    }
+
+    pub const fn slots(self) -> u32 {
+        self.range.slots()
+    }
+
+    /// Bits of the hash that are used.
+    pub const fn bits(self) -> u32 {
+        u32::BITS - self.shift
+    }
+
+    #[inline(always)]
+    pub const fn slot(self, hash: u32) -> u32 {
+        self.range.index(hash >> self.shift)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +91,21 @@ mod tests {
                 for h in [h, 0, u32::MAX, n, n - 1, h / n * n, (h / n * n).wrapping_sub(1)] {
                     prop_assert_eq!(range.index(h), h % n);
                 }
+            }
+        }
+
+        /// The definition, in wide numbers.
+        #[test]
+        fn is_the_remainder_of_the_highest_bits(h: u32, n in 1u32..=1 << 24, spare in 0u32..8) {
+            for n in [n, n >> 12 | 1, n.next_power_of_two(), 1] {
+                let high = HighRange::new(NonZeroU32::new(n).unwrap(), spare);
+                let mut values = 1u64;
+                while values < u64::from(n) || !n.is_power_of_two() && values < u64::from(n) << spare {
+                    values *= 2;
+                }
+                let value = u64::from(h) * values >> 32;
+                prop_assert_eq!(u64::from(high.slot(h)), value % u64::from(n), "{} of {}", h, n);
+                prop_assert!(n == 1 || 1 << high.bits() == values);
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use core::arch::x86_64::*;
 
+use super::bank::join_shared;
 use super::bitwise::advance;
 use super::table::contributions;
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
@@ -146,12 +147,13 @@ fn third(a: __m128i) -> u32 {
     unsafe { _mm_cvtsi128_si32(_mm_shuffle_epi32::<2>(a)) as u32 }
 }
 
-/// [`LANES`] CRCs of eight keys at once. What one byte of a key contributes to one byte of a CRC is a product with an 8 × 8
+/// Index hashes of eight keys at once, from [`LANES`] CRCs each. What one byte of a key contributes to one byte of a CRC is a product with an 8 × 8
 /// matrix over GF(2), and GF2P8AFFINEQB takes eight such products, of one matrix with the same byte of eight keys, a lane.
 /// ```text
 /// transpose the keys: byte i of all eight is one 64-bit word
 /// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
 /// transpose the sums: 16 CRCs a key
+/// join each with the first
 /// ```
 pub struct Affine {
     matrices: Box<[Matrices]>,
@@ -181,12 +183,13 @@ impl Affine {
         has.then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
-    pub fn crcs<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+    pub fn hashes<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
         // SAFETY: the CPU has the features, for there is a `self`.
         unsafe {
             match self.used {
                 0..=4 => self.burst::<N, 2>(keys, out),
                 5..=8 => self.burst::<N, 4>(keys, out),
+                9..=12 => self.burst::<N, 6>(keys, out),
                 _ => self.burst::<N, 8>(keys, out),
             }
         }
@@ -231,6 +234,8 @@ impl Affine {
             }
         }
         transpose_sums(std::array::from_fn(|j| sums[j.min(SUMS - 1)]), out);
+        // Here the compiler may use wide vectors.
+        out.iter_mut().for_each(join_shared);
     }
 }
 

@@ -14,6 +14,13 @@ fn polynomial() -> impl Strategy<Value = Polynomial> {
     any::<u32>().prop_map(|bits| Polynomial::new(bits | 1).unwrap())
 }
 
+/// The definition.
+fn defined(shared: Polynomial, own: Polynomial, bytes: &[u8]) -> u32 {
+    let sum = (u64::from(hash(shared, bytes)) + u64::from(hash(own, bytes))) % (1 << 32);
+    let (high, low) = (sum / (1 << 16), sum % (1 << 16));
+    ((high ^ low) * (1 << 16) + low) as u32
+}
+
 /// One key of N bytes through every form of a single CRC.
 fn single<const N: usize>(polynomial: Polynomial, bytes: &[u8]) {
     let key: &[u8; N] = bytes[..N].try_into().unwrap();
@@ -22,8 +29,8 @@ fn single<const N: usize>(polynomial: Polynomial, bytes: &[u8]) {
     assert_eq!(Crc::portable(polynomial).hash(key), expected, "{N} bytes, portable");
 }
 
-/// Both forms of a bank, with the polynomials that it was made of.
-struct Banks(Vec<Polynomial>, [CrcBank; 2]);
+/// Both forms of a bank, and the polynomials that it was made of, the shared one first.
+struct Banks(Vec<Polynomial>, [IndexBank; 2]);
 
 impl Banks {
     /// A burst of keys of N bytes through both.
@@ -33,8 +40,8 @@ impl Banks {
             let mut out = vec![[0; LANES]; keys.len()];
             bank.hash_burst(keys, &mut out);
             for (key, hashes) in keys.iter().zip(&out) {
-                for (&polynomial, &got) in self.0.iter().zip(hashes) {
-                    assert_eq!(got, hash(polynomial, key), "{N} bytes, {} keys", keys.len());
+                for (&own, &got) in self.0[1..].iter().zip(&hashes[1..]) {
+                    assert_eq!(got, defined(self.0[0], own, key), "{N} bytes, {} keys", keys.len());
                 }
             }
         }
@@ -51,15 +58,74 @@ proptest! {
     }
 
     #[test]
-    fn bank_forms_equal_the_bitwise_crc(
+    fn bank_forms_equal_the_sum_of_bitwise_crcs(
         polynomials in prop::collection::vec(polynomial(), 1..=LANES),
         bytes in prop::collection::vec(any::<u8>(), 0..700),
     ) {
-        let banks = [CrcBank::new(&polynomials), CrcBank::portable(&polynomials)];
+        let (shared, own) = (polynomials[0], &polynomials[1..]);
+        let banks = [IndexBank::new(shared, own), IndexBank::portable(shared, own)];
         let banks = Banks(polynomials, banks);
         macro_rules! lengths { ($($n:literal)*) => { $(banks.burst::<$n>(&bytes);)* } }
         lengths!(4 5 7 8 9 12 13 16 32 36 37 40);
     }
+}
+
+/// `tests/golden/index.txt` was made by the few lines of Python in its head, independently of this code: polynomials, key, index
+/// hash, number of slots, spare bits, slot.
+#[test]
+fn golden_index_hashes() {
+    let mut lines = 0;
+    for line in include_str!("../../../tests/golden/index.txt").lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let word = |i: usize| u32::from_str_radix(fields[i], 16).unwrap();
+        let [shared, own] = [0, 1].map(|i| Polynomial::new(word(i)).unwrap());
+        let key: [u8; 13] = std::array::from_fn(|i| u8::from_str_radix(&fields[2][2 * i..2 * i + 2], 16).unwrap());
+        let [slots, spare, slot] = [4, 5, 6].map(|i| fields[i].parse::<u32>().unwrap());
+        let hashes = IndexHashes::new(shared, &[own]);
+        let range = HighRange::new(slots.try_into().unwrap(), spare);
+        let mut bank = [[0; LANES]];
+        for unit in [IndexBank::new(shared, &[own]), IndexBank::portable(shared, &[own])] {
+            unit.hash_burst(&[key], &mut bank);
+            assert_eq!(bank[0][1], word(3), "{line}");
+        }
+        assert_eq!(hashes.hash(0, &hashes.key(key)), word(3), "{line}");
+        assert_eq!(range.slot(word(3)), slot, "{line}");
+        lines += 1;
+    }
+    assert_eq!(lines, 96);
+}
+
+/// Pairs of keys 0 and a that share a slot, and how often b and a⊕b then share one, too.
+fn quadruples(slots: &[u32]) -> (u32, u32) {
+    let (mut pairs, mut both) = (0, 0);
+    for a in (1..slots.len()).filter(|&a| slots[0] == slots[a]) {
+        for b in (1..slots.len()).filter(|&b| b != a) {
+            pairs += 1;
+            both += u32::from(slots[b] == slots[a ^ b]);
+        }
+    }
+    (pairs, both)
+}
+
+/// With CRCs the keys b and a⊕b share a slot whenever 0 and a do. With index hashes they seldom do, if not quite as seldom as any
+/// two keys, which are one pair in 256.
+#[test]
+fn quadruples_of_keys_in_a_row_come_apart() {
+    const SLOTS: u32 = 256;
+    let (mut linear, mut summed) = ((0, 0), (0, 0));
+    for seed in 0..100 {
+        let family = Polynomials::reproducible(seed);
+        let [shared, own] = [0, 1].map(|i| family.get(i));
+        let high = HighRange::new(SLOTS.try_into().unwrap(), 0);
+        let key = |x: u32| u64::from(x).to_be_bytes();
+        let keys = |slot: &dyn Fn(u32) -> u32| quadruples(&(0..1024).map(slot).collect::<Vec<_>>());
+        let crc = keys(&|x| high.slot(hash(own, &key(x))));
+        let sum = keys(&|x| high.slot(defined(shared, own, &key(x))));
+        linear = (linear.0 + crc.0, linear.1 + crc.1);
+        summed = (summed.0 + sum.0, summed.1 + sum.1);
+    }
+    assert!(linear.0 > 100_000 && linear.0 == linear.1, "{linear:?}");
+    assert!(summed.0 > 100_000 && summed.1 < summed.0 / 64, "{summed:?}");
 }
 
 #[test]

@@ -25,9 +25,9 @@ use super::bank::{ChameleMonBank, RowRegisters};
 use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
-use super::runtime::{Runtime, Shape};
+use super::runtime::{Runtime, Shape, counter_range};
 use super::strays::Strays;
-use crate::pisa::hash::{Polynomials, Range};
+use crate::pisa::hash::Polynomials;
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.
@@ -151,11 +151,11 @@ impl Sketches {
 
     /// Where the classifiers of switches like this one count a flow.
     pub fn counters(&self, id: FlowId) -> ArrayVec<usize, MAX_LEVELS> {
+        let key = self.hashes.key(id);
         let counter = |(number, level): (usize, &Level)| {
-            let range = Range::new(std::num::NonZeroU32::new(level.sizes.len() as u32)?);
-            Some(range.index(self.hashes.tower(number, id)) as usize)
+            counter_range(level.sizes.len() as u32).slot(self.hashes.tower(number, &key)) as usize
         };
-        self.tower.iter().enumerate().filter_map(counter).collect()
+        self.tower.iter().enumerate().map(counter).collect()
     }
 
     /// The size of a flow that is [counted there](Self::counters).

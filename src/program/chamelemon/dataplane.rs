@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 
 use super::field::P;
 use super::id::FRAGMENTS;
-use crate::pisa::hash::{LANES, Range};
+use crate::pisa::hash::{HighRange, LANES};
 use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
@@ -29,7 +29,7 @@ pub mod hierarchy {
 /// The PHV as ChameleMon sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// What the hash units deliver for the flow's ID: base indexes, fingerprint, sampling hash.
+    /// The index hashes of the flow's ID: for arrays and rows, fingerprint, sampling.
     pub bases: [u32; LANES],
     /// The additive inverses modulo p of the ID's fragments.
     pub inverses: [u32; FRAGMENTS],
@@ -85,12 +85,12 @@ counter!(u32);
 #[derive(Clone, Copy, Debug)]
 pub struct Tower<C> {
     lane: u8,
-    range: Range,
+    range: HighRange,
     counter: PhantomData<fn() -> C>,
 }
 
 impl<C> Tower<C> {
-    pub fn new(lane: u8, range: Range) -> Self {
+    pub fn new(lane: u8, range: HighRange) -> Self {
         Self { lane, range, counter: PhantomData }
     }
 }
@@ -103,7 +103,7 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        Slot(self.range.index(phv.base(self.lane.into())))
+        Slot(self.range.slot(phv.base(self.lane.into())))
     }
 
     #[inline(always)]
@@ -122,7 +122,7 @@ impl<C: Counter> Salu for Tower<C> {
     }
 
     fn hash_bits(&self) -> u32 {
-        u32::BITS - (self.range.slots() - 1).leading_zeros()
+        self.range.bits()
     }
 }
 
@@ -142,7 +142,7 @@ pub const COUNTERS: usize = FRAGMENTS + 1;
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub number: u8,
-    /// Bits of the base index.
+    /// Bits of the index hash.
     pub bits: u8,
 }
 
@@ -174,19 +174,17 @@ impl GroupSalu<COUNTERS> for Row {
     }
 }
 
-/// Where one row of a part lies, and how a base index becomes a bucket of it. On the hardware a range match gives the largest
-/// multiple of the length that is not above the masked index, and one subtraction the remainder.
+/// Where one row of a part lies, and how an index hash becomes a bucket of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub offset: u32,
-    pub mask: u32,
-    pub range: Range,
+    pub range: HighRange,
 }
 
 impl Place {
     #[inline(always)]
     pub fn bucket(&self, base: u32) -> u32 {
-        self.offset + self.range.index(base & self.mask)
+        self.offset + self.range.slot(base)
     }
 }
 

@@ -4,22 +4,26 @@ use std::fmt;
 
 use super::dataplane::{MAX_LEVELS, MAX_ROWS};
 use super::id::{FlowId, Naming};
-use crate::pisa::hash::{Crc, CrcBank, Polynomials};
+use crate::pisa::hash::{IndexBank, IndexHashes, IndexKey, Polynomial, Polynomials};
 
-/// Polynomial numbers: classifier arrays, encoder rows, fingerprint, sampling, three for IPv6 digests.
+/// Polynomial numbers: classifier arrays, encoder rows, fingerprint, sampling, what these share, three for IPv6 digests.
 const TOWER: usize = 0;
 const ROWS: usize = TOWER + MAX_LEVELS;
 const FINGERPRINT: usize = ROWS + MAX_ROWS;
 const SAMPLE: usize = FINGERPRINT + 1;
-const DIGEST: usize = 16;
+const SHARED: usize = SAMPLE + 1;
+const DIGEST: usize = SHARED + 1;
 
-/// The hash units of one deployment: all switches whose sketches are added or subtracted have the same.
+/// An ID's bytes with what all its index hashes share.
+pub type Key = IndexKey<13>;
+
+/// The hash units of one deployment: all switches whose sketches are added or subtracted have the same. Arrays, fingerprint and
+/// sampling take index hashes ([`crate::pisa::hash::index`]), since their analysis assumes independence.
 #[derive(Clone)]
 pub struct Hashes {
-    tower: Vec<Crc>,
-    rows: Vec<Crc>,
-    fingerprint: Crc,
-    sample: Crc,
+    levels: usize,
+    rows: usize,
+    index: IndexHashes,
     naming: Naming,
     family: Polynomials,
 }
@@ -27,15 +31,9 @@ pub struct Hashes {
 impl Hashes {
     /// For so many classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most [`MAX_ROWS`]).
     pub fn new(polynomials: &Polynomials, levels: usize, rows: usize) -> Self {
-        let crcs = |first: usize, n: usize| (first..first + n).map(|i| Crc::new(polynomials.get(i))).collect();
-        Self {
-            tower: crcs(TOWER, levels.min(MAX_LEVELS)),
-            rows: crcs(ROWS, rows.min(MAX_ROWS)),
-            fingerprint: Crc::new(polynomials.get(FINGERPRINT)),
-            sample: Crc::new(polynomials.get(SAMPLE)),
-            naming: Naming::new(polynomials, DIGEST),
-            family: *polynomials,
-        }
+        let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
+        let index = IndexHashes::new(polynomials.get(SHARED), &own(polynomials, levels, rows));
+        Self { levels, rows, index, naming: Naming::new(polynomials, DIGEST), family: *polynomials }
     }
 
     /// Whether they are of this deployment.
@@ -47,41 +45,51 @@ impl Hashes {
         &self.naming
     }
 
-    /// The base index in classifier array `level`.
-    pub fn tower(&self, level: usize, id: FlowId) -> u32 {
-        self.tower.get(level).map_or(0, |crc| crc.hash(&id.bytes()))
+    #[inline(always)]
+    pub fn key(&self, id: FlowId) -> Key {
+        self.index.key(id.bytes())
     }
 
-    /// The base index in encoder row `row`.
-    #[inline(always)]
-    pub fn row(&self, row: usize, key: &[u8; 13]) -> u32 {
-        self.rows.get(row).map_or(0, |crc| crc.hash(key))
+    /// The index hash for classifier array `level`.
+    pub fn tower(&self, level: usize, key: &Key) -> u32 {
+        self.index.hash(level, key)
     }
 
-    /// The hash whose low bits are the fingerprint.
+    /// The index hash for encoder row `row`.
     #[inline(always)]
-    pub fn fingerprint(&self, key: &[u8; 13]) -> u32 {
-        self.fingerprint.hash(key)
+    pub fn row(&self, row: usize, key: &Key) -> u32 {
+        self.index.hash(self.levels + row, key)
+    }
+
+    /// The hash whose high bits are the fingerprint.
+    #[inline(always)]
+    pub fn fingerprint(&self, key: &Key) -> u32 {
+        self.index.hash(self.levels + self.rows, key)
     }
 
     pub fn sample(&self, id: FlowId) -> u32 {
-        self.sample.hash(&id.bytes())
+        self.index.hash(self.levels + self.rows + 1, &self.key(id))
     }
 
     /// All of it at once, in the lanes that [`Lanes`] names.
-    pub fn bank(&self) -> (CrcBank, Lanes) {
-        let (levels, rows) = (self.tower.len(), self.rows.len());
-        let numbers = (TOWER..TOWER + levels).chain(ROWS..ROWS + rows).chain([FINGERPRINT, SAMPLE]);
-        let polynomials: Vec<_> = numbers.map(|i| self.family.get(i)).collect();
-        let row = levels as u8;
-        let fingerprint = row + rows as u8;
-        (CrcBank::new(&polynomials), Lanes { row, fingerprint, sample: fingerprint + 1 })
+    pub fn bank(&self) -> (IndexBank, Lanes) {
+        let own = own(&self.family, self.levels, self.rows);
+        let row = 1 + self.levels as u8;
+        let fingerprint = row + self.rows as u8;
+        (IndexBank::new(self.family.get(SHARED), &own), Lanes { tower: 1, row, fingerprint, sample: fingerprint + 1 })
     }
 }
 
-/// Lanes of the bank of hash units: classifier array i has lane i, row i of the encoders lane `row + i`.
+/// The polynomials of the index hashes, in their order.
+fn own(polynomials: &Polynomials, levels: usize, rows: usize) -> Vec<Polynomial> {
+    let numbers = (TOWER..TOWER + levels).chain(ROWS..ROWS + rows).chain([FINGERPRINT, SAMPLE]);
+    numbers.map(|i| polynomials.get(i)).collect()
+}
+
+/// Lanes of the bank of hash units: classifier array i has lane `tower + i`, row i of the encoders lane `row + i`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
+    pub tower: u8,
     pub row: u8,
     pub fingerprint: u8,
     pub sample: u8,
@@ -90,7 +98,7 @@ pub struct Lanes {
 /// Sketches fit each other when their hash units are of one deployment.
 impl PartialEq for Hashes {
     fn eq(&self, other: &Self) -> bool {
-        let sizes = |hashes: &Self| (hashes.tower.len(), hashes.rows.len());
+        let sizes = |hashes: &Self| (hashes.levels, hashes.rows);
         self.family == other.family && sizes(self) == sizes(other)
     }
 }

@@ -7,7 +7,7 @@ use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// Bits of the fingerprint that fills the fourth fragment.
 pub const FINGERPRINT_BITS: u32 = 20;
-pub const FINGERPRINT_MASK: u32 = (1 << FINGERPRINT_BITS) - 1;
+const FINGERPRINT_MASK: u32 = (1 << FINGERPRINT_BITS) - 1;
 /// Fragments of an ID, each below 2³¹ < p.
 pub const FRAGMENTS: usize = 4;
 const LOW: u32 = (1 << 31) - 1;
@@ -46,13 +46,13 @@ impl FlowId {
     }
 
     /// Figure 13: the lower 31 bits of the source, of the destination and of the ports, then the three bits left over, the
-    /// protocol and the fingerprint.
+    /// protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
-    pub fn fragments(self, fingerprint: u32) -> [u32; FRAGMENTS] {
+    pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
         let (source, destination, ports) = ((self.0 >> 72) as u32, (self.0 >> 40) as u32, (self.0 >> 8) as u32);
         let tops = source >> 31 << 10 | destination >> 31 << 9 | ports >> 31 << 8;
         let rest = tops | u32::from(self.0 as u8);
-        [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint & FINGERPRINT_MASK]
+        [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint(hash)]
     }
 
     /// The ID and fingerprint of these fragments; `None` when one has more than 31 bits, which no ID's has.
@@ -81,6 +81,12 @@ impl fmt::Debug for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// The fingerprint of an ID with this hash.
+#[inline(always)]
+pub fn fingerprint(hash: u32) -> u32 {
+    hash >> (u32::BITS - FINGERPRINT_BITS)
 }
 
 /// Gives packets their IDs.
@@ -119,10 +125,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fragments_hold_the_id(id in 0u128..1 << 104, fingerprint in 0u32..1 << FINGERPRINT_BITS) {
-            let fragments = FlowId(id).fragments(fingerprint);
+        fn fragments_hold_the_id(id in 0u128..1 << 104, hash: u32) {
+            let fragments = FlowId(id).fragments(hash);
             prop_assert!(fragments.iter().all(|&fragment| fragment < 1 << 31));
-            prop_assert_eq!(FlowId::of_fragments(fragments), Some((FlowId(id), fingerprint)));
+            prop_assert_eq!(FlowId::of_fragments(fragments), Some((FlowId(id), hash >> 12)));
         }
 
         /// What the parser makes of an IPv4 packet is never taken for a digest.

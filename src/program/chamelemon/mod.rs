@@ -19,8 +19,11 @@
 //! - d = 3 arrays with m d > 1.23 M buckets decode M flows, but with probability O(1 / M) (Theorem 3.1); two flows in one set of buckets
 //!   (about M² / 2m³ pairs) are what is left of it for small M. `small` adds an array that tells them apart; numbers are in
 //!   `bench/record/2026-11-21-fermat.md`.
+//! - Both hold for keys in a row (scans, address ranges, sequential ports), too, since rows and counter
+//!   arrays take index hashes ([`crate::pisa::hash::index`]). With CRCs as row hashes, as in the paper's
+//!   prototype, such keys do not decode.
 //! - The few hash bits of D.1 make buckets uneven, which takes at most 0.5 % more of them than even ones (a length of 4.5 / 2ⁿ of the
-//!   mask's range), and nothing at a power of two.
+//!   range), and nothing at a power of two.
 //! - A size from the classifier is never below the truth, and never says more than its counters can.
 //! - Decoding takes O(m d²) (A.2).
 //!
@@ -29,6 +32,7 @@
 //!
 //! *Deviations:*
 //! - IPv6 flows are measured by a digest ([`FlowId`]).
+//! - Array indexes, fingerprint and sampling hash are high bits of the sum of two CRCs, not a CRC.
 //! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that reaches T_h is encoded.
 //! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
 //! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it, and are

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use super::dataplane::{MAX_ROWS, Part, Place, hierarchy};
-use crate::pisa::hash::Range;
+use crate::pisa::hash::HighRange;
 use crate::program::ProgramError;
 
 /// What is fixed when the switch is built.
@@ -57,13 +57,17 @@ impl Shape {
 }
 
 impl Place {
-    /// Base index to bucket: base & mask, where the mask leaves 4 to 8 times the part's length (appendix D.1), modulo the length.
+    /// Index hash to bucket: its highest bits, as many as give 4 to 8 times the part's length (appendix D.1), modulo the length.
     /// `None` for a part of no length.
     pub fn new(offset: u32, width: u32) -> Option<Self> {
-        let range = Range::new(std::num::NonZeroU32::new(width)?);
-        let mask = width.saturating_mul(4).next_power_of_two() - 1;
-        Some(Self { offset, mask, range })
+        Some(Self { offset, range: HighRange::new(std::num::NonZeroU32::new(width)?, 2) })
     }
+}
+
+/// From an index hash to a counter of a classifier array. Arrays whose length is no power of two take 64 to 128 times as many values:
+/// uneven counters make linear counting wrong by half the square of their unevenness, here less than 0.01 %.
+pub(super) fn counter_range(counters: u32) -> HighRange {
+    HighRange::new(std::num::NonZeroU32::new(counters).unwrap_or(std::num::NonZeroU32::MIN), 6)
 }
 
 /// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and downstream.
@@ -168,8 +172,6 @@ mod tests {
                     for place in parts[1..].iter().filter_map(|part| part.get(row as usize)) {
                         prop_assert!(place.offset == end || place.offset + place.range.slots() == end);
                         end = place.offset + place.range.slots();
-                        let least = u64::from(place.range.slots()) * 4;
-                        prop_assert!((least..2 * least).contains(&(u64::from(place.mask) + 1)));
                     }
                     prop_assert!(end <= shape.cells(row, length), "{end} in row {row}");
                 }

@@ -1,7 +1,6 @@
 //! The program as the switch holds it: classifier and upstream encoder in ingress, downstream encoder in egress.
 
 use std::any::Any;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -10,14 +9,14 @@ use super::bank::{ChameleMonBank, Counters, RowRegisters};
 use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, locate};
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
-use super::runtime::{Runtime, Shape};
+use super::runtime::{Runtime, Shape, counter_range};
 use super::schedule::{Schedule, Steps};
 use super::strays::StrayRegisters;
 use super::{Config, Width};
-use crate::pisa::hash::{CrcBank, LANES, Polynomials, Range};
+use crate::pisa::hash::{HighRange, IndexBank, LANES, Polynomials};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
+    Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, ProgramError};
 use crate::wire::shim;
@@ -34,14 +33,14 @@ enum TowerStage {
 
 impl TowerStage {
     fn new(level: &super::Level, lane: u8) -> Self {
-        fn stage<C: Counter>(lane: u8, counters: u32) -> Stage<Array<Tower<C>>> {
-            let range = Range::new(NonZeroU32::new(counters).unwrap_or(NonZeroU32::MIN));
+        fn stage<C: Counter>(lane: u8, range: HighRange) -> Stage<Array<Tower<C>>> {
             Stage(Array::planned("tower", Tower::new(lane, range), range.slots()))
         }
+        let range = counter_range(level.counters);
         match level.width {
-            Width::Bits8 => Self::Bits8(stage(lane, level.counters)),
-            Width::Bits16 => Self::Bits16(stage(lane, level.counters)),
-            Width::Bits32 => Self::Bits32(stage(lane, level.counters)),
+            Width::Bits8 => Self::Bits8(stage(lane, range)),
+            Width::Bits16 => Self::Bits16(stage(lane, range)),
+            Width::Bits32 => Self::Bits32(stage(lane, range)),
         }
     }
 
@@ -106,7 +105,7 @@ fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Enc
 fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
     let mut stages = Vec::new();
     pipeline.usage(&mut stages);
-    StageUse { arrays: stages.into_iter().flat_map(|stage| stage.arrays).collect() }
+    StageUse::of(stages.into_iter().flat_map(|stage| stage.arrays).collect())
 }
 
 fn exchange(encoder: &mut Encoder, spare: &mut [RowRegisters]) {
@@ -124,7 +123,7 @@ struct Batch {
 /// The hash units, and the batch that they have worked for.
 struct Hashing {
     hashes: Arc<Hashes>,
-    bank: CrcBank,
+    bank: IndexBank,
     lanes: Lanes,
     hashed: Box<[[u32; LANES]; BATCH]>,
     batch: Box<Batch>,
@@ -213,7 +212,9 @@ impl ChameleMon {
             config: config.clone(),
             shape,
             hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]), batch: Box::default() },
-            tower: Repeat((0..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect()),
+            tower: Repeat(
+                (lanes.tower..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect(),
+            ),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
             gate,
@@ -386,7 +387,19 @@ impl Dataplane for ChameleMon {
     }
 
     fn usage(&self) -> ProgramUse {
-        let ingress = vec![side_by_side(&self.tower), side_by_side(&self.upstream)];
+        // An index hash takes three stages: the CRC that all share, the sum, and its halves joined. Those of the encoders' rows come a
+        // stage later than those of the classifier, and go along to egress.
+        let hash = |name, bits, added| HashUse { name, bits, added };
+        let sums = |name, number: usize| vec![hash(name, u32::BITS, true); number];
+        let mut encoders = sums("hash of a row", self.upstream.0.len());
+        encoders.extend([hash("fingerprint", u32::BITS, true), hash("sampling hash", u32::BITS, true)]);
+        let ingress = vec![
+            StageUse::hashing(vec![hash("shared hash", u32::BITS, false)]),
+            StageUse::hashing(sums("hash of a counter array", self.tower.0.len())),
+            StageUse::hashing(encoders),
+            side_by_side(&self.tower),
+            side_by_side(&self.upstream),
+        ];
         ProgramUse { program: "chamelemon", chains: vec![ingress, vec![side_by_side(&self.downstream)]] }
     }
 }

@@ -1,6 +1,7 @@
 //! Not in the paper: the memory that the switch's own sketch needs for few and for many flows, with a small array more, and what its way
 //! from hash to bucket costs.
 
+use weir::pisa::hash::HighRange;
 use weir::program::chamelemon::Shape;
 use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
 use weir::trace::SplitMix64;
@@ -79,8 +80,8 @@ pub fn small(trials: u32, progress: impl Fn(&str)) -> Figure {
     }
 }
 
-/// Success of 10 000 flows around the threshold: with hash functions as good as random ones, with CRC modulo the length, and with D.1's
-/// few bits of CRC modulo the length, of which the first buckets get more.
+/// Success of 10 000 flows around the threshold: with hash functions as good as random ones, with all bits of the index hash modulo the
+/// length, and with D.1's few bits of it, of which the first buckets get more.
 pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
     const FLOWS: usize = 10_000;
     let width = |buckets: f64| (buckets * FLOWS as f64 / 3.0).round() as usize;
@@ -104,12 +105,14 @@ pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
     let whole = |width: usize, trial| {
         let shape = Shape { arrays: 3, small: 0, upstream: 0, downstream: 0 };
         let mut part = shape.sketch(width as u32);
-        part.iter_mut().for_each(|row| row.mask = u32::MAX);
+        part.iter_mut().for_each(|row| {
+            row.range = HighRange::new(row.range.slots().try_into().expect("a row has buckets"), u32::BITS)
+        });
         WeirFermat::new(hashes(trial), part)
     };
     let curves = vec![
         curve(3, "the switch", &|width, trial| filled(weir_sketch(width, 0, trial), trial, Verify::Fingerprint)),
-        curve(1, "CRC modulo the length", &|width, trial| filled(whole(width, trial), trial, Verify::Fingerprint)),
+        curve(1, "all bits modulo the length", &|width, trial| filled(whole(width, trial), trial, Verify::Fingerprint)),
         curve(0, "random functions, IDs of 32 bits", &ideal),
         curve(2, "the switch without fingerprint", &|width, trial| {
             filled(weir_sketch(width, 0, trial), trial, Verify::Rehash)

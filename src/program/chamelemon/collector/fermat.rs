@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use super::super::dataplane::{MAX_ROWS, Part};
 use super::super::field;
-use super::super::hashes::Hashes;
-use super::super::id::{FINGERPRINT_MASK, FRAGMENTS, FlowId};
+use super::super::hashes::{Hashes, Key};
+use super::super::id::{self, FRAGMENTS, FlowId};
 
 /// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a subtraction that took too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,15 +117,19 @@ impl Fermat {
 
     /// Takes in `packets` packets of a flow (Algorithm 1); a negative number takes them out.
     pub fn insert(&mut self, id: FlowId, packets: i64) {
-        let key = id.bytes();
+        let key = self.hashes.key(id);
         let flow = self.bucket(id, &key, packets);
         for &at in &self.places(&key)[..self.rows.len()] {
             self.buckets[at as usize].add(&flow);
         }
     }
 
+    pub(super) fn key(&self, id: FlowId) -> Key {
+        self.hashes.key(id)
+    }
+
     /// A bucket that holds so many packets of one flow, whose key is `key`.
-    pub(super) fn bucket(&self, id: FlowId, key: &[u8; 13], packets: i64) -> Bucket {
+    pub(super) fn bucket(&self, id: FlowId, key: &Key, packets: i64) -> Bucket {
         let count = field::of(packets);
         let ids = id.fragments(self.hashes.fingerprint(key)).map(|fragment| field::mul(fragment, count));
         Bucket { ids, count: packets }
@@ -133,7 +137,7 @@ impl Fermat {
 
     /// The flow's bucket in each row.
     #[inline(always)]
-    pub(super) fn places(&self, key: &[u8; 13]) -> [u32; MAX_ROWS] {
+    pub(super) fn places(&self, key: &Key) -> [u32; MAX_ROWS] {
         let mut places = [0; MAX_ROWS];
         for ((number, row), place) in self.rows.iter().enumerate().zip(&mut places) {
             *place = row.bucket(self.hashes.row(number, key));
@@ -219,11 +223,11 @@ impl Fermat {
     /// The flow of a bucket that holds no other, and its key (§3.1: f = ID · count^(p − 2) mod p). Where the flow's buckets are is not
     /// asked yet.
     #[inline(always)]
-    pub(super) fn pure(&self, bucket: &Bucket, verify: Verify) -> Option<(FlowId, [u8; 13])> {
+    pub(super) fn pure(&self, bucket: &Bucket, verify: Verify) -> Option<(FlowId, Key)> {
         let inverse = field::inverse(bucket.count)?;
-        let (id, fingerprint) = FlowId::of_fragments(bucket.ids.map(|sum| field::mul(sum, inverse)))?;
-        let key = id.bytes();
-        let wrong = (self.hashes.fingerprint(&key) ^ fingerprint) & FINGERPRINT_MASK != 0;
-        (verify == Verify::Rehash || !wrong).then_some((id, key))
+        let (flow, fingerprint) = FlowId::of_fragments(bucket.ids.map(|sum| field::mul(sum, inverse)))?;
+        let key = self.hashes.key(flow);
+        let wrong = id::fingerprint(self.hashes.fingerprint(&key)) != fingerprint;
+        (verify == Verify::Rehash || !wrong).then_some((flow, key))
     }
 }

@@ -5,6 +5,8 @@ use crate::trace::{SplitMix64, Workload};
 use crate::wire::Tuple4;
 use proptest::prelude::*;
 
+mod keys;
+
 const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
 
 fn hashes(seed: u64, rows: u32) -> Arc<Hashes> {
@@ -118,9 +120,9 @@ fn twins(sketch: &Fermat, rng: &mut SplitMix64, pairs: usize) -> Vec<[FlowId; 2]
     let mut found: Vec<[FlowId; 2]> = Vec::new();
     while found.len() < pairs {
         let id = random_id(rng);
-        let places = sketch.places(&id.bytes());
+        let places = sketch.places(&sketch.key(id));
         let apart = found.iter().all(|[other, _]| {
-            sketch.places(&other.bytes()).iter().zip(&places).take(sketch.rows.len()).all(|(a, b)| a != b)
+            sketch.places(&sketch.key(*other)).iter().zip(&places).take(sketch.rows.len()).all(|(a, b)| a != b)
         });
         match seen.insert(places, id) {
             Some(first) if apart => found.push([first, id]),
@@ -147,10 +149,10 @@ proptest! {
         let mut expected: std::collections::BTreeMap<_, _> = flows.collect();
         expected.iter().for_each(|(&id, &packets)| sketch.insert(id, packets));
         // Only so many counts are tried: known flows that share a pair's buckets use them up.
-        let mut taken = pairs.iter().map(|pair| sketch.places(&pair[0].bytes()));
+        let mut taken = pairs.iter().map(|pair| sketch.places(&sketch.key(pair[0])));
         let taken = [taken.next(), taken.next()];
         let mut bystanders: Vec<_> = (0..1000).map(|_| random_id(&mut rng)).collect();
-        bystanders.retain(|id| !taken.contains(&Some(sketch.places(&id.bytes()))));
+        bystanders.retain(|id| !taken.contains(&Some(sketch.places(&sketch.key(*id)))));
         let without = sketch.clone().decode_knowing(Verify::Fingerprint, bystanders.clone());
         prop_assert!(!without.complete && without.flows.is_empty(), "{:?}", without);
         // One of each pair, among others; then one of the first pair alone.

@@ -30,7 +30,7 @@ impl Fermat {
 
     /// The content of a flow's buckets, when it is the same in all of them and more than one packet.
     fn shared(&self, id: FlowId) -> Option<Bucket> {
-        let places = self.places(&id.bytes());
+        let places = self.places(&self.key(id));
         let mut buckets = places[..self.rows.len()].iter().map(|&at| self.buckets[at as usize]);
         let first = buckets.next().filter(|bucket| bucket.count.unsigned_abs() > 1)?;
         buckets.all(|bucket| bucket == first).then_some(first)
@@ -38,7 +38,7 @@ impl Fermat {
 
     /// Packets of the known flow, and the other flow. `None` when no number of packets gives one, or when several do.
     fn split(&self, known: FlowId, shared: Bucket) -> Option<(i64, FlowId)> {
-        let key = known.bytes();
+        let key = self.key(known);
         let (places, sign) = (self.places(&key), shared.count.signum());
         let packet = self.bucket(known, &key, sign);
         let (mut rest, mut solution) = (shared, None);

@@ -1,0 +1,65 @@
+//! Index hashes, for arrays whose analysis assumes that they hash independently.
+//!
+//! A CRC is linear over GF(2): crc(x) ⊕ crc(x⊕a) = crc(x⊕b) ⊕ crc(x⊕a⊕b) for all x, whatever the
+//! polynomial. Keys in a row (a port scan, an address range, ephemeral ports) are full of such
+//! quadruples x, x⊕a, x⊕b, x⊕a⊕b. When two of the four keys share a slot of an array, so do the other
+//! two, and the same four keys sit on two slots in all arrays. Different polynomials do not help, and
+//! CRCs in hardware are as linear. So here
+//! ```text
+//! sum i = CRC i (key) + CRC s (key) mod 2³²
+//! hash i = sum i ⊕ (sum i << 16)                    slot = the highest bits of it (HighRange)
+//! ```
+//! with one CRC s that all arrays share: the carries of the sum are not linear. A carry enters each
+//! bit from the bits below it and none enters the lowest, so a mask of low bits would keep a part of
+//! the weakness. The sum alone is enough for decoding. But where two keys' CRCs differ in the same bits,
+//! the sum often stays the same in its high half: among keys in a row such pairs are many, and the
+//! number of counters in use then varies four times as much as with random keys. The low half differs
+//! for nearly all of them. `docs/chamelemon.md` has the measurement.
+//!
+//! *Cost:* one more CRC for all arrays together, and one addition and one exclusive or an array. A
+//! switch computes the shared CRC in one stage, adds each array's own in a later one, and joins the
+//! halves of the sum in the next.
+
+use super::{Crc, LANES, Polynomial};
+
+/// Maximum number of index hashes that are computed together.
+pub const MAX_HASHES: usize = LANES - 1;
+
+/// Index hashes of one key at a time: the same as [`IndexBank`](super::IndexBank) gives for a burst.
+#[derive(Clone)]
+pub struct IndexHashes {
+    shared: Crc,
+    own: Vec<Crc>,
+}
+
+/// A key and its shared CRC.
+#[derive(Clone, Copy)]
+pub struct IndexKey<const N: usize> {
+    bytes: [u8; N],
+    shared: u32,
+}
+
+impl IndexHashes {
+    pub fn new(shared: Polynomial, own: &[Polynomial]) -> Self {
+        Self { shared: Crc::new(shared), own: own.iter().copied().map(Crc::new).collect() }
+    }
+
+    /// Computes the shared CRC.
+    #[inline(always)]
+    pub fn key<const N: usize>(&self, bytes: [u8; N]) -> IndexKey<N> {
+        IndexKey { bytes, shared: self.shared.hash(&bytes) }
+    }
+
+    /// Index hash number `i`, or 0 when `i` is out of range.
+    #[inline(always)]
+    pub fn hash<const N: usize>(&self, i: usize, key: &IndexKey<N>) -> u32 {
+        self.own.get(i).map_or(0, |own| index_hash(own.hash(&key.bytes), key.shared))
+    }
+}
+
+/// The index hash of two CRCs.
+#[inline(always)]
+pub const fn index_hash(own: u32, shared: u32) -> u32 {
+    let sum = own.wrapping_add(shared);
+    sum ^ sum << 16
+}
