@@ -16,6 +16,7 @@ mod live;
 mod living;
 mod losses;
 mod mishaps;
+mod paused;
 mod policy;
 mod privileges;
 mod rootless;
