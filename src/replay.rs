@@ -8,15 +8,19 @@ use crate::config::Config;
 use crate::control::{Collector, History, Learning, Routing, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
-use crate::switch::{BURST, Burst, Outbox, Switch};
+use crate::switch::{BURST, Burst, Outbox, Parts, PortInfo, Switch};
 use crate::tap::PacketTrace;
 use crate::wire::{Frame, HeapFrame};
+
+/// MTU of ports that take every frame, in bytes: more than any record of a capture claims.
+const NO_MTU: u32 = u32::MAX / 2;
 
 /// One switch in memory.
 pub struct Replayer {
     config: Config,
     switch: Switch,
     collector: Collector,
+    ports: Vec<PortInfo>,
     history: Arc<Mutex<History>>,
     learning: Option<Learning>,
     routing: Option<Routing>,
@@ -43,7 +47,7 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, collector, history, learning, routing, placement, .. } =
+        let Assembly { mut switches, collector, history, learning, routing, placement, ports, .. } =
             assemble(&config, epoch, 1)?;
         *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
         Ok(Self {
@@ -51,6 +55,7 @@ impl Replayer {
             switch: switches.remove(0),
             config,
             collector,
+            ports,
             history,
             learning,
             routing,
@@ -64,9 +69,24 @@ impl Replayer {
         })
     }
 
+    /// Lets frames of every length through. A capture with receive or segmentation offload holds frames of 64 KB and more,
+    /// which no link carried as such.
+    #[must_use]
+    pub fn without_mtu(mut self) -> Self {
+        self.ports.iter_mut().for_each(|port| port.mtu = NO_MTU);
+        self.switch.exchange(&mut Parts { ports: Some(self.ports.clone()), ..Parts::default() });
+        self
+    }
+
     /// Takes one frame in by a port. Times must not go back; one that does counts as the latest so far.
     #[inline]
     pub fn packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) {
+        self.cut_packet(ingress, at, bytes, bytes.len());
+    }
+
+    /// Takes one frame in by a port, of which a capture kept `bytes` and that was `wire_len` bytes long.
+    #[inline]
+    pub fn cut_packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) {
         if ingress != self.ingress || self.burst.is_full() || self.is_of_another_epoch(at) {
             // An empty burst has no time, and would begin an epoch at 0.
             if !self.burst.is_empty() {
@@ -78,17 +98,19 @@ impl Replayer {
             self.now = self.now.max(at);
         }
         let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
-        frame.refill(bytes);
+        frame.refill_cut(bytes, wire_len);
         self.burst.push(frame);
     }
 
     /// Processes what has been taken in, then takes one frame through alone, and tells all that happens to it.
-    pub fn trace(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) -> PacketTrace {
+    pub fn trace(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) -> PacketTrace {
         if !self.burst.is_empty() {
             self.flush();
         }
         self.now = self.now.max(at);
-        let trace = self.switch.trace(ingress, HeapFrame::new(bytes), self.now, &mut self.outbox);
+        let mut frame = HeapFrame::new(&[]);
+        frame.refill_cut(bytes, wire_len);
+        let trace = self.switch.trace(ingress, frame, self.now, &mut self.outbox);
         self.send();
         trace
     }
@@ -149,6 +171,11 @@ impl Replayer {
     /// Time spent in the switch so far, without the reading or making of frames.
     pub fn switching(&self) -> Duration {
         self.switching
+    }
+
+    /// Packets that no program measures: neither IPv4 nor IPv6.
+    pub fn unmeasured_packets(&self) -> u64 {
+        self.switch.stats().unmeasured.get()
     }
 
     /// The counters, as `weir show ports` has them.

@@ -69,7 +69,8 @@ impl Measured {
         let mut measured = match (program, history.record(number)) {
             (ProgramConfig::HashPipe(config), _) => Self::counts(config, number, history, top.max(scored)),
             (ProgramConfig::ChameleMon(_), Some(Record::ChameleMon(sketches))) => {
-                Self::sketches(Analysis::new((**sketches).clone()), top.max(scored), exact)
+                let below = history.below(number).cloned().unwrap_or_default();
+                Self::sketches(Analysis::of_series((**sketches).clone(), below), top.max(scored), exact)
             }
             (ProgramConfig::ChameleMon(_), _) => {
                 Self { unit: Unit::Packets, heavy: Vec::new(), score: None, flows: Some(Flows::default()) }
@@ -94,7 +95,7 @@ impl Measured {
     fn sketches(analysis: Analysis, most: usize, exact: Option<&Exact>) -> Self {
         let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts.keys())).unwrap_or_default();
         let answers = Answers::new(&analysis, most);
-        let mut flows = Flows::new(&answers, &analysis.losses(), &names, most);
+        let mut flows = Flows::new(&answers, analysis.least_named(), &analysis.losses(), &names, most);
         if let Some(exact) = exact {
             flows = flows.with_truth(&exact.counts, analysis.distribution());
         }
@@ -120,6 +121,10 @@ fn flows_text(flows: &Flows) -> String {
     };
     let true_flows = flows.true_flows.map(|n| n as f64);
     let complete = |complete: bool| String::from(if complete { "all" } else { "not all" });
+    let heavy = match flows.heavy_complete {
+        true => format!("all of {} packets or more", output::grouped(flows.heavy_least_packets)),
+        false => complete(false),
+    };
     let mut rows = vec![
         ["flows".to_string(), number(flows.flows, 0), error(flows.flows, true_flows)],
         [
@@ -127,7 +132,7 @@ fn flows_text(flows: &Flows) -> String {
             number(flows.entropy_bits, 4),
             error(flows.entropy_bits, flows.true_entropy_bits),
         ],
-        ["heavy candidates".to_string(), flows.heavy_candidates.to_string(), complete(flows.heavy_complete)],
+        ["heavy candidates".to_string(), flows.heavy_candidates.to_string(), heavy],
         ["flows with losses".to_string(), flows.losses.len().to_string(), complete(flows.losses_complete)],
         ["lost packets".to_string(), flows.lost_packets.to_string(), complete(flows.losses_complete)],
     ];

@@ -1,6 +1,6 @@
 //! `weir replay`: the dataplane over captures, with exact counts beside it on request.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -47,14 +47,20 @@ pub struct Replay {
 #[derive(Serialize)]
 struct Document {
     packets: u64,
+    /// On the wire.
     bytes: u64,
     /// Wall-clock time that the dataplane and the reading of the captures took.
     seconds: f64,
     /// Time from the first packet to the last on the capture's clock.
     captured_seconds: f64,
     drops: Packets,
-    /// Records that a capture's snap length cut short; they are measured by what is left.
+    /// Packets that no program measures.
+    unmeasured_packets: u64,
+    /// Records that a capture's snap length cut short. Their headers are read from what is left.
     cut_packets: u64,
+    /// Why reading ended before the end of the captures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     programs: std::collections::BTreeMap<String, Measured>,
 }
 
@@ -63,6 +69,8 @@ struct Totals {
     packets: u64,
     bytes: u64,
     cut: u64,
+    /// Why reading ended before the end of the captures.
+    error: Option<String>,
     first_ns: Option<u64>,
     last_ns: u64,
 }
@@ -79,27 +87,31 @@ impl Replay {
             config.switch.epoch = epoch;
         }
         config.validate()?;
-        let mut replayer = if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?;
+        let mut replayer =
+            if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(Exact::new).collect();
 
         let started = Instant::now();
         let mut totals = Totals::default();
-        for file in &self.files {
-            self.replay(file, &mut replayer, &mut exact, &mut totals)?;
-        }
+        let read = self.files.iter().try_for_each(|file| self.replay(file, &mut replayer, &mut exact, &mut totals));
+        totals.error = match read {
+            Err(error) if totals.packets == 0 => return Err(Failure::Failed(error)),
+            read => read.err(),
+        };
         replayer.finish();
         let seconds = started.elapsed().as_secs_f64();
-        self.report(json, &programs, &replayer, exact, &totals, seconds)
+        self.report(json, &programs, &replayer, exact, totals, seconds)
     }
 
+    /// Takes one capture in, up to the first record that cannot be read. The error says which that is.
     fn replay(
         &self,
-        file: &PathBuf,
+        file: &Path,
         replayer: &mut Replayer,
         exact: &mut [Exact],
         totals: &mut Totals,
-    ) -> Result<(), Failure> {
-        let broken = |error| Failure::Failed(format!("{}: {error}", file.display()));
+    ) -> Result<(), String> {
+        let broken = |error| format!("{}: {error}", file.display());
         let mut reader = CaptureReader::open(file).map_err(broken)?;
         let progress = ProgressBar::new_spinner().with_message(format!("replaying {}", file.display()));
         let mut headers = Headers::default();
@@ -108,11 +120,12 @@ impl Replay {
             totals.first_ns.get_or_insert(captured.at_ns);
             totals.last_ns = totals.last_ns.max(captured.at_ns);
             totals.packets += 1;
-            totals.bytes += captured.bytes.len() as u64;
-            totals.cut += u64::from(captured.wire_len as usize > captured.bytes.len());
-            replayer.packet(0, captured.at_ns, captured.bytes);
+            let wire_len = captured.wire_len as usize;
+            totals.bytes += wire_len as u64;
+            totals.cut += u64::from(wire_len > captured.bytes.len());
+            replayer.cut_packet(0, captured.at_ns, captured.bytes, wire_len);
             if !exact.is_empty() && parse(captured.bytes, &mut headers).is_ok() {
-                exact.iter_mut().for_each(|exact| exact.packet(&headers, captured.bytes.len()));
+                exact.iter_mut().for_each(|exact| exact.packet(&headers, wire_len));
             }
             if totals.packets.is_multiple_of(1 << 16) {
                 progress.tick();
@@ -128,7 +141,7 @@ impl Replay {
         programs: &[ProgramConfig],
         replayer: &Replayer,
         exact: Vec<Exact>,
-        totals: &Totals,
+        totals: Totals,
         seconds: f64,
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
@@ -148,7 +161,9 @@ impl Replay {
             seconds,
             captured_seconds: (totals.last_ns - totals.first_ns.unwrap_or(totals.last_ns)) as f64 / 1e9,
             drops: replayer.ports().packets,
+            unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,
+            error: totals.error,
             programs: documents,
         };
         if json {
@@ -156,7 +171,11 @@ impl Replay {
         } else {
             output::print(&text(&document))?
         }
-        missed.map_or(Ok(()), |missed| Err(Failure::Missed(missed)))
+        match (document.error, missed) {
+            (Some(error), _) => Err(Failure::Failed(format!("{error}; the report covers what came before"))),
+            (None, Some(missed)) => Err(Failure::Missed(missed)),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -176,6 +195,12 @@ fn text(document: &Document) -> String {
     );
     if document.cut_packets > 0 {
         text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
+    }
+    if document.unmeasured_packets > 0 {
+        text += &format!(
+            "{} without IP, which no program measures\n",
+            output::count(document.unmeasured_packets, "packet")
+        );
     }
     if document.drops.dropped_packets > 0 {
         let were = if document.drops.dropped_packets == 1 { "was" } else { "were" };

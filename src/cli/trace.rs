@@ -121,7 +121,10 @@ impl Trace {
 
     fn replayer(&self, config: &Config) -> Result<Replayer, Failure> {
         let config = config.clone();
-        Ok(if self.epoch.is_some() { Replayer::new(config) } else { Replayer::single_epoch(config) }?)
+        // Without a configuration there is no MTU to hold a packet to.
+        let any = self.config.is_none();
+        let replayer = if self.epoch.is_some() { Replayer::new(config) } else { Replayer::single_epoch(config) }?;
+        Ok(if any { replayer.without_mtu() } else { replayer })
     }
 
     /// The port that packets come in by when nothing else says so.
@@ -142,7 +145,7 @@ impl Trace {
         };
         let bytes = bytes(hex)?;
         let config = self.config()?;
-        let trace = self.replayer(&config)?.trace(self.ingress(&config)?, 0, &bytes);
+        let trace = self.replayer(&config)?.trace(self.ingress(&config)?, 0, &bytes, bytes.len());
         Ok((packet(&trace, &config), "The frame".into()))
     }
 
@@ -157,6 +160,7 @@ impl Trace {
             number += 1;
             let named = captured.interface.filter(|_| self.port.is_none()).and_then(|name| config.port(name));
             let (port, at, frame) = (named.unwrap_or(ingress), captured.at_ns, captured.bytes);
+            let wire_len = captured.wire_len as usize;
             let (wanted, outbound) = (self.is_wanted(number, &captured), captured.is_outbound());
             match (wanted, outbound) {
                 (true, true) => {
@@ -165,10 +169,10 @@ impl Trace {
                     )));
                 }
                 (true, false) => {
-                    let trace = replayer.trace(port, at, frame);
+                    let trace = replayer.trace(port, at, frame, wire_len);
                     return Ok((packet(&trace, &config), format!("Packet {number} of {}", file.display())));
                 }
-                (false, false) if !self.fresh => replayer.packet(port, at, frame),
+                (false, false) if !self.fresh => replayer.cut_packet(port, at, frame, wire_len),
                 (false, _) => {}
             }
         }

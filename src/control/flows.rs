@@ -23,9 +23,10 @@ pub struct Flows {
     /// Weighted mean relative error of the distribution.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub distribution_wmre: Option<f64>,
-    /// Heavy-hitter candidates that were decoded, and whether they are all.
+    /// Heavy-hitter candidates that were decoded, and whether every flow of at least `heavy_least_packets` is among them.
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
+    pub heavy_least_packets: u64,
     /// Flows that entered with more packets than left, and whether they are all.
     pub losses: Vec<LostFlow>,
     /// Packets that entered and did not leave, as far as they were measured.
@@ -82,7 +83,7 @@ impl Names {
 
 impl Flows {
     /// Names at most `most` victims.
-    pub fn new(answers: &Answers, losses: &Losses, names: &Names, most: usize) -> Self {
+    pub fn new(answers: &Answers, least_named: u64, losses: &Losses, names: &Names, most: usize) -> Self {
         let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
         Self {
             flows: answers.flows,
@@ -90,6 +91,7 @@ impl Flows {
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.hh_flows as u64,
             heavy_complete: answers.hh_complete,
+            heavy_least_packets: least_named,
             losses: losses.flows.iter().take(most).map(|loss| names.lost(loss.id, loss.packets)).collect(),
             lost_packets: losses.packets(),
             losses_complete: losses.complete,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::program::Record;
+use crate::program::chamelemon::Below;
 use crate::program::hashpipe::{Counts, Heavy};
 
 /// Flows kept of each past epoch.
@@ -54,6 +55,8 @@ pub struct History {
 struct Whole {
     epochs: Option<(u64, u64)>,
     records: Vec<Record>,
+    /// Of each program that has sketches.
+    below: Vec<Below>,
 }
 
 /// One program's counts, added up over the newest epochs.
@@ -165,6 +168,11 @@ impl History {
         self.whole.as_ref()?.records.get(program)
     }
 
+    /// What of program number `program`'s sketches came before flows were candidates, when all epochs are added up.
+    pub fn below(&self, program: usize) -> Option<&Below> {
+        self.whole.as_ref()?.below.get(program)
+    }
+
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
         self.whole.as_ref().map_or_else(|| self.last(epochs).heavy(program), |whole| whole.heavy(program))
@@ -186,6 +194,12 @@ impl Selection {
 impl Whole {
     fn push(&mut self, first: u64, last: u64, records: Vec<Record>) {
         self.epochs = span(self.epochs, first, last);
+        self.below.resize_with(records.len(), Below::default);
+        for (below, record) in self.below.iter_mut().zip(&records) {
+            if let Record::ChameleMon(sketches) = record {
+                below.add(sketches);
+            }
+        }
         if self.records.is_empty() {
             self.records = records;
         } else {

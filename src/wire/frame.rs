@@ -29,20 +29,28 @@ const HEADROOM: usize = 128;
 pub struct HeapFrame {
     buffer: Vec<u8>,
     start: usize,
+    /// Bytes at the end of the packet that a capture left out.
+    missing: usize,
 }
 
 impl HeapFrame {
     pub fn new(bytes: &[u8]) -> Self {
-        let mut frame = Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM };
+        let mut frame = Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM, missing: 0 };
         frame.refill(bytes);
         frame
     }
 
     /// Puts another packet into the same buffer.
     pub fn refill(&mut self, bytes: &[u8]) {
+        self.refill_cut(bytes, bytes.len());
+    }
+
+    /// Puts another packet into the same buffer: the first bytes of one that was `wire_len` bytes long on the wire.
+    pub fn refill_cut(&mut self, bytes: &[u8], wire_len: usize) {
         self.buffer.resize(HEADROOM, 0);
         self.buffer.extend_from_slice(bytes);
         self.start = HEADROOM;
+        self.missing = wire_len.saturating_sub(bytes.len());
     }
 }
 
@@ -56,7 +64,7 @@ impl Frame for HeapFrame {
     }
 
     fn wire_len(&self) -> usize {
-        self.buffer.len() - self.start
+        self.buffer.len() - self.start + self.missing
     }
 
     fn grow_front(&mut self, n: usize) -> bool {
@@ -68,7 +76,7 @@ impl Frame for HeapFrame {
     }
 
     fn shrink_front(&mut self, n: usize) -> bool {
-        let fits = n <= self.wire_len();
+        let fits = n <= self.bytes().len();
         if fits {
             self.start += n;
         }
@@ -77,6 +85,7 @@ impl Frame for HeapFrame {
 
     fn resize(&mut self, length: usize) -> bool {
         self.buffer.resize(self.start + length, 0);
+        self.missing = 0;
         true
     }
 

@@ -3,6 +3,10 @@
 //! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension headers, each
 //! looked at once. Nothing above Ethernet makes a packet undeliverable: what is not understood or not whole is left
 //! at its default, and the packet is forwarded by what was understood before.
+//!
+//! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves segmentation to its NIC
+//! writes such packets, and captures on that host hold them. A router still drops one ([`ipv4::View`](super::ipv4::View)
+//! calls it wrong).
 
 use thiserror::Error;
 
@@ -141,7 +145,7 @@ fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
 fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     let Some(ip) = chunk::<IPV4>(frame, at) else { return };
     let header = usize::from(ip[0] & 0x0f) * 4;
-    let total = usize::from(be16(ip, 2));
+    let total = length_or_rest(be16(ip, 2), frame.len() - at);
     if ip[0] >> 4 != 4 || header < IPV4 || total < header || frame.len() < at + header {
         return;
     }
@@ -165,7 +169,7 @@ fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
     headers.ttl = ip[7];
     headers.src_ip = be128(ip, 8);
     headers.dst_ip = be128(ip, 24);
-    let packet = upto(frame, at + IPV6 + usize::from(be16(ip, 4)));
+    let packet = upto(frame, at + IPV6 + length_or_rest(be16(ip, 4), frame.len() - at - IPV6));
     let at = skip_extensions(packet, at + IPV6, headers);
     parse_transport(packet, at, headers);
 }
@@ -225,6 +229,11 @@ fn addresses<const N: usize>(head: &[u8; N]) -> Headers {
 #[inline(always)]
 fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
+}
+
+/// The length that a header states, or all that is there.
+fn length_or_rest(stated: u16, rest: usize) -> usize {
+    if stated == 0 { rest } else { stated.into() }
 }
 
 /// The packet without the padding behind it; all of the frame where it holds less than the packet says.

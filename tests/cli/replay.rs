@@ -56,7 +56,7 @@ fn the_documented_example() {
     let document = files.weir(words).json();
     assert_eq!(
         keys(&document),
-        ["bytes", "captured_seconds", "cut_packets", "drops", "packets", "programs", "seconds"]
+        ["bytes", "captured_seconds", "cut_packets", "drops", "packets", "programs", "seconds", "unmeasured_packets"]
     );
     assert_eq!(keys(&document["programs"]), ["hashpipe"]);
     let program = &document["programs"]["hashpipe"];
@@ -240,7 +240,134 @@ fn what_no_program_measures_is_still_accounted_for() {
     let document = files.weir("replay t.pcap --json").json();
     let balance = serde_json::json!({"rx_packets": 4, "copied_packets": 0, "tx_packets": 2, "dropped_packets": 2});
     assert_eq!(document["drops"], balance);
+    assert_eq!(document["unmeasured_packets"], 2);
     assert_eq!(document["captured_seconds"], 5.0);
     let text = files.weir("replay t.pcap").stdout;
     assert!(text.contains("2 packets were dropped"), "{text}");
+}
+
+/// A pcap of (nanoseconds, length on the wire, bytes kept).
+fn pcap(records: &[(u32, usize, Vec<u8>)]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1]);
+    for (at, wire_len, bytes) in records {
+        file.extend(words(&[0, *at, bytes.len() as u32, *wire_len as u32]));
+        file.extend(bytes);
+    }
+    file
+}
+
+/// A TCP packet of a flow as a capture of 66 bytes a record keeps it; `stated` is what its IP header says of its length.
+fn tcp(ipv6: bool, flow: u8, stated: u16) -> Vec<u8> {
+    let [high, low] = stated.to_be_bytes();
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    if ipv6 {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, high, low, 6, 64]);
+        frame.extend([[0xfd; 15].as_slice(), &[1], &[0xfd; 15], &[2]].concat());
+    } else {
+        frame.extend([0x08, 0x00, 0x45, 0, high, low, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    }
+    frame.extend([0x30, flow, 0, 80]);
+    frame.resize(74, 0);
+    frame
+}
+
+/// A snap length takes nothing from what is counted in bytes.
+#[test]
+fn bytes_are_those_of_the_wire() {
+    let files = Files::new();
+    let records = [(0, 1514, tcp(false, 1, 1500)), (10, 700, tcp(false, 1, 686)), (20, 74, tcp(false, 2, 60))];
+    files.write("t.pcap", pcap(&records));
+    let document = files.weir("replay t.pcap --program hashpipe:count=bytes --score --json").json();
+    assert_eq!((&document["bytes"], &document["cut_packets"]), (&2288.into(), &2.into()));
+    let heavy = &document["programs"]["hashpipe"]["heavy"];
+    assert_eq!((&heavy[0]["bytes"], &heavy[0]["true_bytes"]), (&2214.into(), &2214.into()), "{heavy:#}");
+    assert_eq!(heavy[1]["bytes"], 74);
+    let text = files.weir("replay t.pcap").stdout;
+    assert!(text.contains("2288 bytes") || text.contains("2 288 bytes"), "{text}");
+}
+
+/// Captures of hosts whose NICs cut and join packets: 64 KB and more in one frame, and no length in the IP header.
+#[test]
+fn offloaded_packets_are_measured_and_not_lost() {
+    let files = Files::new();
+    let mut records = Vec::new();
+    for (flow, ipv6, wire_len, stated) in
+        [(1, false, 65_226, 65_212), (2, false, 65_226, 0), (3, true, 65_226, 0), (4, false, 190_000, 0)]
+    {
+        let number = 10 + u32::from(flow);
+        records.extend((0..number).map(|at| (at * 1000, wire_len, tcp(ipv6, flow, stated))));
+    }
+    files.write("t.pcap", pcap(&records));
+    let words = "replay t.pcap --program chamelemon:hh_threshold=1 --score --json";
+    let document = files.weir(words).json();
+    let drops = &document["drops"];
+    assert_eq!(
+        (&drops["rx_packets"], &drops["tx_packets"], &drops["dropped_packets"]),
+        (&50.into(), &50.into(), &0.into())
+    );
+    assert_eq!(document["unmeasured_packets"], 0);
+    let program = &document["programs"]["chamelemon"];
+    assert_eq!((&program["lost_packets"], &program["losses_complete"]), (&0.into(), &true.into()));
+    assert_eq!(program["true_flows"], 4);
+    let mut sizes: Vec<_> = reported(&document, "chamelemon", "packets").iter().map(|(_, packets)| *packets).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [11, 12, 13, 14]);
+    let ports = reported(&document, "chamelemon", "packets").iter().map(|(flow, _)| flow.dport).collect::<Vec<_>>();
+    assert_eq!(ports, [Some(80); 4]);
+}
+
+/// Over several epochs a flow that stayed light in each has no name; the answer says from which size on all have one.
+#[test]
+fn epochs_say_from_which_size_on_flows_are_named() {
+    let files = Files::new();
+    // 20 000 packets in 40 epochs: most flows have less than 5 packets in each.
+    let truth = truth(&files.capture("t.pcap", "isp/uniform,flows=1000,packets=20000,rate=50k"));
+    let words = "replay t.pcap --epoch 10ms --program chamelemon:hh_threshold=5 --top 1000 --score";
+    let document = files.weir(&format!("{words} --json")).json();
+    let program = &document["programs"]["chamelemon"];
+    assert_eq!(program["heavy_complete"], true);
+    let least = program["heavy_least_packets"].as_u64().unwrap();
+    assert!((4 * 35..=4 * 45).contains(&(least - 1)), "T_h - 1 packets in each of 40 epochs: {least}");
+    let reported: Counts = reported(&document, "chamelemon", "packets").into_iter().collect();
+    assert!(reported.len() < truth.len(), "the workload is meant to hide some");
+    for (flow, &packets) in &truth {
+        assert!(packets < least || reported.contains_key(flow), "{flow} has {packets} packets and no name");
+    }
+    let excess = reported.iter().map(|(flow, &packets)| {
+        assert!(packets >= truth[flow], "{flow}: {packets} of {}", truth[flow]);
+        packets - truth[flow]
+    });
+    let (excess, all) = (excess.sum::<u64>(), truth.values().sum::<u64>());
+    assert!(excess * 50 < all, "{excess} packets of {all} too many");
+    let score = &program["score"];
+    assert_eq!((&score["k"], &score["flows"]), (&1000.into(), &truth.len().into()), "over all that was asked for");
+    assert!((score["recall"].as_f64().unwrap() - reported.len() as f64 / 1000.0).abs() < 1e-9);
+    let text = files.weir(words).stdout;
+    assert!(text.contains(&format!("all of {least} packets or more")), "{text}");
+    let whole = files.weir("replay t.pcap --program chamelemon:hh_threshold=5 --json").json();
+    assert_eq!(whole["programs"]["chamelemon"]["heavy_least_packets"], 5);
+}
+
+/// What a damaged capture held before the damage is reported, with the reason and exit code 1.
+#[test]
+fn a_truncated_capture_gives_what_was_read() {
+    let files = Files::new();
+    let whole = files.capture("whole.pcap", SMALL);
+    let bytes = std::fs::read(files.path("whole.pcap")).unwrap();
+    files.write("cut.pcap", &bytes[..bytes.len() - 7]);
+    let ended = files.weir("replay cut.pcap --json");
+    assert_eq!(ended.code, 1);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["packets"], 19_999);
+    assert_eq!(document["error"], "cut.pcap: the file ends inside packet 20000");
+    assert_eq!(document["drops"]["tx_packets"], 19_999);
+    assert!(ended.stderr.contains("ends inside packet 20000; the report covers what came before"), "{}", ended.stderr);
+    let read: u64 = reported(&document, "hashpipe", "packets").iter().map(|(_, packets)| packets).sum();
+    assert!(read > 0 && read <= whole.truth().packets());
+    let text = files.weir("replay cut.pcap");
+    assert_eq!((text.code, text.stdout.contains("19 999 packets")), (1, true), "{}", text.stdout);
+    // Where nothing could be read there is nothing to report.
+    files.write("none.pcap", &bytes[..30]);
+    assert!(files.weir("replay none.pcap").refused(1).contains("the file ends inside packet 1"));
 }

@@ -36,7 +36,8 @@ pub fn headers(frame: &[u8]) -> Option<Headers> {
 }
 
 fn ipv4(h: &mut Headers, l3: usize, bytes: &[u8]) {
-    let Ok(ip) = ipv4::View::new(bytes) else { return };
+    let stated = with_length(bytes, 2, bytes.len());
+    let Ok(ip) = ipv4::View::new(&stated[..]) else { return };
     h.net = Net::Ipv4;
     h.l3 = l3 as u16;
     (h.tos, h.ttl, h.proto, h.fragment) = (ip.tos(), ip.ttl(), ip.proto(), ip.fragment());
@@ -45,7 +46,8 @@ fn ipv4(h: &mut Headers, l3: usize, bytes: &[u8]) {
 }
 
 fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
-    let Ok(ip) = ipv6::View::new(bytes) else { return };
+    let stated = with_length(bytes, 4, bytes.len().saturating_sub(ipv6::LEN));
+    let Ok(ip) = ipv6::View::new(&stated[..]) else { return };
     h.net = Net::Ipv6;
     h.l3 = l3 as u16;
     (h.tos, h.ttl) = (ip.traffic_class(), ip.hop_limit());
@@ -58,6 +60,15 @@ fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
     }
     h.proto = chain.next_header;
     transport(h, l3 + ipv6::LEN + ip.payload().len() - chain.rest.len(), chain.rest);
+}
+
+/// A packet whose length field, at `at`, is 0 is one of the length that is there.
+fn with_length(bytes: &[u8], at: usize, there: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(field) = bytes.get_mut(at..at + 2).filter(|field| field.iter().all(|&byte| byte == 0)) {
+        field.copy_from_slice(&u16::try_from(there).unwrap_or(u16::MAX).to_be_bytes());
+    }
+    bytes
 }
 
 fn transport(h: &mut Headers, l4: usize, bytes: &[u8]) {

@@ -5,6 +5,7 @@ mod candidates;
 pub mod encoding;
 pub mod estimate;
 pub mod fermat;
+mod series;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use answers::Answers;
 pub use candidates::Candidates;
 pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
+pub use series::Below;
 pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};
 
 use super::bank::{ChameleMonBank, RowRegisters};

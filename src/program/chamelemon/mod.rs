@@ -66,7 +66,7 @@ mod strays;
 mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
-pub use collector::{Analysis, Answers, Sketches};
+pub use collector::{Analysis, Answers, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use super::estimate::{self, Distribution};
+use super::series::Below;
 use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
 use crate::program::chamelemon::FlowId;
 
@@ -26,6 +27,8 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Analysis {
     sketches: Sketches,
+    /// Of a series of epochs: what came before flows were candidates.
+    below: Option<Below>,
     hh: Decoded,
     distribution: OnceLock<Option<Distribution>>,
 }
@@ -34,7 +37,19 @@ impl Analysis {
     pub fn new(sketches: Sketches) -> Self {
         let mut hh = sketches.hh.clone().decode(Verify::Fingerprint);
         hh.complete &= !sketches.mixed;
-        Self { sketches, hh, distribution: OnceLock::new() }
+        Self { sketches, below: None, hh, distribution: OnceLock::new() }
+    }
+
+    /// Of the merged sketches of several epochs, and what of each came before flows were candidates.
+    pub fn of_series(sketches: Sketches, below: Below) -> Self {
+        let below = Some(below).filter(|below| below.epochs() > 1);
+        Self { below, ..Self::new(sketches) }
+    }
+
+    /// Every flow of as many packets was a heavy-hitter candidate.
+    pub fn least_named(&self) -> u64 {
+        let epochs = self.below.as_ref().map_or(1, Below::epochs);
+        u64::from(self.sketches.hh_threshold() - 1).saturating_mul(epochs).saturating_add(1)
     }
 
     pub fn sketches(&self) -> &Sketches {
@@ -46,10 +61,15 @@ impl Analysis {
         &self.hh
     }
 
-    /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that was encoded.
+    /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that was encoded. Of a series,
+    /// in each epoch as many as its counters say, up to T_h − 1.
     pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
-        Some(encoded + u64::from(self.sketches.hh_threshold() - 1))
+        let before = match &self.below {
+            None => u64::from(self.sketches.hh_threshold() - 1),
+            Some(below) => below.size_at(&self.sketches.counters(id)),
+        };
+        Some(encoded + before)
     }
 
     /// Packets of a flow: decoded for a heavy-hitter candidate, else what the classifier says, which is never less than the
@@ -104,7 +124,8 @@ impl Analysis {
     }
 
     fn estimated(&self) -> Option<Distribution> {
-        if !self.hh.complete {
+        // Over several epochs a flow can have more than T_h packets and have been no candidate.
+        if !self.hh.complete || self.below.is_some() {
             return estimate::distribution(&self.sketches.tower, None);
         }
         let sizes = self.candidates_sized().map(|flow| flow.packets);
