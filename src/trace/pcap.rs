@@ -6,17 +6,18 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Write};
+use std::io::{self, BufReader, Cursor, Read, Write};
 use std::path::Path;
 
 use pcap_file::pcap::{PcapHeader, PcapReader, PcapWriter, RawPcapPacket};
-use pcap_file::pcapng::PcapNgReader;
 use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use thiserror::Error;
 
 mod blocks;
+mod framing;
 mod stream;
 use blocks::Interfaces;
+use framing::Blocks;
 pub use stream::PcapNgStream;
 
 /// What is wrong with a capture.
@@ -70,6 +71,9 @@ pub const OUTBOUND: u32 = 2;
 /// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
 const MAX_RECORD: usize = 256 * 1024;
 
+/// The largest length on the wire accepted, in bytes: above every frame that segmentation offload makes.
+const MAX_WIRE: u32 = 1 << 24;
+
 /// Writes pcap with nanosecond timestamps. Give it a buffered writer.
 pub struct CaptureWriter<W: Write> {
     inner: PcapWriter<W>,
@@ -112,7 +116,7 @@ type Whole<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
 enum Format<R: Read> {
     Pcap(PcapReader<Whole<R>>),
-    PcapNg { reader: PcapNgReader<Whole<R>>, interfaces: Interfaces, body: Vec<u8> },
+    PcapNg { blocks: Blocks<BufReader<Whole<R>>>, interfaces: Interfaces },
 }
 
 /// Reads pcap and pcapng, told apart by their first bytes.
@@ -135,8 +139,11 @@ impl<R: Read> CaptureReader<R> {
         let whole = Cursor::new(magic.clone()).chain(from);
         let format = match magic[..] {
             [0x0a, 0x0d, 0x0d, 0x0a] => {
-                let reader = PcapNgReader::new(whole).map_err(|e| broken(e, 0))?;
-                Format::PcapNg { reader, interfaces: Interfaces::default(), body: Vec::new() }
+                let mut blocks = Blocks::new(BufReader::new(whole));
+                if let Some(Err(error)) = blocks.next(0) {
+                    return Err(error);
+                }
+                Format::PcapNg { blocks, interfaces: Interfaces::default() }
             }
             [0xa1, 0xb2, 0xc3, 0xd4]
             | [0xd4, 0xc3, 0xb2, 0xa1]
@@ -165,7 +172,7 @@ impl<R: Read> CaptureReader<R> {
         self.ended = true;
         let next = match &mut self.format {
             Format::Pcap(reader) => next_pcap(reader, self.packet),
-            Format::PcapNg { reader, interfaces, body } => blocks::next_packet(reader, interfaces, body, self.packet),
+            Format::PcapNg { blocks, interfaces } => blocks::next_packet(blocks, interfaces, self.packet),
         };
         if matches!(next, Some(Ok(_))) {
             self.ended = false;
@@ -207,6 +214,9 @@ fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<
         return malformed(format!("{} {name} are more than a second", raw.ts_frac));
     }
     let wire_len = raw.orig_len.max(raw.incl_len);
+    if wire_len > MAX_WIRE {
+        return malformed(format!("a length of {wire_len} bytes, more than any frame"));
+    }
     let at_ns = u64::from(raw.ts_sec) * NANOS + fraction;
     Some(Ok(Captured { at_ns, wire_len, bytes, interface: None, flags: 0, comment: None }))
 }

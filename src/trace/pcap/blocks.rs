@@ -2,14 +2,13 @@
 
 use std::io::Read;
 
-use pcap_file::pcapng::PcapNgReader;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::{
-    ENHANCED_PACKET_BLOCK, INTERFACE_DESCRIPTION_BLOCK, PACKET_BLOCK, SECTION_HEADER_BLOCK, SIMPLE_PACKET_BLOCK,
+    ENHANCED_PACKET_BLOCK, INTERFACE_DESCRIPTION_BLOCK, PACKET_BLOCK, SIMPLE_PACKET_BLOCK,
 };
-use pcap_file::{DataLink, Endianness, PcapError};
 
-use super::{CaptureError, Captured, MAX_RECORD, NANOS, broken};
+use super::framing::{Blocks, SECTION_HEADER};
+use super::{CaptureError, Captured, MAX_RECORD, MAX_WIRE, NANOS};
 
 /// One interface: its link type and its clock.
 #[derive(Clone, Debug)]
@@ -46,28 +45,32 @@ impl Interfaces {
 /// The one type of block that `pcap-file` has no name for.
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 
-/// Options: a comment, the direction of a packet, packets that the capturer lost.
+/// Options: an interface's name and clock, a comment, the direction of a packet, packets that the capturer lost.
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
 const OPT_COMMENT: u16 = 1;
 const EPB_FLAGS: u16 = 2;
 const ISB_IFDROP: u16 = 5;
 
 impl Interface {
-    fn of(block: &InterfaceDescriptionBlock<'_>) -> Self {
-        let snap_len = if block.snaplen == 0 { usize::MAX } else { block.snaplen as usize };
-        let (name, link) = (None, block.linktype);
-        let mut interface = Self { name, missed: 0, link, snap_len, per_second: 1_000_000, offset_seconds: 0 };
-        for option in &block.options {
-            match *option {
-                InterfaceDescriptionOption::IfName(ref name) => interface.name = Some(name.to_string()),
-                InterfaceDescriptionOption::IfTsResol(r) => {
-                    let (base, power) = if r & 0x80 == 0 { (10u64, r) } else { (2, r & 0x7f) };
-                    interface.per_second = base.checked_pow(u32::from(power)).unwrap_or(u64::MAX);
-                }
-                InterfaceDescriptionOption::IfTsOffset(seconds) => interface.offset_seconds = seconds as i64,
-                _ => {}
-            }
-        }
-        interface
+    /// From the body of its description; `None` when that is too short.
+    fn of(mut fields: Fields<'_>) -> Option<Self> {
+        let (link, _reserved, snap_len) = (fields.u16()?, fields.u16()?, fields.u32()?);
+        let per_second = fields.option(IF_TSRESOL).and_then(|bytes| bytes.first()).map_or(1_000_000, |&resolution| {
+            let (base, power) = if resolution & 0x80 == 0 { (10u64, resolution) } else { (2, resolution & 0x7f) };
+            base.checked_pow(u32::from(power)).unwrap_or(u64::MAX)
+        });
+        let offset = fields.option(IF_TSOFFSET);
+        let offset = offset.and_then(|bytes| Fields { bytes, little: fields.little }.long());
+        Some(Self {
+            name: fields.option(IF_NAME).map(|name| String::from_utf8_lossy(name).into_owned()),
+            missed: 0,
+            link: DataLink::from(u32::from(link)),
+            snap_len: if snap_len == 0 { usize::MAX } else { snap_len as usize },
+            per_second,
+            offset_seconds: offset.map_or(0, u64::cast_signed),
+        })
     }
 
     fn nanos(&self, ticks: u64) -> u64 {
@@ -106,7 +109,7 @@ impl<'a> Fields<'a> {
         Some(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// The first option with this code among those that follow. `self` stays where it is.
+    /// The first option with this code among those that follow, which need not have an end. `self` stays where it is.
     fn option(&self, wanted: u16) -> Option<&'a [u8]> {
         let mut rest = Self { bytes: self.bytes, little: self.little };
         loop {
@@ -159,53 +162,47 @@ fn record<'a>(kind: u32, mut f: Fields<'a>, first: Option<&Interface>) -> Option
     Some(Record { interface, ticks, wire_len, bytes, flags, comment })
 }
 
-/// Copies the next packet block into `body` and returns its type; interfaces and sections on the way are noted.
+/// Reads up to the next packet block and returns its type; interfaces and sections on the way are noted.
 fn find<R: Read>(
-    reader: &mut PcapNgReader<R>,
+    blocks: &mut Blocks<R>,
     interfaces: &mut Interfaces,
-    body: &mut Vec<u8>,
-) -> Option<Result<u32, PcapError>> {
-    let mut statistics = Vec::new();
+    packet: u64,
+) -> Option<Result<u32, CaptureError>> {
     loop {
-        let kind = match reader.next_raw_block()? {
+        let kind = match blocks.next(packet)? {
+            Ok(kind) => kind,
             Err(error) => return Some(Err(error)),
-            Ok(block) => {
-                if matches!(block.type_, ENHANCED_PACKET_BLOCK | PACKET_BLOCK | SIMPLE_PACKET_BLOCK) {
-                    body.clear();
-                    body.extend_from_slice(&block.body);
-                    return Some(Ok(block.type_));
-                }
-                if block.type_ == INTERFACE_STATISTICS_BLOCK {
-                    statistics.clear();
-                    statistics.extend_from_slice(&block.body);
-                }
-                block.type_
-            }
         };
+        let fields = Fields { bytes: &blocks.body, little: blocks.little };
         match kind {
-            SECTION_HEADER_BLOCK => interfaces.0.clear(),
+            ENHANCED_PACKET_BLOCK | PACKET_BLOCK | SIMPLE_PACKET_BLOCK => return Some(Ok(kind)),
+            SECTION_HEADER => interfaces.0.clear(),
             INTERFACE_STATISTICS_BLOCK => {
-                let little = reader.section().endianness == Endianness::Little;
-                let _ = interfaces.statistics(Fields { bytes: &statistics, little });
+                let _ = interfaces.statistics(fields);
             }
-            INTERFACE_DESCRIPTION_BLOCK => interfaces.0.extend(reader.interfaces().last().map(Interface::of)),
+            INTERFACE_DESCRIPTION_BLOCK => match Interface::of(fields) {
+                Some(interface) => interfaces.0.push(interface),
+                None => {
+                    let reason = "the description of an interface is shorter than it must be".to_owned();
+                    return Some(Err(CaptureError::Malformed { packet, reason }));
+                }
+            },
             _ => {}
         }
     }
 }
 
-/// The next packet of any interface, lent from `body`.
+/// The next packet of any interface, lent from `blocks`.
 pub fn next_packet<'a, R: Read>(
-    reader: &mut PcapNgReader<R>,
+    blocks: &'a mut Blocks<R>,
     interfaces: &'a mut Interfaces,
-    body: &'a mut Vec<u8>,
     packet: u64,
 ) -> Option<Result<Captured<'a>, CaptureError>> {
-    let kind = match find(reader, interfaces, body)? {
-        Err(error) => return Some(Err(broken(error, packet))),
+    let kind = match find(blocks, interfaces, packet)? {
+        Err(error) => return Some(Err(error)),
         Ok(kind) => kind,
     };
-    let fields = Fields { bytes: body, little: reader.section().endianness == Endianness::Little };
+    let fields = Fields { bytes: &blocks.body, little: blocks.little };
     Some(checked(record(kind, fields, interfaces.0.first()), interfaces, packet))
 }
 
@@ -222,6 +219,9 @@ fn checked<'a>(
     }
     if record.bytes.len() > MAX_RECORD {
         return Err(malformed("it is longer than any Ethernet frame"));
+    }
+    if record.wire_len > MAX_WIRE {
+        return Err(malformed("its length is more than that of any frame"));
     }
     let wire_len = record.wire_len.max(record.bytes.len() as u32);
     let Record { bytes, flags, comment, .. } = record;

@@ -95,6 +95,24 @@ fn pcapng_clock_resolution() {
 }
 
 #[test]
+fn options_need_no_end() {
+    let unended = [&[0, 2, 0, 2][..], b"e0\0\0", &[0, 9, 0, 1, 9, 0, 0, 0]].concat();
+    let comment = [&[0, 1, 0, 3][..], b"hey\0"].concat();
+    let enhanced = [words(false, &[0, 0, 3000, 4, 4]), vec![1; 4], comment].concat();
+    let file = pcapng(false, &unended, &[(6, enhanced)]);
+    let mut reader = CaptureReader::new(&file[..]).unwrap();
+    let packet = reader.next().unwrap().unwrap();
+    assert_eq!((packet.interface, packet.at_ns, packet.comment), (Some("e0"), 3000, Some("hey")));
+}
+
+#[test]
+fn sections_of_both_byte_orders_follow_each_other() {
+    let packet = |little| [words(little, &[0, 0, 5, 4, 4]), vec![1; 4]].concat();
+    let file = [true, false, true].map(|little| pcapng(little, &[], &[(6, packet(little))])).concat();
+    assert_eq!(read(&file).unwrap(), vec![(5000, 4, vec![1; 4]); 3]);
+}
+
+#[test]
 fn errors_name_the_packet() {
     let error = |file: &[u8]| read(file).unwrap_err().to_string();
     let (file, _) = written();
@@ -113,6 +131,13 @@ fn errors_name_the_packet() {
     assert_eq!(error(&huge), "the file ends inside packet 1");
     let lost = pcapng(true, &[], &[(6, words(true, &[3, 0, 0, 0, 0]))]);
     assert_eq!(error(&lost), "packet 1: its interface is not described");
+    let long = pcapng(true, &[], &[(6, words(true, &[0, 0, 0, 0, u32::MAX]))]);
+    assert_eq!(error(&long), "packet 1: its length is more than that of any frame");
+    let cut = pcapng(true, &[], &[(6, words(true, &[0, 0, 0, 0, 0]))]);
+    assert_eq!(error(&cut[..cut.len() - 1]), "the file ends inside packet 1");
+    let mut framed = cut.clone();
+    *framed.last_mut().unwrap() = 1;
+    assert_eq!(error(&framed), "packet 1: the two lengths of its block differ");
     let short = pcapng(true, &[], &[(6, words(true, &[0, 0, 0, 40, 40]))]);
     assert_eq!(error(&short), "packet 1: its block is shorter than it says");
 }
