@@ -76,12 +76,13 @@ impl Worker {
             if self.orders.as_ref().is_some_and(Orders::waiting) {
                 self.obey(&mut idle);
             }
+            // A round is busy without a packet while a fault holds one back, and an epoch may end in it.
+            self.switch.tick(now);
             if busy {
                 stats.busy_polls.add(1);
                 idle.end();
                 continue;
             }
-            self.switch.tick(now);
             idle.wait(now);
         }
         self.switch.finish();

@@ -49,6 +49,37 @@ proptest! {
     }
 }
 
+/// A fault that holds a packet back keeps a worker busy without a packet to process; epochs end all the same.
+#[test]
+fn epochs_end_while_a_fault_holds_a_packet_back() {
+    let live = switch();
+    let newest = || live.service().heavy(&HeavyQuery::default()).unwrap().last_epoch.unwrap_or_default();
+    let ends = ["a", "b"].map(|name| live.memory(name).unwrap());
+    let clear = || ends.iter().for_each(|end| while end.collect().is_some() {});
+    for way in ["tx", "rx"] {
+        let before = balanced(&live);
+        let mut faulty = base();
+        faulty.ports.iter_mut().for_each(|port| port.fault = Some(format!("{way}:delay=2s").parse().unwrap()));
+        file(faulty);
+        live.service().reload().unwrap();
+        clear();
+        // Each worker polls one of the ports, and holds what came in there.
+        ends.iter().zip([frame(1, 2, 7), frame(2, 1, 7)]).for_each(|(end, frame)| assert!(end.inject(&frame)));
+        let delayed = |port: &view::Port| port.fault_effects.get("delayed_packets").copied().unwrap_or_default();
+        let were = before.ports.iter().map(delayed).collect::<Vec<_>>();
+        let held = |ports: &view::Ports| ports.ports.iter().zip(&were).all(|(port, were)| delayed(port) > *were);
+        eventually("both faults to hold a packet", &live, held);
+        let first = newest();
+        // The collector goes on without a worker that does not report, after two epochs; but it would take none of its records.
+        eventually("five epochs to end", &live, |_| newest() >= first + 5);
+        assert!(ends.iter().all(|end| end.collect().is_none()), "too slow: the packets are held no more");
+        file(base());
+        live.service().reload().unwrap();
+        ends.iter().for_each(|end| drop(eventually("the packet to leave", &live, |_| end.collect().is_some())));
+        clear();
+    }
+}
+
 /// The registers carry on when ports come and go, and every packet of a flow is in the epochs' records.
 #[test]
 fn measurement_goes_on_while_ports_come_and_go() {
