@@ -207,6 +207,36 @@ fn packets_without_a_shim_are_counted() {
     assert_lost(records, &[(flow(0, 1, 80), 5)]);
 }
 
+/// A packet that an operator stops within the network came in and did not leave: a loss. At the edge of the network it is none.
+#[test]
+fn what_is_stopped_at_a_fabric_port_is_lost() {
+    let edge = |fabric: &str, more: &str| {
+        let ports = port("h", "host", 1500, "") + &port("up", "fabric", 1600, fabric);
+        format!("[switch]\nforward = \"xconnect\"\nreproducible = 1\n{ports}{PROGRAM}{more}")
+    };
+    let list = "[[acl]]\naction = \"deny\"\ndport = 23\n";
+    // A limit of 1000 packets a second lets 64 pass at once.
+    for (sends, receives, reason) in
+        [("tx_limit = \"1kpps\"", "", DropReason::TxLimit), ("", "rx_limit = \"1kpps\"", DropReason::RxLimit)]
+    {
+        let mut net = Net::new(&[edge(sends, ""), edge(receives, list)], &[((0, 1), (1, 1))]);
+        for _ in 0..70 {
+            net.send((0, 0), &udp(0, 1, station(1), 80, 40));
+        }
+        assert_eq!(net.dropped(reason), 6);
+        assert_lost(net.records(), &[(flow(0, 1, 80), 6)]);
+    }
+    let mut net = Net::new(&[edge("", ""), edge("", list)], &[((0, 1), (1, 1))]);
+    for _ in 0..5 {
+        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 23, 40)), [], "denied at a fabric port");
+    }
+    for _ in 0..7 {
+        assert_eq!(net.send((1, 0), &udp(1, 0, station(0), 23, 40)), [], "denied at a host port");
+    }
+    assert_eq!(net.dropped(DropReason::AclDeny), 12);
+    assert_lost(net.records(), &[(flow(0, 1, 23), 5)]);
+}
+
 /// A copy for a mirror is not a packet of the network, also where its port leads to another switch.
 #[test]
 fn copies_for_mirrors_are_not_measured() {

@@ -280,6 +280,19 @@ fn floods_stay_within_the_vlan() {
     assert!(bench.burst(0, &[frame(1, 5, &[10], 80, 0, 64)]).iter().all(Vec::is_empty), "tagged, on an access port");
 }
 
+/// A flood without another member of its VLAN has nowhere to go, whatever other ports do; with one that is down it has.
+#[test]
+fn a_flood_without_another_member_has_no_route() {
+    let mut bench = Bench::new(&ports(&["vlan = 10", "vlan = 20", "vlan = 20"]));
+    bench.burst(0, &[frame(9, 1, &[], 80, 0, 64)]);
+    assert_eq!([DropReason::NoRoute, DropReason::PortDown].map(|reason| bench.dropped(reason)), [1, 0]);
+    bench.up(2, false);
+    bench.burst(0, &[frame(9, 1, &[], 80, 0, 64)]);
+    assert_eq!([DropReason::NoRoute, DropReason::PortDown].map(|reason| bench.dropped(reason)), [2, 0]);
+    bench.burst(1, &[frame(9, 2, &[], 80, 0, 64)]);
+    assert_eq!([DropReason::NoRoute, DropReason::PortDown].map(|reason| bench.dropped(reason)), [2, 1]);
+}
+
 fn keys() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "",

@@ -12,7 +12,7 @@ pub struct DpdkError {
     /// Positive errno value, 0 when DPDK gave none.
     pub errno: i32,
     pub message: String,
-    /// The last error line that DPDK logged before the call failed: usually says more than the errno.
+    /// The error lines that DPDK logged before the call failed: usually they say more than the errno.
     pub detail: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl DpdkError {
     /// From a return value that is a negative errno.
     pub(super) fn new(call: &'static str, code: i32) -> Self {
         let errno = code.saturating_abs();
-        Self { call, errno, message: strerror(errno), detail: log::take_last_error() }
+        Self { call, errno, message: strerror(errno), detail: log::take_errors() }
     }
 
     /// From the thread's `rte_errno`, for calls that return a null pointer or -1.

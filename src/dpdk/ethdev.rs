@@ -96,6 +96,7 @@ impl EthDev {
         if name.to_bytes().starts_with(b"net_af_xdp") {
             log::hush_libbpf();
         }
+        log::forget_errors();
         // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
         let code = unsafe { sys::rte_eal_hotplug_add(c"vdev".as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         DpdkError::check("rte_eal_hotplug_add", code)?;
@@ -105,6 +106,7 @@ impl EthDev {
     /// Starts the device at a PCI address; EAL has probed it if the address was among its arguments.
     pub fn open_pci(address: &str, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
         let name = c_string(address)?;
+        log::forget_errors();
         if port_by_name(&name).is_err() {
             // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
             let code = unsafe { sys::rte_eal_hotplug_add(c"pci".as_ptr(), name.as_ptr(), c"".as_ptr()) };
@@ -151,7 +153,7 @@ impl EthDev {
     }
 
     /// The right to call the device's control functions, `None` once it is closed.
-    fn control(&self) -> Option<MutexGuard<'_, bool>> {
+    pub(super) fn control(&self) -> Option<MutexGuard<'_, bool>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.then_some(open)
     }

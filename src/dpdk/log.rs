@@ -7,11 +7,35 @@ use std::{
 
 use super::{error::DpdkError, sys};
 
-static LAST_ERROR: Mutex<Option<String>> = Mutex::new(None);
+/// Lines that are kept for an error's message.
+const KEPT: usize = 4;
 
-/// The last line that DPDK logged as an error since this was last asked.
-pub(super) fn take_last_error() -> Option<String> {
-    LAST_ERROR.lock().ok()?.take()
+/// The last lines that DPDK logged as errors.
+static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// What DPDK's layers say of an error that one below them has told.
+const ECHOES: [&str; 4] = [
+    "failed to initialize",
+    "Driver cannot attach the device",
+    "Failed to attach device on primary process",
+    "Failed to hotplug add device",
+];
+
+/// Forgets what was logged before: the caller begins something that may fail.
+pub(super) fn forget_errors() {
+    drop(take_errors());
+}
+
+/// The last lines that DPDK logged as errors since this was last asked, without those that only repeat that something failed.
+pub(super) fn take_errors() -> Option<String> {
+    cause(std::mem::take(&mut *ERRORS.lock().ok()?))
+}
+
+fn cause(mut lines: Vec<String>) -> Option<String> {
+    let last = lines.last().cloned();
+    lines.retain(|line| !ECHOES.iter().any(|echo| line.contains(echo)));
+    lines.dedup();
+    if lines.is_empty() { last } else { Some(lines.join("; ")) }
 }
 
 /// Makes DPDK write its log to a stream whose every write becomes a `tracing` event.
@@ -83,13 +107,33 @@ fn event(level: i32, line: &str) {
     match u32::try_from(level).unwrap_or(sys::RTE_LOG_ERR) {
         ..=sys::RTE_LOG_ERR => {
             tracing::error!(target: "dpdk", "{line}");
-            if let Ok(mut last) = LAST_ERROR.lock() {
-                *last = Some(line.to_owned());
+            if let Ok(mut errors) = ERRORS.lock() {
+                if errors.len() == KEPT {
+                    errors.remove(0);
+                }
+                errors.push(line.to_owned());
             }
         }
         sys::RTE_LOG_WARNING => tracing::warn!(target: "dpdk", "{line}"),
         sys::RTE_LOG_NOTICE => tracing::info!(target: "dpdk", "{line}"),
         sys::RTE_LOG_INFO => tracing::debug!(target: "dpdk", "{line}"),
         _ => tracing::trace!(target: "dpdk", "{line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_and_not_its_echoes() {
+        let lines = |lines: &[&str]| cause(lines.iter().map(|&line| line.to_owned()).collect());
+        let echoes =
+            ["vdev_probe(): failed to initialize net_tap0 device", "EAL: Driver cannot attach the device (net_tap0)"];
+        let why = "tun_alloc(): Unable to set TUNSETIFF for h1: Device or resource busy";
+        assert_eq!(lines(&[why, echoes[0], echoes[1]]).as_deref(), Some(why));
+        assert_eq!(lines(&echoes).as_deref(), Some(echoes[1]), "better than nothing");
+        assert_eq!(lines(&["one", "one", "two"]).as_deref(), Some("one; two"));
+        assert_eq!(lines(&[]), None);
     }
 }

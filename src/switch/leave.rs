@@ -125,7 +125,7 @@ impl Switch {
         let open = |id: &PortId| *id != phv.ingress && up(*id) && self.in_vlan(phv, *id);
         let ports = self.ports.len() as PortId;
         let Some(last) = (0..ports).rev().find(open) else {
-            return self.end(phv, self.why_nowhere(phv.ingress));
+            return self.end(phv, self.why_nowhere(phv));
         };
         let mut others = (0..last).filter(open).peekable();
         if others.peek().is_none() {
@@ -143,10 +143,10 @@ impl Switch {
         several.fate()
     }
 
-    /// Why a packet that is for all other ports goes to none.
+    /// Why a packet that is for all other ports of its VLAN goes to none: they are down, or there is no other.
     #[cold]
-    fn why_nowhere(&self, ingress: PortId) -> DropReason {
-        let other = |(id, port): (PortId, &PortInfo)| id != ingress && !port.is_vacant();
+    fn why_nowhere(&self, phv: &Phv) -> DropReason {
+        let other = |(id, port): (PortId, &PortInfo)| id != phv.ingress && !port.is_vacant() && self.in_vlan(phv, id);
         if (0..).zip(&self.ports).any(other) { DropReason::PortDown } else { DropReason::NoRoute }
     }
 

@@ -43,7 +43,8 @@ impl fmt::Display for Flow {
             None => f.pad(&ends),
             Some(6) => f.pad(&format!("{ends} tcp")),
             Some(17) => f.pad(&format!("{ends} udp")),
-            Some(1) | Some(58) => f.pad(&format!("{ends} icmp")),
+            Some(1) => f.pad(&format!("{ends} icmp")),
+            Some(58) => f.pad(&format!("{ends} icmp6")),
             Some(proto) => f.pad(&format!("{ends} proto {proto}")),
         }
     }
@@ -320,6 +321,7 @@ mod tests {
             Flow { sport: ports.map(|p| p.0), dport: ports.map(|p| p.1), proto, ..ends }.to_string()
         };
         assert_eq!(flow(Some(1), Some((0, 0))), "10.0.0.1 → 10.0.0.2 icmp");
+        assert_eq!(flow(Some(58), Some((0, 0))), "10.0.0.1 → 10.0.0.2 icmp6");
         assert_eq!(flow(Some(47), Some((0, 0))), "10.0.0.1 → 10.0.0.2 proto 47");
         assert_eq!(flow(Some(132), Some((7, 0))), "10.0.0.1:7 → 10.0.0.2:0 proto 132");
         assert_eq!(flow(Some(17), Some((0, 0))), "10.0.0.1:0 → 10.0.0.2:0 udp");

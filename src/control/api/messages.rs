@@ -1,6 +1,7 @@
 //! What clients send.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::default_mtu;
 use crate::control::tables::Change;
@@ -13,6 +14,7 @@ use crate::switch::Role;
 pub struct HeavyQuery {
     pub top: usize,
     pub threshold: u64,
+    #[serde(deserialize_with = "seconds")]
     pub seconds: f64,
     /// Instead of the last `seconds`: the oldest epoch that ended after this one.
     pub after: Option<u64>,
@@ -22,6 +24,13 @@ impl Default for HeavyQuery {
     fn default() -> Self {
         Self { top: 20, threshold: 1, seconds: 10.0, after: None }
     }
+}
+
+/// A length of time that can be looked back.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    let wrong = || D::Error::custom(format!("seconds = {seconds}: a number from 0 up"));
+    (seconds.is_finite() && seconds >= 0.0).then_some(seconds).ok_or_else(wrong)
 }
 
 /// `PUT /v1/ports/NAME/link`.

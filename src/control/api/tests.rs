@@ -157,6 +157,17 @@ fn documents_go_round() {
 }
 
 #[test]
+fn a_time_that_is_none_is_refused() {
+    let (_dir, _, client) = served();
+    for seconds in ["NaN", "-1", "-0.001", "inf", "-inf", "1e999"] {
+        let heavy = client.get::<view::HeavyFlows>(&format!("/v1/heavy?seconds={seconds}"));
+        let error = heavy.unwrap_err().to_string();
+        assert!(error.contains("a number from 0 up"), "{seconds}: {error}");
+    }
+    client.get::<view::HeavyFlows>("/v1/heavy?seconds=0").unwrap();
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_with_a_message() {
     let (_dir, _, client) = served();
     let heavy = |query: &str| refused(client.get::<view::HeavyFlows>(&format!("/v1/heavy?{query}")));
