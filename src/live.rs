@@ -4,6 +4,7 @@ mod change;
 mod controlled;
 mod diff;
 mod front;
+mod reopen;
 mod service;
 mod setup;
 mod slots;
@@ -321,14 +322,19 @@ impl Live {
     /// One round of the control loop: links, learning.
     pub fn round(&mut self) {
         // Who changes the switch has the ports to himself, and may take a while to open one: stations are learned meanwhile.
-        if let Ok(state) = self.shared.state.try_lock() {
+        let mut opened = false;
+        if let Ok(mut state) = self.shared.state.try_lock() {
             if self.rounds.is_multiple_of(LINKS_EVERY) {
+                opened = self.shared.reopen_ports(&mut state, Instant::now());
                 self.shared.look_at_links(&state);
                 let ports = state.slots.iter().map(|(_, slot)| slot.state());
                 let events = self.watch.look(Instant::now(), ports, self.shared.late_epochs());
                 events.iter().for_each(Event::log);
             }
             state.slots.iter().for_each(|(_, slot)| slot.port.nudge());
+        }
+        if opened {
+            self.seal();
         }
         self.rounds = self.rounds.wrapping_add(1);
         if let Some(learning) = self.shared.learning().as_mut() {

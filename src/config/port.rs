@@ -108,6 +108,10 @@ impl Config {
             if seen.insert(&port.name, i).is_some() {
                 return wrong(format!("port[{i}].name"), &port.name, "each name once");
             }
+            if let Some(other) = self.ports[..i].iter().find(|other| other.dev.is_one_with(&port.dev)) {
+                let right = format!("each device once, and port {} has {}", other.name, other.dev);
+                return wrong(format!("port[{i}].dev"), &port.dev, right);
+            }
         }
         Ok(())
     }

@@ -19,6 +19,16 @@ pub struct SocketError {
     pub source: io::Error,
 }
 
+/// What has become of an interface since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Here,
+    /// None has its name.
+    Gone,
+    /// Another one has its name.
+    Replaced,
+}
+
 /// An interface in the network namespace that we were in when it was opened.
 #[derive(Debug)]
 pub struct Interface {
@@ -51,12 +61,24 @@ impl Interface {
         &self.name
     }
 
-    pub(super) fn index(&self) -> i32 {
+    /// The kernel's number of it, unlike that of any other interface of its network namespace.
+    pub fn index(&self) -> i32 {
         self.index
     }
 
     pub(super) fn error(&self, call: &'static str) -> SocketError {
         SocketError { call, interface: self.name.clone(), source: io::Error::last_os_error() }
+    }
+
+    /// Whether the interface is still the one that has its name. One that was renamed or moved counts as gone.
+    pub fn presence(&self) -> Presence {
+        let mut request = self.request();
+        if self.ioctl("SIOCGIFINDEX", libc::SIOCGIFINDEX, &mut request).is_err() {
+            return Presence::Gone;
+        }
+        // SAFETY: the member that this call fills.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        if index == self.index { Presence::Here } else { Presence::Replaced }
     }
 
     /// Up, and with a peer or cable at the other end.

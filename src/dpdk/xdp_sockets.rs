@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::ethdev::EthDev;
 
 /// `struct xdp_statistics` of linux/if_xdp.h, since Linux 5.9.
 #[repr(C)]
@@ -20,6 +23,13 @@ struct XdpStatistics {
     rx_fill_ring_empty: u64,
     tx_ring_empty: u64,
 }
+
+/// `struct xdp_mmap_offsets`: where a ring's two indices, its descriptors and its flags are, for the rings of receive,
+/// transmit, fill and completion.
+type Offsets = [[u64; 4]; 4];
+
+/// `XDP_PGOFF_TX_RING`: what the transmit ring is mapped from.
+const TX_RING: u64 = 0x8000_0000;
 
 /// The sockets of one device.
 #[derive(Debug, Default)]
@@ -43,6 +53,15 @@ impl XdpSockets {
     pub fn missed(&self) -> u64 {
         let lost = |stats: XdpStatistics| stats.rx_dropped + stats.rx_ring_full;
         self.lock().iter().filter_map(statistics).map(lost).sum()
+    }
+
+    /// Packets in the transmit rings that the kernel has not taken: none will leave once the interface is gone. 0 once `device`,
+    /// with which the sockets came, is closed.
+    pub fn unsent(&self, device: &EthDev) -> u64 {
+        // As long as it is held the driver keeps its rings.
+        let Some(_open) = device.control() else { return 0 };
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        self.lock().iter().filter_map(|socket| waiting(socket, &maps)).map(u64::from).sum()
     }
 
     /// Lets go of the sockets. To be called before the device is closed: as long as one is held, its queue stays taken.
@@ -75,6 +94,31 @@ fn duplicate(fd: i32) -> Option<OwnedFd> {
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
     // SAFETY: a new descriptor that nobody else has.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Descriptors of a socket's transmit ring that the kernel has not taken, by the driver's own mapping of the ring.
+fn waiting(socket: &OwnedFd, maps: &str) -> Option<u32> {
+    let (mut offsets, mut length) = (Offsets::default(), size_of::<Offsets>() as u32);
+    // SAFETY: the call writes at most `length` bytes of an array of integers.
+    let code = unsafe {
+        let into = (&raw mut offsets).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, into, &mut length)
+    };
+    let name = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?;
+    let start = maps.lines().filter(|line| line.ends_with(name.to_str().unwrap_or("?"))).find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (addresses, _rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+        let start = u64::from_str_radix(addresses.split('-').next()?, 16).ok()?;
+        (u64::from_str_radix(offset, 16).ok()? == TX_RING).then_some(start)
+    })?;
+    let [_, [producer, consumer, ..], ..] = offsets;
+    let index = |at: u64| {
+        let place = std::ptr::with_exposed_provenance::<AtomicU32>((start + at) as usize);
+        // SAFETY: the kernel has just said that the ring is mapped there and where in it its indices are, which both sides
+        // write atomically; the device is open, so it stays mapped.
+        unsafe { (*place).load(Ordering::Acquire) }
+    };
+    (code == 0).then(|| index(producer).wrapping_sub(index(consumer)))
 }
 
 fn statistics(socket: &OwnedFd) -> Option<XdpStatistics> {

@@ -222,7 +222,7 @@ impl Shared {
     }
 
     /// Has every worker make its change, and drops what was replaced.
-    fn tell(&self, state: &State, changes: Vec<Change>) -> Result<(), Died> {
+    pub(super) fn tell(&self, state: &State, changes: Vec<Change>) -> Result<(), Died> {
         for (remote, change) in state.remotes.iter().zip(changes) {
             remote.send(change)?;
         }
@@ -238,7 +238,7 @@ impl Shared {
 
     /// Has every worker let go of ports before the tables are changed, so that what is set on a port holds for all that comes
     /// in by it.
-    fn give_up(&self, state: &State, removed: &[PortId]) -> Result<(), Died> {
+    pub(super) fn give_up(&self, state: &State, removed: &[PortId]) -> Result<(), Died> {
         if removed.is_empty() {
             return Ok(());
         }

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use super::change::{ChangeError, Next, State};
 use crate::config::{ApiConfig, Config, ControllerConfig, ForwardMode, PortConfig, SwitchConfig};
 use crate::pisa::PortId;
-use crate::port::Dev;
 
 /// The parts that must be made anew.
 #[derive(Debug, Default)]
@@ -232,16 +231,13 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
 
 /// A new port's device must be nobody else's: neither another new port's nor that of a port that runs until the new one does.
 fn alone(state: &State, wanted: &Config, at: usize, config: &PortConfig) -> Result<(), ChangeError> {
-    if matches!(config.dev, Dev::Null { .. } | Dev::Memory | Dev::Ring { .. } | Dev::Pcap { .. }) {
-        return Ok(());
-    }
     let running = state.slots.iter().map(|(_, slot)| &slot.config);
     let new = wanted.ports.iter().take(at);
-    match running.chain(new).find(|other| other.dev == config.dev) {
+    match running.chain(new).find(|other| other.dev.is_one_with(&config.dev)) {
         None => Ok(()),
         Some(other) => Err(ChangeError::DeviceTaken {
             name: config.name.clone(),
-            dev: config.dev.to_string(),
+            dev: other.dev.to_string(),
             other: other.name.clone(),
         }),
     }

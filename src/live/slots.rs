@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::change::ChangeError;
+use super::reopen::Retry;
 use crate::assemble::port_info;
 use crate::config::PortConfig;
 use crate::control::view;
@@ -27,6 +29,7 @@ pub(super) struct Slot {
     pub info: PortInfo,
     /// Whether the user wants the port up.
     pub enabled: bool,
+    pub retry: Retry,
     workers: usize,
     /// The workers that poll its queues in turn, if the user has named them.
     pollers: Vec<usize>,
@@ -56,7 +59,29 @@ impl Slot {
         }
         let info = port_info(config);
         info.mac.store(own_mac(&config.dev, port.mac()).to_u64(), Relaxed);
-        Ok(Self { config: config.clone(), port, info, enabled: true, workers: cores.len(), pollers })
+        Ok(Self {
+            config: config.clone(),
+            port,
+            info,
+            enabled: true,
+            retry: Retry::default(),
+            workers: cores.len(),
+            pollers,
+        })
+    }
+
+    /// Opens the device again, on the interface that has its name now. What the port has counted goes on. To be called when
+    /// no worker has a queue of it; after an error it stays closed.
+    pub fn reopen(&mut self, cores: &[usize], pool: &Arc<Mempool>) -> Result<(), ChangeError> {
+        self.port.close();
+        has_room(&self.config, self.workers, pool)?;
+        let Self { port, info, .. } = Self::open(&self.config, cores, pool)?;
+        self.port = port.counting_from(self.port.stats());
+        self.info.mac.store(info.mac.load(Relaxed), Relaxed);
+        if !self.enabled {
+            log_failure(self.port.set_link(false));
+        }
+        Ok(())
     }
 
     /// Takes over what can be changed of an open port.

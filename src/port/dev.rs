@@ -58,6 +58,24 @@ impl Dev {
         }
     }
 
+    /// The kernel's interface that it is, or takes its packets from.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Tap { interface } | Self::Veth { interface } | Self::Xdp { interface, .. } => Some(interface),
+            _ => None,
+        }
+    }
+
+    /// Whether two ports would have the same device, which one alone can have.
+    pub fn is_one_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Memif { .. }, _) | (Self::Pci { .. }, _) => self == other,
+            (Self::Vhost { path, .. }, Self::Vhost { path: others, .. })
+            | (Self::VirtioUser { path, .. }, Self::VirtioUser { path: others, .. }) => path == others,
+            _ => self.interface().is_some() && self.interface() == other.interface(),
+        }
+    }
+
     /// The files that the device opens.
     pub fn files(&self) -> Vec<&Path> {
         let paths = match self {
@@ -184,6 +202,32 @@ mod tests {
         assert_eq!("null:copy=1".parse(), Ok(Dev::Null { size: 64, copy: true, rx: true }));
         let input = Dev::Pcap { input: "in.pcap".to_owned(), output: String::new(), infinite: false };
         assert_eq!("pcap:in.pcap".parse(), Ok(input));
+    }
+
+    #[test]
+    fn a_device_is_for_one_port() {
+        let one = |a: &str, b: &str| a.parse::<Dev>().unwrap().is_one_with(&b.parse().unwrap());
+        for (a, b) in [
+            ("veth:eth0", "veth:eth0"),
+            ("veth:eth0", "xdp:eth0,copy"),
+            ("tap:eth0", "veth:eth0"),
+            ("pci:03:00.0", "pci:0000:03:00.0"),
+            ("vhost:/run/v", "vhost:/run/v,queues=2"),
+            ("memif:1", "memif:1"),
+        ] {
+            assert!(one(a, b) && one(b, a), "{a} {b}");
+        }
+        for (a, b) in [
+            ("veth:eth0", "veth:eth1"),
+            ("memif:1", "memif:1,role=client"),
+            ("vhost:/run/v", "virtio-user:/run/v"),
+            ("null", "null"),
+            ("memory", "memory"),
+            ("ring:r", "ring:r"),
+            ("pcap:a,", "pcap:a,"),
+        ] {
+            assert!(!one(a, b) && !one(b, a), "{a} {b}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "dpdk")]
 mod checksum;
+#[cfg(feature = "dpdk")]
+mod claim;
 mod dev;
 mod fault;
 pub mod files;
@@ -35,7 +37,7 @@ pub use fault::{FaultError, FaultSpec, Filter, Rate, Rule, Way};
 #[cfg(feature = "dpdk")]
 pub use memory::MemoryHandle;
 #[cfg(feature = "dpdk")]
-pub use open::{Port, PortError, PortProblem};
+pub use open::{Port, PortError, PortProblem, Standing};
 pub use plan::QueuePlan;
 #[cfg(feature = "dpdk")]
 pub use queue::{RxQueue, Sent, TxQueue};

@@ -7,6 +7,7 @@ use std::sync::{
 
 use super::{
     Dev, FaultSpec, MemoryHandle, PortDrop, PortOptions, PortStats, RxQueue, TxQueue, Way,
+    claim::{Claim, claim},
     fault::{FaultEnd, FaultPoint},
     files::NewFile,
     memory::Memory,
@@ -17,7 +18,7 @@ use super::{
     xdp,
 };
 use crate::{
-    dpdk::{DpdkError, EthDev, Interface, Mempool, SocketError, XdpSockets, cycles_per_second},
+    dpdk::{DpdkError, EthDev, Interface, Mempool, Presence, SocketError, XdpSockets, cycles_per_second},
     wire::Mac,
 };
 
@@ -46,6 +47,15 @@ pub enum PortProblem {
     Unfit(String),
 }
 
+/// What has become of the interface that a port was opened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Sound,
+    Gone,
+    /// There is another one of its name, or one can be made: the port is to be opened again.
+    Back,
+}
+
 #[derive(Debug)]
 enum Device {
     Eth(Arc<EthDev>),
@@ -66,6 +76,15 @@ pub struct Port {
     device: Device,
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
+    /// Of a veth or xdp port: no other weir has the interface.
+    claim: Mutex<Option<Claim>>,
+    /// Descriptors of a tap port's interface.
+    taps: Vec<i32>,
+    closed: AtomicBool,
+    /// What the port had counted before it was opened again.
+    earlier: PortStats,
+    /// Packets that the device had not sent when it was closed.
+    unsent: AtomicU64,
     /// Of a pcap port, whose driver knows the file by its descriptor.
     _output: Option<NewFile>,
     link: Arc<Link>,
@@ -102,7 +121,8 @@ impl Port {
     /// Opens a port; works at any time while EAL runs.
     pub fn open(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, PortError> {
         let fail = |problem| failed(name, dev, problem);
-        let (mut under, mut sockets) = (None, XdpSockets::default());
+        let (mut under, mut sockets, mut taps) = (None, XdpSockets::default(), Vec::new());
+        let claim = claimed(dev).map_err(fail)?;
         let output = vdev::output(dev).map_err(fail)?;
         let device = match dev {
             Dev::Memory => {
@@ -114,6 +134,11 @@ impl Port {
                 let (opened, found, device) = xdp::open(interface, dev, options, pool).map_err(fail)?;
                 (under, sockets) = (Some(opened), found);
                 Device::Eth(Arc::new(device))
+            }
+            Dev::Tap { .. } => {
+                let (device, found) = tap::opening(|| vdev::open(dev, options, pool, None));
+                taps = found;
+                Device::Eth(Arc::new(device.map_err(fail)?))
             }
             _ => Device::Eth(Arc::new(vdev::open(dev, options, pool, output.as_ref()).map_err(fail)?)),
         };
@@ -133,6 +158,11 @@ impl Port {
             sockets,
             device,
             under,
+            claim: Mutex::new(claim),
+            taps,
+            closed: AtomicBool::new(false),
+            earlier: PortStats::default(),
+            unsent: AtomicU64::new(0),
             _output: output,
             link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
             longest: Arc::default(),
@@ -255,13 +285,32 @@ impl Port {
     fn look_at_link(&self) -> bool {
         let carrier = match (&self.device, &self.under) {
             // The driver calls every link up.
-            (_, Some(under)) => under.is_running().unwrap_or(false),
-            (Device::Eth(device), None) => device.link_up() || self.moved_away(),
-            (Device::Veth(veth), _) => veth.interface.is_running().unwrap_or(false),
+            (_, Some(under)) => runs(under),
+            (Device::Eth(device), None) => (device.link_up() || self.moved_away()) && tap::is_there(&self.taps),
+            (Device::Veth(veth), _) => runs(&veth.interface),
             (Device::Memory(..), _) => true,
         };
         self.link.carrier.store(carrier, Ordering::Relaxed);
         carrier && self.link.wanted.load(Ordering::Relaxed)
+    }
+
+    /// What has become of the port's interface. To be asked now and then, not by workers.
+    pub fn standing(&self) -> Standing {
+        match (self.interface().map(Interface::presence), &self.dev) {
+            (Some(Presence::Gone), _) => Standing::Gone,
+            (Some(Presence::Replaced), _) => Standing::Back,
+            // The driver makes it.
+            (None, Dev::Tap { .. }) if self.closed.load(Ordering::Relaxed) || !tap::is_there(&self.taps) => {
+                Standing::Back
+            }
+            _ => Standing::Sound,
+        }
+    }
+
+    /// Counts on from what the port had counted before it was opened again.
+    #[must_use]
+    pub fn counting_from(self, earlier: PortStats) -> Self {
+        Self { earlier, ..self }
     }
 
     /// Takes the link up or down while the port runs. Where the device has no such thing, the port alone stops.
@@ -363,6 +412,11 @@ impl Port {
     /// dropped; else nothing happens. What the port has counted can still be asked.
     pub fn close(&self) {
         self.stats();
+        self.closed.store(true, Ordering::Relaxed);
+        if let Device::Eth(device) = &self.device {
+            self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
+        }
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.sockets.close();
         if let Device::Eth(device) = &self.device {
             device.close();
@@ -370,7 +424,8 @@ impl Port {
     }
 
     pub fn stats(&self) -> PortStats {
-        let mut now = PortStats::default();
+        let mut now = self.earlier;
+        now.add_drops(PortDrop::TxLost, self.unsent.load(Ordering::Relaxed));
         match &self.device {
             Device::Eth(device) => {
                 let mut device = device.stats();
@@ -393,6 +448,19 @@ impl Port {
         *reported = now;
         now
     }
+}
+
+/// Claims the interface that a port takes its packets from, if that is one that exists.
+fn claimed(dev: &Dev) -> Result<Option<Claim>, PortProblem> {
+    match dev {
+        Dev::Veth { interface } | Dev::Xdp { interface, .. } => claim(&Interface::open(interface)?),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an interface is the one that was opened, and can carry packets.
+fn runs(interface: &Interface) -> bool {
+    interface.presence() == Presence::Here && interface.is_running().unwrap_or(false)
 }
 
 fn failed(port: &str, dev: &Dev, problem: PortProblem) -> PortError {

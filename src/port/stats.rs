@@ -23,6 +23,8 @@ pub enum PortDrop {
     TxError,
     /// Longer than the interface takes.
     TxTooLong,
+    /// Given to a device that went away before it had sent it.
+    TxLost,
     /// Dropped by a fault that the user asked for.
     FaultDrop,
     /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue when its time had come.
@@ -32,7 +34,7 @@ pub enum PortDrop {
 }
 
 impl PortDrop {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::RxMissed,
         Self::RxNoBuffer,
         Self::RxError,
@@ -40,6 +42,7 @@ impl PortDrop {
         Self::RxBadGso,
         Self::TxError,
         Self::TxTooLong,
+        Self::TxLost,
         Self::FaultDrop,
         Self::FaultOverflow,
         Self::FaultHeld,
@@ -55,6 +58,7 @@ impl PortDrop {
             Self::RxBadGso => "rx_bad_gso",
             Self::TxError => "tx_error",
             Self::TxTooLong => "tx_too_long",
+            Self::TxLost => "tx_lost",
             Self::FaultDrop => "fault_drop",
             Self::FaultOverflow => "fault_overflow",
             Self::FaultHeld => "fault_held",

@@ -4,22 +4,43 @@
 //! the kernel's queue is full by then, no further packet gets in, so no signal comes, and the port is dead. The way out is
 //! to give the signal ourselves. Which one it is differs between versions and the driver does not say; but it is the one
 //! that has a handler once the first tap port is open, and had none before.
+//!
+//! The driver does not notice that its interface was deleted. The kernel's word on the descriptors does: it names the
+//! interface, in whatever network namespace that is by now, and no more once it is gone.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The driver's signal, 0 before the first tap port.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Opens a tap port, and learns the signal when it is the first.
-pub fn opening<T>(open: impl FnOnce() -> T) -> T {
-    let before = handled();
+/// Opens a tap port, learns the signal when it is the first, and finds the interface's descriptors. One port at a time.
+pub fn opening<T>(open: impl FnOnce() -> T) -> (T, Vec<i32>) {
+    let (before, others) = (handled(), descriptors());
     let opened = open();
     let new = handled() & !before;
     if new.is_power_of_two() {
         SIGNAL.store(new.trailing_zeros().cast_signed() + 1, Ordering::Relaxed);
     }
-    opened
+    (opened, descriptors().difference(&others).copied().collect())
+}
+
+/// Whether the interface of these descriptors is there. What cannot be read says nothing against it.
+pub fn is_there(descriptors: &[i32]) -> bool {
+    let named = |fd: &i32| {
+        let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else { return true };
+        info.lines().any(|line| line.strip_prefix("iff:").is_some_and(|name| !name.trim().is_empty()))
+    };
+    descriptors.is_empty() || descriptors.iter().any(named)
+}
+
+/// The process's descriptors of tap interfaces.
+fn descriptors() -> BTreeSet<i32> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let taps = entries.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("/dev/net/tun")));
+    taps.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Makes the driver look at all its queues.

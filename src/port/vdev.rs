@@ -12,7 +12,6 @@ use std::{
 use super::{
     Dev, PortOptions, PortProblem,
     files::{self, NewFile},
-    tap,
 };
 use crate::dpdk::{EthDev, Mempool};
 
@@ -44,8 +43,7 @@ pub(super) fn open(
     if matches!(dev, Dev::Memif { .. }) {
         options.mtu = options.mtu.min(MEMIF_MTU);
     }
-    let create = || EthDev::create(&unique(driver), &arguments, &options, pool);
-    Ok(if driver == "net_tap" { tap::opening(create) } else { create() }?)
+    Ok(EthDev::create(&unique(driver), &arguments, &options, pool)?)
 }
 
 /// net_tap (22.11) takes a buffer for each receive descriptor when it starts, and says nothing of it when it cannot.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-const WRONG: [(&str, usize, &str); 39] = [
+const WRONG: [(&str, usize, &str); 40] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -77,6 +77,11 @@ const WRONG: [(&str, usize, &str); 39] = [
         "[[port]]\nname = \"a\"\ndev = \"null\"\nvlan = 6\nrole = \"fabric\"\n",
         5,
         "port[0].role = fabric: host: a fabric port carries every VLAN",
+    ),
+    (
+        "[[port]]\nname = \"a\"\ndev = \"veth:p1\"\n[[port]]\nname = \"b\"\ndev = \"xdp:p1,copy\"\n",
+        6,
+        "port[1].dev = xdp:p1,copy: each device once, and port a has veth:p1",
     ),
     ("[switch\n", 1, "unclosed table"),
 ];

@@ -118,6 +118,27 @@ impl Host {
         format!("fd00::{}", self.n)
     }
 
+    /// Takes the host's interface, and the switch's end with it, away; at a tap port the interface alone.
+    pub fn unplug(&self) {
+        self.space.run(&format!("ip link del {self}"));
+    }
+
+    /// A veth pair in place of one that was taken away, with the same names.
+    pub fn plug_in(&self, switch: &Namespace) {
+        let id = self.space.id();
+        switch.run(&format!("ip link add p{n} up type veth peer name {self} netns {id}", n = self.n));
+        self.configure();
+    }
+
+    /// Takes a tap interface over that the switch has made.
+    pub fn take_tap(&self, switch: &Namespace) {
+        eventually("the switch to make the interface", || {
+            switch.succeeds(&format!("ip link show {self}")).then_some(())
+        });
+        switch.run(&format!("ip link set {self} netns {}", self.space.id()));
+        self.configure();
+    }
+
     fn configure(&self) {
         let interface = self.interface();
         self.space.run(&format!("ip addr add {}/24 dev {interface}", self.address()));

@@ -10,7 +10,7 @@ use crate::common::{BINARY, Iperf, Lab, Link, Protocol, Testpmd, Weir, is_root, 
 use crate::traffic::{TCP_ALIVE, everything};
 
 /// XDP programs are loaded by root alone, not in a user namespace.
-fn xdp_works(test: &str) -> bool {
+pub fn xdp_works(test: &str) -> bool {
     if !is_root() {
         skip(test, "AF_XDP needs root");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Iperf, Lab, Link, Protocol, Weir};
+use crate::common::{Host, Iperf, Lab, Link, Protocol, Weir, eventually};
 
 fn pair(hosts: &[Host]) -> (&Host, &Host) {
     let [a, b] = hosts else { unreachable!("two hosts") };
@@ -93,6 +93,118 @@ fn veth_interface_deleted() {
     c.space.run(&format!("ip link del {c}"));
     assert!(a.ping(b, "-c 5"), "the others go on");
     weir.stop();
+}
+
+fn count(ports: &serde_json::Value, port: usize, key: &str) -> u64 {
+    ports["ports"][port][key].as_u64().expect("a count")
+}
+
+/// The interface under the second port goes and another one of its name comes, as when a container is started again: the
+/// port says that it is down as long as it is, works again by itself, and counts on.
+fn interface_comes_back(test: &str, link: Link) {
+    let Some(lab) = Lab::new(test) else { return };
+    let (weir, hosts) = lab.start(link, 2, "--program hashpipe");
+    let (a, b) = pair(&hosts);
+    a.reaches(b);
+    for _ in 0..3 {
+        let before = weir.ask("show ports");
+        b.unplug();
+        if link == Link::Tap {
+            // The driver makes its interface itself, so it is there again at once.
+            b.take_tap(&lab.switch);
+        } else {
+            eventually("the link to be down", || {
+                (weir.ask("show ports")["ports"][1]["link_up"] == false).then_some(())
+            });
+            assert!(!a.ping(b, "-c 2 -W 1"), "nothing passes");
+            b.plug_in(&lab.switch);
+        }
+        a.reaches(b);
+        b.reaches(a);
+        let after = weir.ask("show ports");
+        assert_eq!(after["ports"][1]["link_up"], true);
+        for key in ["rx_packets", "tx_packets"] {
+            assert!(count(&after, 1, key) > count(&before, 1, key), "{key}: {after:#}");
+        }
+    }
+    // Gone and back before anybody looks.
+    if link != Link::Tap {
+        b.unplug();
+        b.plug_in(&lab.switch);
+        a.reaches(b);
+    }
+    assert!(weir.log().matches("its interface is back").count() >= 3, "{}", weir.log());
+    assert!(weir.log().contains("port opened again"), "{}", weir.log());
+    let totals = weir.stop();
+    assert_eq!(totals.0["removed"]["removed_ports"], 0, "it is the same port");
+}
+
+#[test]
+fn veth_interface_comes_back() {
+    interface_comes_back("veth_interface_comes_back", Link::Veth);
+}
+
+#[test]
+fn tap_interface_comes_back() {
+    interface_comes_back("tap_interface_comes_back", Link::Tap);
+}
+
+#[test]
+fn xdp_interface_comes_back() {
+    if crate::devices::xdp_works("xdp_interface_comes_back") {
+        interface_comes_back("xdp_interface_comes_back", Link::Xdp);
+    }
+}
+
+/// Without the rights to open it the port stays down, says why, and opens when the switch is started again.
+#[test]
+fn an_interface_that_comes_back_without_rights_to_it() {
+    let Some(lab) = Lab::new("an_interface_that_comes_back_without_rights_to_it") else { return };
+    std::fs::write(lab.path("weir.toml"), "[switch]\nruntime_ports = false\n").expect("writes");
+    let (weir, hosts) = lab.start(Link::Veth, 3, "--config weir.toml");
+    let [a, b, c] = &hosts[..] else { unreachable!("three hosts") };
+    a.reaches(b);
+    b.unplug();
+    b.plug_in(&lab.switch);
+    eventually("the reason", || weir.log().contains("with runtime_ports = false it takes a restart").then_some(()));
+    assert_eq!(weir.ask("show ports")["ports"][1]["link_up"], false);
+    assert!(!a.ping(b, "-c 1 -W 1"), "nothing passes");
+    a.reaches(c);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(weir.log().matches("with runtime_ports = false").count(), 1, "told once: {}", weir.log());
+    weir.stop();
+    let again = Weir::start(&lab, &lab.switch, "again", "--port a=veth:p1 --port b=veth:p2");
+    a.reaches(b);
+    again.stop();
+}
+
+/// What an xdp port had taken when its interface went, and the kernel had not, is no sent packet but a lost one.
+#[test]
+fn xdp_counts_what_a_vanished_interface_loses() {
+    let test = "xdp_counts_what_a_vanished_interface_loses";
+    let Some(lab) = crate::devices::xdp_works(test).then(|| Lab::new(test)).flatten() else { return };
+    let (weir, hosts) = lab.start(Link::Xdp, 2, "--forward xconnect");
+    let (a, b) = pair(&hosts);
+    a.reaches(b);
+    let mac = b.space.run(&format!("cat /sys/class/net/{b}/address"));
+    a.space.run(&format!("ip neigh replace {} lladdr {} dev {a} nud permanent", b.address(), mac.trim()));
+    let signal = |name: &str| lab.switch.run(&format!("kill -{name} {}", weir.id()));
+    let before = weir.ask("show ports");
+    signal("STOP");
+    a.space.try_run(&format!("ping -n -q -l 200 -c 200 -W 1 {}", b.address()));
+    b.unplug();
+    signal("CONT");
+    let all = eventually("the packets to be forwarded or dropped", || {
+        let ports = weir.ask("show ports");
+        (count(&ports, 0, "rx_packets") >= count(&before, 0, "rx_packets") + 200).then_some(ports)
+    });
+    assert_eq!(all["ports"][1]["link_up"], false);
+    b.plug_in(&lab.switch);
+    a.reaches(b);
+    let totals = weir.stop();
+    let (sent, lost) =
+        (count(&all, 1, "tx_packets") - count(&before, 1, "tx_packets"), &totals.port("port2")["device"]["tx_lost"]);
+    assert_eq!(lost.as_u64(), Some(sent), "nobody received any of them: {:#}", totals.0);
 }
 
 #[test]

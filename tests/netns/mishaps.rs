@@ -1,6 +1,6 @@
 //! Faults that the user asks for, between real hosts: their counts are what the hosts see.
 
-use crate::common::{Host, Lab, Link};
+use crate::common::{Host, Lab, Link, Weir};
 
 /// What ping says: packets received, and the shortest round trip in milliseconds.
 fn ping(from: &Host, to: &Host, options: &str) -> (u64, f64) {
@@ -49,4 +49,41 @@ fn a_duplicate_is_seen_and_counted() {
     let totals = weir.stop();
     assert_eq!(totals.port("port2")["fault_effects"]["duplicated_packets"].as_u64().map(|n| n >= 20), Some(true));
     assert!(totals.port("port2")["device"]["fault_drop"].as_u64() >= Some(5), "{}", totals.0);
+}
+
+/// Two switches on one interface would both forward each of its packets. A switch that was killed holds nothing.
+#[test]
+fn an_interface_is_for_one_switch() {
+    let Some(lab) = Lab::new("an_interface_is_for_one_switch") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    hosts[0].reaches(&hosts[1]);
+    let mut second = lab.switch.command(env!("CARGO_BIN_EXE_weir"));
+    second.args(["run", "--duration", "1s", "--port", "x=veth:p1", "--socket"]).arg(lab.path("second.sock"));
+    let refused = second.output().expect("runs");
+    let error = String::from_utf8_lossy(&refused.stderr);
+    let says = format!("p1 is a port of another weir already (process {})", weir.id());
+    assert!(refused.status.code() == Some(1) && error.contains(&says), "{says}: {error}");
+    let refused = weir.try_ask("port add x=xdp:p1");
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && error.contains("port port1 has veth:p1"), "{error}");
+    // The interface of the same number in another network namespace is another.
+    assert!(hosts[0].ping(&hosts[1], "-c 2"));
+    // Killed.
+    drop(weir);
+    let third = Weir::start(&lab, &lab.switch, "third", "--port x=veth:p1 --port y=veth:p2");
+    hosts[0].reaches(&hosts[1]);
+    third.stop();
+}
+
+/// A port that cannot be added while the switch runs tells the client why, in the driver's words.
+#[test]
+fn a_port_that_cannot_be_added_tells_the_cause() {
+    let Some(lab) = Lab::new("a_port_that_cannot_be_added_tells_the_cause") else { return };
+    let (weir, _hosts) = lab.start(Link::Veth, 1, "");
+    lab.switch.run("ip link add taken type dummy");
+    let refused = weir.try_ask("port add late=tap:taken");
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("TUNSETIFF") && !error.contains("on primary process"), "{error}");
+    weir.stop();
 }

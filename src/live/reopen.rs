@@ -1,0 +1,70 @@
+//! Ports whose interface went away and is back under its name, as when a container is started again.
+//!
+//! The kernel gives the new interface a number of its own, and what was opened on the old one stays dead. So the port is
+//! opened again, in its slot and with its counters, once the workers have let go of its queues.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use super::change::{ChangeError, State};
+use crate::pisa::PortId;
+use crate::port::Standing;
+use crate::worker::Change;
+
+/// The least time between two tries to open a port again.
+const APART: Duration = Duration::from_secs(1);
+
+/// Tries to open a port again that failed.
+#[derive(Debug, Default)]
+pub(super) struct Retry {
+    next: Option<Instant>,
+    said: String,
+}
+
+impl Shared {
+    /// Opens ports again whose interface is back. True when it was tried, which may have started threads.
+    pub(super) fn reopen_ports(&self, state: &mut State, now: Instant) -> bool {
+        let due = |retry: &Retry| retry.next.is_none_or(|next| now >= next);
+        let back = state.slots.iter().filter(|(_, slot)| due(&slot.retry) && slot.port.standing() == Standing::Back);
+        let back: Vec<_> = back.map(|(id, _)| id).collect();
+        for &id in &back {
+            let reopened = self.reopen(state, id);
+            let kept = state.config.switch.runtime_ports;
+            let Some(slot) = state.slots.get_mut(id) else { continue };
+            let port = &slot.config.name;
+            match reopened {
+                Ok(()) => {
+                    slot.retry = Retry::default();
+                    let message = "its interface is back: port opened again";
+                    tracing::info!(target: "weir", event = "port_reopened", port, "{message}");
+                }
+                Err(error) => {
+                    let why = if kept { "" } else { "; with runtime_ports = false it takes a restart" };
+                    let error = format!("its interface is back and cannot be opened: {error}{why}");
+                    if slot.retry.said != error {
+                        tracing::warn!(target: "weir", event = "port_not_reopened", port, "{error}");
+                    }
+                    slot.retry = Retry { next: Some(now + APART), said: error };
+                }
+            }
+        }
+        !back.is_empty()
+    }
+
+    fn reopen(&self, state: &mut State, id: PortId) -> Result<(), ChangeError> {
+        self.give_up(state, &[id])?;
+        self.forget_stations(id);
+        let workers = state.remotes.len();
+        let Some(slot) = state.slots.get_mut(id) else { return Ok(()) };
+        slot.info.up.store(false, Relaxed);
+        slot.reopen(&self.cores, &self.pool)?;
+        let changes = (0..workers).map(|worker| {
+            let mut change = Change::default();
+            slot.deal(id, worker, &mut change.queues);
+            change
+        });
+        let changes = changes.collect();
+        Ok(self.tell(state, changes)?)
+    }
+}
