@@ -11,10 +11,14 @@ use rustix::thread::CapabilitySet;
 use crate::config::{Config, SocketMode};
 use crate::control::socket::Access;
 use crate::dpdk::threads;
+use crate::port::Dev;
 
 /// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and memory that devices reach.
 const CHANGING_PORTS: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(CapabilitySet::IPC_LOCK);
+
+/// What opening an xdp port takes beside: libxdp asks the kernel for programs and maps by their numbers.
+const OPENING_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
@@ -48,7 +52,12 @@ impl Privileges {
             let group = Group::from_name(name).ok().flatten();
             group.map(|group| group.gid).ok_or_else(|| unknown("api.group", name, "group"))
         });
-        let kept = if config.switch.runtime_ports { CHANGING_PORTS } else { CapabilitySet::empty() };
+        let xdp = config.ports.iter().any(|port| matches!(port.dev, Dev::Xdp { .. }));
+        let kept = match (config.switch.runtime_ports, xdp) {
+            (false, _) => CapabilitySet::empty(),
+            (true, false) => CHANGING_PORTS,
+            (true, true) => CHANGING_PORTS.union(OPENING_XDP),
+        };
         Ok(Self { kept, user: user.transpose()?, group: group.transpose()? })
     }
 
@@ -128,6 +137,18 @@ mod tests {
         let privileges = Privileges::of(&Config::parse(whole).unwrap()).unwrap();
         assert_eq!(privileges.access(), Access { owner: Some(0), group: Some(0) });
         assert!(privileges.kept.is_empty());
+    }
+
+    /// The most powerful of all is kept for the one kind of port that needs it, and only then.
+    #[test]
+    fn only_xdp_ports_keep_sys_admin() {
+        let kept = |dev: &str, more: &str| {
+            let text = format!("[switch]\n{more}\n[[port]]\nname = 'a'\ndev = '{dev}'");
+            Privileges::of(&Config::parse(&text).unwrap()).unwrap().kept
+        };
+        assert_eq!(kept("veth:a", ""), CHANGING_PORTS);
+        assert_eq!(kept("xdp:a", ""), CHANGING_PORTS.union(CapabilitySet::SYS_ADMIN));
+        assert_eq!(kept("xdp:a", "runtime_ports = false"), CapabilitySet::empty());
     }
 
     /// On a thread of its own, because what is given up does not come back.

@@ -12,13 +12,16 @@ use crate::pisa::PortId;
 use crate::port::Standing;
 use crate::worker::Change;
 
-/// The least time between two tries to open a port again.
-const APART: Duration = Duration::from_secs(1);
+/// Time between the first two tries to open a port again, and the longest between two. It doubles: each try at an xdp port
+/// that fails costs the buffers that net_af_xdp (22.11) had put into its rings.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(64);
 
 /// Tries to open a port again that failed.
 #[derive(Debug, Default)]
 pub(super) struct Retry {
     next: Option<Instant>,
+    wait: Duration,
     said: String,
 }
 
@@ -45,7 +48,8 @@ impl Shared {
                     if slot.retry.said != error {
                         tracing::warn!(target: "weir", event = "port_not_reopened", port, "{error}");
                     }
-                    slot.retry = Retry { next: Some(now + APART), said: error };
+                    let wait = (2 * slot.retry.wait).clamp(SHORTEST, LONGEST);
+                    slot.retry = Retry { next: Some(now + wait), wait, said: error };
                 }
             }
         }

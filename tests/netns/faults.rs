@@ -106,11 +106,14 @@ fn interface_comes_back(test: &str, link: Link) {
     let (weir, hosts) = lab.start(link, 2, "--program hashpipe");
     let (a, b) = pair(&hosts);
     a.reaches(b);
+    let mut round = 0;
     for _ in 0..3 {
         let before = weir.ask("show ports");
         b.unplug();
         if link == Link::Tap {
-            // The driver makes its interface itself, so it is there again at once.
+            // The driver makes its interface itself.
+            round += 1;
+            eventually("it to be made", || (weir.log().matches("port opened again").count() == round).then_some(()));
             b.take_tap(&lab.switch);
         } else {
             eventually("the link to be down", || {
@@ -119,8 +122,9 @@ fn interface_comes_back(test: &str, link: Link) {
             assert!(!a.ping(b, "-c 2 -W 1"), "nothing passes");
             b.plug_in(&lab.switch);
         }
-        a.reaches(b);
+        // The new interface has another address, which `a` hears of when `b` asks for its own.
         b.reaches(a);
+        a.reaches(b);
         let after = weir.ask("show ports");
         assert_eq!(after["ports"][1]["link_up"], true);
         for key in ["rx_packets", "tx_packets"] {
@@ -131,7 +135,7 @@ fn interface_comes_back(test: &str, link: Link) {
     if link != Link::Tap {
         b.unplug();
         b.plug_in(&lab.switch);
-        a.reaches(b);
+        b.reaches(a);
     }
     assert!(weir.log().matches("its interface is back").count() >= 3, "{}", weir.log());
     assert!(weir.log().contains("port opened again"), "{}", weir.log());
@@ -174,7 +178,7 @@ fn an_interface_that_comes_back_without_rights_to_it() {
     assert_eq!(weir.log().matches("with runtime_ports = false").count(), 1, "told once: {}", weir.log());
     weir.stop();
     let again = Weir::start(&lab, &lab.switch, "again", "--port a=veth:p1 --port b=veth:p2");
-    a.reaches(b);
+    b.reaches(a);
     again.stop();
 }
 
@@ -186,8 +190,9 @@ fn xdp_counts_what_a_vanished_interface_loses() {
     let (weir, hosts) = lab.start(Link::Xdp, 2, "--forward xconnect");
     let (a, b) = pair(&hosts);
     a.reaches(b);
-    let mac = b.space.run(&format!("cat /sys/class/net/{b}/address"));
-    a.space.run(&format!("ip neigh replace {} lladdr {} dev {a} nud permanent", b.address(), mac.trim()));
+    let link = b.space.run(&format!("ip -br link show {b}"));
+    let mac = link.split_whitespace().nth(2).expect("name, state, address");
+    a.space.run(&format!("ip neigh replace {} lladdr {mac} dev {a} nud permanent", b.address()));
     let signal = |name: &str| lab.switch.run(&format!("kill -{name} {}", weir.id()));
     let before = weir.ask("show ports");
     signal("STOP");
@@ -200,7 +205,8 @@ fn xdp_counts_what_a_vanished_interface_loses() {
     });
     assert_eq!(all["ports"][1]["link_up"], false);
     b.plug_in(&lab.switch);
-    a.reaches(b);
+    a.space.run(&format!("ip neigh del {} dev {a}", b.address()));
+    b.reaches(a);
     let totals = weir.stop();
     let (sent, lost) =
         (count(&all, 1, "tx_packets") - count(&before, 1, "tx_packets"), &totals.port("port2")["device"]["tx_lost"]);

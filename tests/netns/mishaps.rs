@@ -80,7 +80,7 @@ fn an_interface_is_for_one_switch() {
 fn a_port_that_cannot_be_added_tells_the_cause() {
     let Some(lab) = Lab::new("a_port_that_cannot_be_added_tells_the_cause") else { return };
     let (weir, _hosts) = lab.start(Link::Veth, 1, "");
-    lab.switch.run("ip link add taken type dummy");
+    lab.switch.run("ip link add taken type veth peer name other");
     let refused = weir.try_ask("port add late=tap:taken");
     let error = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{error}");
