@@ -206,9 +206,8 @@ mod tests {
     #[test]
     fn buffers_are_what_queues_need() {
         let buffers = |ports: &[&str], workers: usize| {
-            let mut config = Config::default();
-            config.ports = ports.iter().map(|dev| PortConfig::new("p", dev.parse().unwrap())).collect();
-            pool_options(&config, workers).mbufs
+            let ports = ports.iter().map(|dev| PortConfig::new("p", dev.parse().unwrap())).collect();
+            pool_options(&Config { ports, ..Config::default() }, workers).mbufs
         };
         // A queue each way for each worker: 1024 for each, and 1024 for each worker.
         assert_eq!(buffers(&["veth:a"], 1), 8191, "at least");
