@@ -18,6 +18,7 @@ test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
+test    dpdk-dev       dpdk-testpmd, the other end of shared memory
 bench   dpdk-dev       dpdk-testpmd, which the throughput of weir is compared with
 '
 
@@ -38,6 +39,17 @@ check_rust() {
     fi
 }
 
+# rustup's minimal toolchain has neither; a distribution's has no rustup.
+add_components() {
+    local component
+    for component in rustfmt clippy; do
+        if ! cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 && command -v rustup >/dev/null; then
+            say "Adding $component to the Rust toolchain …"
+            rustup component add "$component" >/dev/null 2>&1 || say "rustup component add $component failed"
+        fi
+    done
+}
+
 check_only=false
 groups=()
 for argument in "$@"; do
@@ -53,6 +65,9 @@ done
 [[ ${#groups[@]} -gt 0 ]] || groups=(build test)
 
 check_rust
+if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then
+    add_components
+fi
 
 wanted=()
 while read -r group package purpose; do

@@ -67,7 +67,7 @@ pub struct Running {
 
 impl Running {
     pub fn finish(mut self) -> Received {
-        finish(&mut self.client, Duration::from_secs(30)).expect("iperf3 ends");
+        finish(&mut self.client, Duration::from_secs(90)).expect("iperf3 ends");
         let text = self.report.take().expect("taken once").join().expect("reads");
         let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
         assert!(report.get("error").is_none(), "iperf3: {}", report["error"]);

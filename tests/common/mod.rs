@@ -10,13 +10,15 @@ mod iperf;
 mod lab;
 mod namespace;
 pub mod pcap;
+mod skip;
 mod testpmd;
 mod weir;
 
 pub use controller::Controller;
 pub use iperf::{Iperf, Protocol};
-pub use lab::{Host, Lab, Link, skip};
+pub use lab::{Host, Lab, Link};
 pub use namespace::{Namespace, is_root};
+pub use skip::{Lack, skip};
 pub use testpmd::Testpmd;
 pub use weir::{BINARY, Totals, Weir};
 
@@ -25,14 +27,14 @@ use std::process::{Child, ExitStatus};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Tries until it succeeds, and says after ten seconds what was waited for.
+/// Tries until it succeeds, and says after a minute, which is long on a loaded machine too, what was waited for.
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < end, "waited ten seconds for {what}");
+        assert!(Instant::now() < end, "waited a minute for {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }

@@ -26,7 +26,7 @@ impl Testpmd {
     pub fn missing() -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path).any(|directory| directory.join(PROGRAM).is_file());
-        (!found).then(|| format!("not on the PATH: {PROGRAM} (apt-get install dpdk)"))
+        (!found).then(|| format!("not on the PATH: {PROGRAM} (make setup installs it)"))
     }
 
     /// Sends back whatever comes by a device.
@@ -44,7 +44,7 @@ impl Testpmd {
     pub fn stop(mut self) -> Forwarded {
         // Any line of input ends it.
         writeln!(self.child.stdin.take().expect("piped")).expect("testpmd reads");
-        let ended = finish(&mut self.child, Duration::from_secs(10));
+        let ended = finish(&mut self.child, Duration::from_secs(60));
         let report = self.report.take().expect("taken once").join().expect("reads");
         assert!(ended.is_some_and(|status| status.success()), "testpmd: {ended:?}\n{report}");
         let count = |key: &str| {

@@ -6,15 +6,24 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{BINARY, Iperf, Lab, Link, Protocol, Testpmd, Weir, is_root, skip};
+use crate::common::{BINARY, Iperf, Lab, Lack, Link, Protocol, Testpmd, Weir, is_root, skip};
 use crate::traffic::{TCP_ALIVE, everything};
 
 /// XDP programs are loaded by root alone, not in a user namespace.
 pub fn xdp_works(test: &str) -> bool {
     if !is_root() {
-        skip(test, "AF_XDP needs root");
+        skip(test, Lack::Machine, "AF_XDP needs root");
     }
-    is_root()
+    is_root() && kernel_has_xdp(test)
+}
+
+fn kernel_has_xdp(test: &str) -> bool {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::XDP, rustix::net::SocketType::RAW, None);
+    let lacks = socket.is_err_and(|error| error == rustix::io::Errno::AFNOSUPPORT);
+    if lacks {
+        skip(test, Lack::Kernel, "this kernel has no AF_XDP");
+    }
+    !lacks
 }
 
 #[test]
@@ -95,7 +104,7 @@ fn refusals_say_what_would_be_right() {
 /// A switch sends a peer frames without end, and the peer sends them back: both count the same.
 fn with_testpmd(test: &str, port: impl Fn(&str) -> String, vdev: impl Fn(&str) -> String, peer_first: bool) {
     if let Some(reason) = Testpmd::missing() {
-        return skip(test, &reason);
+        return skip(test, Lack::Machine, &reason);
     }
     let Some(lab) = Lab::new(test) else { return };
     let socket = lab.path("peer.sock").display().to_string();

@@ -111,7 +111,8 @@ fn a_mirror_sees_both_directions() {
     assert_eq!((icmp(8), icmp(0)), (5, 5));
     assert!(row(&weir, "mirrors", "from", "port1")["copied_packets"].as_u64().unwrap() >= 10);
     lab.switch.run("ip link set p3 down");
-    std::thread::sleep(Duration::from_millis(500));
+    let down = || weir.ask("show ports")["ports"][2]["link_up"] == false;
+    eventually("the switch to see that the link is down", || down().then_some(()));
     assert!(a.ping(b, "-c 5"), "a mirror that is down takes nothing away");
     let totals = weir.stop();
     assert!(totals.port("port3")["drops"]["mirror"].as_u64().unwrap() >= 10, "{}", totals.0);

@@ -123,7 +123,7 @@ fn rights_that_stay_end_the_start() {
 fn another_user() {
     let Some(lab) = Lab::new("another_user") else { return };
     if !fs::read_to_string("/proc/self/status").is_ok_and(|status| field(&status, "Uid:").starts_with("0\t0")) {
-        return crate::common::skip("another_user", "only root can become another user");
+        return crate::common::skip("another_user", crate::common::Lack::Machine, "only root can become another user");
     }
     fs::write(lab.path("weir.toml"), "[switch]\nuser = \"nobody\"\n").unwrap();
     let (weir, hosts) = lab.start(Link::Veth, 2, "--config weir.toml");

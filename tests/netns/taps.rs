@@ -55,6 +55,9 @@ fn lines_of_what_is_dropped() {
     let (a, b) = pair(&hosts);
     a.reaches(b);
     lab.switch.run("ip link set p2 down");
+    // Until the switch has seen it, packets end at the port that they are for.
+    let down = || weir.ask("show ports")["ports"][1]["link_up"] == false;
+    eventually("the switch to see that the link is down", || down().then_some(()));
     let mut command = weir.command("capture --direction drop --filter icmp --count 1 --json");
     let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     while capture.try_wait().expect("ours").is_none() {

@@ -66,7 +66,7 @@ fn three_hosts_learn() {
 /// Two workers, each with a replica of the pipeline: what they count is merged, and what one learns both know.
 fn two_workers(test: &str, link: Link) {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        return crate::common::skip(test, "one core");
+        return crate::common::skip(test, crate::common::Lack::Machine, "one core");
     }
     let Some(lab) = Lab::new(test) else { return };
     let arguments = "--forward learn --core 0 --core 1 --program hashpipe";

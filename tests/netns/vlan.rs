@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Lab, Link, Weir, eventually, pcap, skip};
+use crate::common::{Lab, Lack, Link, Weir, eventually, pcap, skip};
 
 const TAG: [u16; 3] = [0x8100, 0x88a8, 0x8100];
 
@@ -71,9 +71,12 @@ fn tap_keeps_tags() {
 fn hosts_on_a_vlan() {
     for link in [Link::Tap, Link::Veth] {
         let Some(lab) = Lab::new("hosts_on_a_vlan") else { return };
-        if !lab.switch.succeeds("ip link add link lo name probe type vlan id 10") {
-            return skip("hosts_on_a_vlan", "this kernel has no VLAN interfaces (8021q)");
+        let probe = lab.switch.try_run("ip link add link lo name probe type vlan id 10");
+        let said = String::from_utf8_lossy(&probe.stderr);
+        if said.contains("Unknown device type") {
+            return skip("hosts_on_a_vlan", Lack::Kernel, "this kernel has no VLAN interfaces (8021q)");
         }
+        assert!(probe.status.success(), "{said}");
         let (weir, hosts) = lab.start(link, 2, "");
         let [a, b] = &hosts[..] else { unreachable!("two hosts") };
         for (n, host) in [(1, a), (2, b)] {
