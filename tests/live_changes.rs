@@ -372,6 +372,57 @@ fn what_a_fault_held_is_counted_when_its_port_goes() {
     balanced(&live);
 }
 
+/// The control loop looks at links every tenth round of ten milliseconds, and workers obey with their next burst.
+#[test]
+fn a_link_is_looked_at_every_ten_rounds() {
+    let mut live = switch();
+    let (a, b) = (live.memory("a").unwrap(), live.memory("b").unwrap());
+    let dropped = |ports: &view::Ports| named(ports, "a").counts.drops["port_down"];
+    let mut rounds = Vec::new();
+    for plugged in [false, true] {
+        b.plug(plugged);
+        assert_ne!(named(&live.ports(), "b").link_up, plugged, "nobody has looked yet");
+        for _ in 0..10 {
+            let start = Instant::now();
+            live.round();
+            rounds.push(start.elapsed());
+        }
+        let before = live.ports();
+        assert_eq!(named(&before, "b").link_up, plugged);
+        assert!(a.inject(&frame(1, 2, 1)));
+        eventually("the packet", &live, |ports| ports.packets.rx_packets > before.packets.rx_packets);
+        let after = balanced(&live);
+        assert_eq!(dropped(&after) - dropped(&before), u64::from(!plugged));
+    }
+    // A loaded machine makes some of them longer.
+    let shortest = rounds.into_iter().min().unwrap();
+    assert!((Duration::from_millis(10)..Duration::from_millis(15)).contains(&shortest), "{shortest:?}");
+    balanced(&live);
+}
+
+/// What finds no room is the switch's to count; what is counted as sent is at the other end.
+#[test]
+fn what_a_full_queue_refuses_is_counted() {
+    let live = switch();
+    let (a, b) = (live.memory("a").unwrap(), live.memory("b").unwrap());
+    let before = balanced(&live);
+    while b.collect().is_some() {}
+    let frames = 6000;
+    for flow in 0..frames {
+        while !a.inject(&frame(1, 2, flow)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let received = before.packets.rx_packets + u64::from(frames);
+    eventually("all packets", &live, |ports| ports.packets.rx_packets == received);
+    let after = balanced(&live);
+    let counts = named(&after, "b").counts.since(&named(&before, "b").counts);
+    let full = counts.drops["tx_full"];
+    assert_eq!((counts.tx_packets + full, counts.drops.values().sum::<u64>()), (frames.into(), full));
+    assert!(full > 0 && counts.tx_packets > 0, "{counts:#?}");
+    assert_eq!(std::iter::from_fn(|| b.collect()).count() as u64, counts.tx_packets);
+}
+
 #[test]
 fn pairs_stay_when_others_come_and_go() {
     let live = switch();

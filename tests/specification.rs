@@ -1,4 +1,9 @@
-//! Every promise of SPECIFICATION.md names a test, and the test is there. And tests of promises that belong to no module.
+//! Every promise of SPECIFICATION.md names a test, and the test is there, with a break that it notices. And tests of promises
+//! that belong to no module.
+
+#[path = "common/skip.rs"]
+#[expect(dead_code, reason = "no test here is skipped")]
+mod skip;
 
 use std::collections::HashSet;
 use std::fs;
@@ -58,6 +63,55 @@ fn a_test_that_is_not_there_is_noticed() {
     assert!(is_there(root, &promises[0].1[0]) && promises[1].1.is_empty());
     assert!(!is_there(root, "tests/specification.rs::is_there"), "a function, but no test");
     assert!(!is_there(root, "tests/specification.rs::nothing") && !is_there(root, "tests/nothing.rs::x"));
+}
+
+/// `tests/breaks.toml`, by which `make breaks` breaks each promise.
+#[derive(serde::Deserialize)]
+struct Breaks {
+    #[serde(rename = "break")]
+    breaks: Vec<Break>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Break {
+    promise: String,
+    file: String,
+    find: String,
+    replace: String,
+    tests: Vec<String>,
+    #[serde(default)]
+    alone: bool,
+}
+
+#[test]
+fn every_promise_has_a_break() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("SPECIFICATION.md")).unwrap();
+    let Breaks { breaks } = toml::from_str(&fs::read_to_string(root.join("tests/breaks.toml")).unwrap()).unwrap();
+    let promises = promises(&text);
+    for Break { promise, file, find, replace, tests, alone } in &breaks {
+        let broken = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{promise}: {file}: {error}"));
+        let times = broken.matches(find.as_str()).count();
+        assert_eq!(times, 1, "{promise}: what is to be broken stands {times} times in {file}: {find}");
+        assert!(find != replace && !tests.is_empty(), "{promise}: {find}");
+        assert!(*alone || file.starts_with("src/"), "{promise}: {file} is not of the library");
+        let (_, holders) =
+            promises.iter().find(|(number, _)| number == promise).unwrap_or_else(|| panic!("no {promise}"));
+        let strangers: Vec<_> = tests.iter().filter(|test| !holders.contains(test)).collect();
+        assert!(strangers.is_empty(), "{promise} is not held by {strangers:?}");
+    }
+    let broken: HashSet<_> = breaks.iter().map(|tried| &tried.promise).collect();
+    let whole: Vec<_> = promises.iter().map(|(number, _)| number).filter(|number| !broken.contains(number)).collect();
+    assert!(whole.is_empty(), "no break of {whole:?}");
+}
+
+/// Where all tests are required the kernel alone excuses one.
+#[test]
+fn what_could_be_installed_excuses_no_test() {
+    use skip::Lack;
+    assert!(Lack::Kernel.excuses(true) && !Lack::Machine.excuses(true));
+    assert!(Lack::Kernel.excuses(false) && Lack::Machine.excuses(false));
 }
 
 /// The words in backquotes of the promise with this number, but for its tests.

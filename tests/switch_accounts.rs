@@ -306,6 +306,25 @@ fn a_verdict_that_names_no_port_is_counted() {
 }
 
 #[test]
+fn what_no_program_measures_is_counted() {
+    let world = World {
+        ports: vec![(Role::Host, 1500), (Role::Host, 1500)],
+        forwarding: Forwarding::Xconnect(vec![(0, 1)]),
+        program: true,
+        stage_major: false,
+        carrier: Carrier::Shim,
+        bursts: Vec::new(),
+    };
+    let mut bench = Bench::new(&world);
+    let packet =
+        |ethertype| Packet { to: 1, from: 2, shim: ShimKind::None, tags: 0, ethertype, length: 60, cut: 99, noise: 0 };
+    let frames = [0x0800, 0x0806, 0x88cc, 0x0800, 0x0806].map(packet).to_vec();
+    bench.burst(&Incoming { port: 0, now: 0, up: 3, hop: 0, frames });
+    bench.check();
+    assert_eq!(bench.switch.stats().unmeasured.get(), 3);
+}
+
+#[test]
 fn a_packet_crosses_a_fabric_hop_by_hop() {
     let bench = |a, b| {
         Bench::new(&World {

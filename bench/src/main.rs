@@ -2,6 +2,7 @@
 
 mod attack;
 mod baseline;
+mod breaks;
 mod controller;
 mod figures;
 mod hashpipe;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Command {
     /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV and SVG
     Figures(figures::Arguments),
+    /// Break each promise of SPECIFICATION.md on purpose, and see its test fail
+    Breaks(breaks::Breaks),
     /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash polynomials
     Attack(attack::Attack),
     /// Keys in a row against random ones: decodings that fail, and what HashPipe misses, by hash function
@@ -56,6 +59,7 @@ enum Command {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
+        Command::Breaks(breaks) => breaks.run(),
         Command::Attack(attack) => attack.run(),
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),

@@ -1,6 +1,7 @@
 //! A port between two threads of one process, for tests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
@@ -18,9 +19,19 @@ const DEPTH: usize = 4096;
 pub struct MemoryHandle {
     inject: Sender<Box<[u8]>>,
     collect: Receiver<Box<[u8]>>,
+    plugged: Arc<AtomicBool>,
 }
 
 impl MemoryHandle {
+    /// Pulls the cable, or puts it back.
+    pub fn plug(&self, plugged: bool) {
+        self.plugged.store(plugged, Relaxed);
+    }
+
+    pub(super) fn is_plugged(&self) -> bool {
+        self.plugged.load(Relaxed)
+    }
+
     /// Lets a frame come in by the port. False when as many wait as the port holds.
     pub fn inject(&self, frame: &[u8]) -> bool {
         self.inject.try_send(frame.into()).is_ok()
@@ -44,7 +55,8 @@ impl Memory {
     pub fn new(pool: &Arc<Mempool>) -> (Self, MemoryHandle) {
         let (inject, incoming) = bounded(DEPTH);
         let (outgoing, collect) = bounded(DEPTH);
-        (Self { incoming, outgoing, pool: pool.clone() }, MemoryHandle { inject, collect })
+        let plugged = Arc::new(AtomicBool::new(true));
+        (Self { incoming, outgoing, pool: pool.clone() }, MemoryHandle { inject, collect, plugged })
     }
 
     pub fn receive(&self, burst: &mut Burst, counters: &QueueCounters) {

@@ -290,6 +290,7 @@ impl Port {
             (Device::Veth(veth), _) => runs(&veth.interface),
             (Device::Memory(..), _) => true,
         };
+        let carrier = carrier && self.memory().is_none_or(|handle| handle.is_plugged());
         self.link.carrier.store(carrier, Ordering::Relaxed);
         carrier && self.link.wanted.load(Ordering::Relaxed)
     }

@@ -82,9 +82,14 @@ pub fn eventually(what: &str, live: &Live, done: impl Fn(&view::Ports) -> bool) 
     }
 }
 
-/// Every packet that came in has gone out or been dropped for a reason.
+/// Every packet that came in has gone out or been dropped for a reason, and what a device refused is what it says that it did.
 pub fn balanced(live: &Live) -> view::Ports {
-    eventually("the books to balance", live, |ports| ports.packets.unaccounted() == 0)
+    let ports = eventually("the books to balance", live, |ports| ports.packets.unaccounted() == 0);
+    for port in &ports.ports {
+        let refused = ["tx_error", "tx_too_long"].map(|why| port.counts.device[why]);
+        assert_eq!(port.counts.drops["tx_refused"], refused.iter().sum::<u64>(), "what the device says: {port:#?}");
+    }
+    ports
 }
 
 /// Packets from `a` to `b` and back without pause, through whatever is done to the switch.

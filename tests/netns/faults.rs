@@ -220,6 +220,7 @@ fn starved_mempool() {
         let Some(lab) = Lab::new("starved_mempool") else { return };
         let (weir, hosts) = lab.start(link, 2, &format!("--buffers {buffers}"));
         let (a, b) = pair(&hosts);
+        crate::counts::small_frames(&hosts);
         a.reaches(b);
         let iperf = Iperf::serve(b);
         // iperf3's own TCP connection may starve with the rest, so how it ends says nothing.
@@ -228,6 +229,9 @@ fn starved_mempool() {
         drop(flood);
         drop(iperf);
         a.reaches(b);
+        if link == Link::Veth {
+            crate::counts::hosts_agree(&weir, &hosts);
+        }
         weir.stop();
     }
 }

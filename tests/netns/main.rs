@@ -8,6 +8,7 @@
 mod common;
 
 mod controller;
+mod counts;
 mod devices;
 mod faults;
 mod heavy;

@@ -176,6 +176,12 @@ fn too_many_pieces_are_answered() {
     let packet = Packet { options, fragment: 0, data: vec![1; 400] };
     let (port, answer) = bench.one(0, &packet.frame()).expect("an answer");
     assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
+    // An option that every piece has leaves room for 40 bytes.
+    let most = Packet { options: vec![0x88, 4, 9, 9], fragment: 0, data: vec![1; 32 * 40] };
+    assert_eq!(bench.burst(0, &[most.frame()]).len(), 32);
+    let one_more = Packet { data: vec![1; 32 * 40 + 1], ..most };
+    let (port, answer) = bench.one(0, &one_more.frame()).expect("an answer");
+    assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
 }
 
 /// A whole burst of packets that must be cut: none is lost for want of room.

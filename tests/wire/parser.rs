@@ -2,7 +2,7 @@
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weir::wire::{Fragment, Headers, Mac, Net, parse, parse_l2};
+use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, parse, parse_l2, proto};
 
 use crate::{oracle, packets};
 
@@ -148,6 +148,29 @@ fn the_third_tag_is_an_ethertype() {
     let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0];
     let h = parsed(&[[0; 12].as_slice(), &tags].concat()).unwrap();
     assert_eq!((h.vid(), h.inner_tci, h.ethertype, h.net), (1, 2, 0x8100, Net::Other));
+}
+
+/// The work for a packet is bounded, however many extension headers it has.
+#[test]
+fn a_long_chain_of_extension_headers_is_followed_to_its_limit() {
+    let chain = |headers: usize| {
+        let mut frame = [[2; 12].as_slice(), &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
+        frame.extend(((8 * headers + 8) as u16).to_be_bytes());
+        frame.extend([if headers > 0 { proto::DESTINATION } else { proto::UDP }, 64]);
+        frame.extend([1; 32]);
+        for left in (0..headers).rev() {
+            let next = if left > 0 { proto::DESTINATION } else { proto::UDP };
+            frame.extend([next, 0, 1, 4, 0, 0, 0, 0]);
+        }
+        frame.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+        parsed(&frame).unwrap()
+    };
+    let udp = |h: &Headers| (h.proto, h.sport, h.dport) == (proto::UDP, 7, 9);
+    assert!((0..=MAX_EXTENSIONS).all(|headers| udp(&chain(headers))));
+    for headers in [MAX_EXTENSIONS + 1, 100] {
+        let left = chain(headers);
+        assert_eq!((left.proto, left.l4), (proto::DESTINATION, 0), "{headers}");
+    }
 }
 
 #[test]

@@ -1,0 +1,361 @@
+//! Breaks each promise of SPECIFICATION.md on purpose, and sees its tests fail.
+//!
+//! `tests/breaks.toml` lists the breaks: the promise, a file, a text that stands in it once, what to put in its place, and the
+//! tests that must fail then. A copy of the tree gets all breaks at once, each behind a question that the environment answers:
+//! so it is compiled once, and what is broken is chosen when a test runs. Without a break each test must pass there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Longer than any test takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Directories that are no part of the tree.
+const BUILT: [&str; 4] = [".git", "target", "out", "corpus"];
+
+/// What the broken copy's library has beside all else: whether the break with this number is asked for.
+const QUESTION: &str = r#"
+#[doc(hidden)]
+pub fn broken(number: usize) -> bool {
+    static ASKED: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let asked = || std::env::var("WEIR_BREAK").ok().and_then(|asked| asked.parse().ok()).unwrap_or(usize::MAX);
+    *ASKED.get_or_init(asked) == number
+}
+"#;
+
+#[derive(clap::Args)]
+pub struct Breaks {
+    /// Numbers of promises, such as 4.2, or of sections, such as 4; all, if there are none
+    promises: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(rename = "break")]
+    breaks: Vec<Break>,
+}
+
+#[derive(Deserialize)]
+struct Break {
+    promise: String,
+    file: PathBuf,
+    /// An expression, or whole statements, unless the break is compiled alone.
+    find: String,
+    replace: String,
+    tests: Vec<String>,
+    /// Put in place by itself: a break of a document, of a type, or of what is computed when it is compiled.
+    #[serde(default)]
+    alone: bool,
+}
+
+impl Breaks {
+    pub fn run(&self) -> Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("bench has a parent")?;
+        let List { breaks } = toml::from_str(&fs::read_to_string(root.join("tests/breaks.toml"))?)?;
+        let asked: Vec<_> = breaks.iter().enumerate().filter(|(_, tried)| self.asks_for(&tried.promise)).collect();
+        ensure!(!asked.is_empty(), "no promise has one of these numbers");
+        let workshop = Workshop { tree: root.join("target/breaks/tree"), target: root.join("target/breaks/target") };
+        copy(root, &workshop.tree)?;
+        let mut unheld = workshop.attempt_together(&asked)?;
+        for (_, tried) in asked.iter().filter(|(_, tried)| tried.alone) {
+            unheld += workshop.attempt_alone(tried)?;
+        }
+        println!("{} breaks tried, {unheld} tests did not notice theirs", asked.len());
+        ensure!(unheld == 0, "a promise that can be broken unseen is none");
+        Ok(())
+    }
+
+    fn asks_for(&self, promise: &str) -> bool {
+        let section = promise.split('.').next();
+        self.promises.is_empty() || self.promises.iter().any(|asked| asked == promise || Some(&**asked) == section)
+    }
+}
+
+impl Break {
+    /// Where in its file it is.
+    fn find(&self, text: &str) -> Result<usize> {
+        let mut places = text.match_indices(&self.find);
+        match (places.next(), places.next()) {
+            (Some((at, _)), None) => Ok(at),
+            _ => bail!("{}: what is to be broken does not stand once in {}", self.promise, self.file.display()),
+        }
+    }
+}
+
+/// Where the broken copy is, and what is built of it.
+struct Workshop {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Workshop {
+    /// Builds in all breaks that can be chosen at run time and runs the tests of each; the number of those that passed.
+    fn attempt_together(&self, asked: &[(usize, &Break)]) -> Result<usize> {
+        let chosen: Vec<_> = asked.iter().filter(|(_, tried)| !tried.alone).collect();
+        let mut files = BTreeMap::<_, Vec<_>>::new();
+        for &&(number, tried) in &chosen {
+            files.entry(&tried.file).or_default().push((number, tried));
+        }
+        for (file, breaks) in &files {
+            let path = self.tree.join(file);
+            fs::write(&path, guarded(&fs::read_to_string(&path)?, breaks)?)?;
+        }
+        let library = self.tree.join("src/lib.rs");
+        fs::write(&library, format!("#![allow(warnings)]\n{}{QUESTION}", fs::read_to_string(&library)?))?;
+
+        let targets: HashSet<_> =
+            chosen.iter().flat_map(|(_, tried)| &tried.tests).map(|test| target(test)).collect::<Result<_>>()?;
+        let programs = self.build(&targets.into_iter().map(|(target, _)| target).collect())?;
+        let mut sound = HashSet::new();
+        let mut unheld = 0;
+        for (number, tried) in chosen {
+            for test in &tried.tests {
+                let (target, name) = target(test)?;
+                let run = |number| self.passes(&programs[&target], &name, number);
+                if sound.insert(test) && !run(None)? {
+                    println!("{:5} FAILS with nothing broken: {test}", tried.promise);
+                    unheld += 1;
+                }
+                unheld += report(tried, test, || run(Some(*number)))?;
+            }
+        }
+        Ok(unheld)
+    }
+
+    fn attempt_alone(&self, tried: &Break) -> Result<usize> {
+        let path = self.tree.join(&tried.file);
+        let text = fs::read_to_string(&path)?;
+        tried.find(&text)?;
+        fs::write(&path, text.replacen(&tried.find, &tried.replace, 1))?;
+        let mut unheld = 0;
+        for test in &tried.tests {
+            let (target, name) = target(test)?;
+            let programs = self.build(&HashSet::from([target.clone()]))?;
+            unheld += report(tried, test, || self.passes(&programs[&target], &name, None))?;
+        }
+        fs::write(path, text)?;
+        Ok(unheld)
+    }
+
+    /// Compiles test targets: the program of each.
+    fn build(&self, targets: &HashSet<String>) -> Result<HashMap<String, PathBuf>> {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args([
+            "test",
+            "--locked",
+            "--package",
+            "weir",
+            "--no-run",
+            "--quiet",
+            "--message-format",
+            "json-render-diagnostics",
+        ]);
+        for target in targets {
+            match target.as_str() {
+                LIBRARY => command.arg("--lib"),
+                _ => command.args(["--test", target]),
+            };
+        }
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        // Compiling takes the time here, not the tests. What a break leaves unused is no news.
+        command.envs([
+            ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
+            ("CARGO_PROFILE_DEV_DEBUG", "0"),
+            ("CARGO_INCREMENTAL", "1"),
+        ]);
+        let built = command.stdin(Stdio::null()).stderr(fs::File::create(self.tree.join("../messages"))?).output()?;
+        if !built.status.success() {
+            bail!("the broken tree does not compile:\n{}", fs::read_to_string(self.tree.join("../messages"))?);
+        }
+        let artifacts =
+            built.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let programs = artifacts.filter(|artifact| artifact["profile"]["test"] == true).filter_map(|artifact| {
+            let library = artifact["target"]["kind"][0] == "lib";
+            let name = if library { LIBRARY } else { artifact["target"]["name"].as_str()? };
+            Some((name.to_owned(), artifact["executable"].as_str()?.into()))
+        });
+        Ok(programs.collect())
+    }
+
+    fn passes(&self, program: &Path, name: &str, number: Option<usize>) -> Result<bool> {
+        let output = self.tree.join("../output");
+        let file = fs::File::create(&output)?;
+        let mut command = Command::new(program);
+        command.args(["--exact", &full_name(program, name)?]).current_dir(&self.tree).env_remove("RUST_BACKTRACE");
+        command.envs(number.map(|number| ("WEIR_BREAK", number.to_string()))).env("CARGO_MANIFEST_DIR", &self.tree);
+        let passed = finish(command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?)?;
+        let output = fs::read(output)?;
+        ensure!(String::from_utf8_lossy(&output).contains("\nrunning 1 test\n"), "there is no test {name}");
+        Ok(passed)
+    }
+}
+
+/// A module may have its tests in a file beside it: `a::tests::x` is then `a::b::tests::x`.
+fn full_name(program: &Path, name: &str) -> Result<String> {
+    let listed = String::from_utf8(Command::new(program).arg("--list").output()?.stdout)?;
+    let names: Vec<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let alike = |listed: &&&str| match name.split_once("::tests::") {
+        Some((module, test)) => listed.starts_with(module) && listed.ends_with(&format!("::tests::{test}")),
+        None => false,
+    };
+    let found = names.iter().find(|listed| **listed == name).or_else(|| names.iter().find(alike));
+    found.map(|name| (*name).to_owned()).with_context(|| format!("there is no test {name}"))
+}
+
+/// Says what became of a test; 1 if it passed.
+fn report(tried: &Break, test: &str, passes: impl FnOnce() -> Result<bool>) -> Result<usize> {
+    let start = Instant::now();
+    let passed = passes()?;
+    let verdict = if passed { "UNNOTICED" } else { "noticed" };
+    println!("{:5} {verdict} after {:.1} s by {test}", tried.promise, start.elapsed().as_secs_f32());
+    if passed {
+        println!("      {}: {} instead of {}", tried.file.display(), tried.replace.trim(), tried.find.trim());
+    }
+    Ok(passed.into())
+}
+
+/// A file's text in which each break stands beside what it breaks.
+fn guarded(text: &str, breaks: &[(usize, &Break)]) -> Result<String> {
+    let mut places = BTreeMap::<_, Vec<_>>::new();
+    for &(number, tried) in breaks {
+        places.entry((tried.find(text)?, &tried.find)).or_default().push((number, tried));
+    }
+    let (mut guarded, mut end) = (String::new(), 0);
+    for ((at, find), breaks) in places {
+        let file = breaks[0].1.file.display();
+        ensure!(at >= end, "{}: breaks of {file} overlap", breaks[0].1.promise);
+        guarded += &text[end..at];
+        // An expression stands in parentheses, as before an `else`.
+        let (open, close) = if find.ends_with(';') { ("{ ", " }") } else { ("({ ", " })") };
+        guarded += open;
+        for (number, tried) in breaks {
+            guarded += &format!("if crate::broken({number}) {{ {} }} else ", tried.replace);
+        }
+        guarded += &format!("{{ {find} }}{close}");
+        end = at + find.len();
+    }
+    Ok(guarded + &text[end..])
+}
+
+/// Whether it succeeded. A test that does not end has failed.
+fn finish(mut child: Child) -> Result<bool> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The unit tests' target.
+const LIBRARY: &str = "lib";
+
+/// Cargo's target of a test `file::test`, and the name that the test has there.
+fn target(test: &str) -> Result<(String, String)> {
+    let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
+    let parts: Vec<_> = file.split('/').collect();
+    Ok(match &parts[..] {
+        ["src", modules @ ..] => {
+            let inner = if modules.contains(&"tests") { "" } else { "tests::" };
+            (LIBRARY.into(), format!("{}::{inner}{name}", modules.join("::")))
+        }
+        ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
+        ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", modules.join("::"))),
+        _ => bail!("no target has {test}"),
+    })
+}
+
+/// Brings a copy of a directory up to date. Files that have not changed keep their times, so that little is compiled again.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let names = |directory: &Path| -> Result<HashSet<_>> {
+        Ok(fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?)
+    };
+    let wanted: HashSet<_> = names(from)?.into_iter().filter(|name| !BUILT.iter().any(|built| name == built)).collect();
+    for name in names(to)?.difference(&wanted) {
+        let path = to.join(name);
+        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    for name in &wanted {
+        let (from, to) = (from.join(name), to.join(name));
+        if from.is_dir() {
+            copy(&from, &to)?;
+        } else if fs::read(&to).ok() != Some(fs::read(&from)?) {
+            fs::write(&to, fs::read(&from)?)?;
+            fs::set_permissions(&to, fs::metadata(&from)?.permissions())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_have_their_targets() {
+        for (test, kind, name) in [
+            ("tests/dpdk.rs::x", "dpdk", "x"),
+            ("tests/netns/main.rs::x", "netns", "x"),
+            ("tests/netns/faults.rs::x", "netns", "faults::x"),
+            ("src/control/history.rs::x", LIBRARY, "control::history::tests::x"),
+            ("src/control/controller/tests/time.rs::x", LIBRARY, "control::controller::tests::time::x"),
+            ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
+        ] {
+            assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");
+        }
+        assert!(target("tests/dpdk.rs").is_err() && target("docs/x.rs::y").is_err());
+    }
+
+    #[test]
+    fn breaks_stand_beside_what_they_break() {
+        let list = "[[break]]\npromise = '1'\nfile = 'src/a.rs'\nfind = 'x > 3'\nreplace = 'false'\ntests = []\n";
+        let List { breaks } = toml::from_str(list).unwrap();
+        let breaks = [(7, &breaks[0])];
+        let text = guarded("if x > 3 {", &breaks).unwrap();
+        assert_eq!(text, "if ({ if crate::broken(7) { false } else { x > 3 } }) {");
+        let twice = guarded("x > 3;", &[(7, breaks[0].1), (8, breaks[0].1)]).unwrap();
+        let expected = "({ if crate::broken(7) { false } else if crate::broken(8) { false } else { x > 3 } });";
+        assert_eq!(twice, expected);
+        assert!(guarded("no such text", &breaks).is_err() && guarded("x > 3 or x > 3", &breaks).is_err());
+    }
+
+    #[test]
+    fn a_copy_follows_its_tree() {
+        let place = tempfile::tempdir().unwrap();
+        let (tree, copied) = (place.path().join("a"), place.path().join("b"));
+        for directory in ["d/e", "target"] {
+            fs::create_dir_all(tree.join(directory)).unwrap();
+        }
+        for file in ["d/one", "d/e/two", "target/built"] {
+            fs::write(tree.join(file), file).unwrap();
+        }
+        copy(&tree, &copied).unwrap();
+        let time = || fs::metadata(copied.join("d/e/two")).unwrap().modified().unwrap();
+        let first = time();
+        fs::write(tree.join("d/three"), "new").unwrap();
+        fs::write(copied.join("d/one"), "broken").unwrap();
+        fs::write(copied.join("d/e/more"), "old").unwrap();
+        copy(&tree, &copied).unwrap();
+        let read = |file: &str| fs::read_to_string(copied.join(file)).ok();
+        assert_eq!(
+            ["d/one", "d/e/two", "d/three"].map(read),
+            ["d/one", "d/e/two", "new"].map(|text| Some(text.into()))
+        );
+        assert_eq!(["d/e/more", "target/built"].map(read), [None, None]);
+        assert_eq!(time(), first, "what has not changed is not written");
+    }
+}
