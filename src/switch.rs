@@ -244,6 +244,11 @@ impl Switch {
         self.measure.hand_over.set_behind(behind);
     }
 
+    /// The epoch that is running.
+    pub fn epoch(&self) -> u64 {
+        self.measure.hand_over.running()
+    }
+
     pub fn stats(&self) -> &Arc<SwitchStats> {
         &self.stats
     }
@@ -332,7 +337,8 @@ impl Switch {
     fn run_egress<W: Watch>(&mut self, fates: &[Fate], watch: &mut W) {
         let phvs = &mut self.phvs[..fates.len()];
         for (phv, fate) in phvs.iter_mut().zip(fates) {
-            (phv.leaves, phv.unmarked) = (*fate == Fate::Left, *fate == Fate::Unmarked);
+            phv.leaves = matches!(fate, Fate::Left | Fate::Unfollowed);
+            (phv.unmarked, phv.unfollowed) = (*fate == Fate::Unmarked, *fate == Fate::Unfollowed);
         }
         for program in &mut self.measure.programs {
             watch.egress(program.as_mut(), phvs, self.order);

@@ -157,14 +157,14 @@ impl ControllerTime {
                 answers.push(rest.elapsed());
                 let newest = controller.answers().next_back();
                 let whole = |newest: &std::sync::Arc<EpochAnswers>| {
-                    newest.network.hh_complete && newest.losses.as_ref().is_some_and(|losses| losses.complete)
+                    newest.network.flows_lack.is_empty() && newest.losses_lack.are_at_most_a_sample()
                 };
                 complete += u64::from(newest.is_some_and(whole));
                 if let Some(newest) = newest.filter(|_| self.verbose) {
                     let (heavy, light) = newest.losses.as_ref().map_or_else(Default::default, |l| (l.heavy, l.light));
                     println!(
-                        "{epoch}: {:?}, HH {} {}, HL {heavy:?}, LL {light:?}",
-                        newest.runtime, newest.network.hh_flows, newest.network.hh_complete
+                        "{epoch}: {:?}, HH {} {:?}, HL {heavy:?}, LL {light:?}",
+                        newest.runtime, newest.network.hh_flows, newest.network.flows_lack
                     );
                     println!("    {}", newest.why);
                 }

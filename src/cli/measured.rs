@@ -8,6 +8,7 @@ use crate::control::History;
 use crate::control::flows::{Flows, Names};
 use crate::control::score::{Score, score};
 use crate::control::view::HeavyFlow;
+use crate::program::chamelemon::completeness::Reasons;
 use crate::program::chamelemon::{Analysis, Answers};
 use crate::program::hashpipe::{self, Heavy, Unit};
 use crate::program::{ProgramConfig, Record};
@@ -95,7 +96,9 @@ impl Measured {
     fn sketches(analysis: Analysis, most: usize, exact: Option<&Exact>) -> Self {
         let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts.keys())).unwrap_or_default();
         let answers = Answers::new(&analysis, most);
-        let mut flows = Flows::new(&answers, analysis.least_named(), &analysis.losses(), &names, most);
+        let (losses, sketches) = (analysis.losses(), analysis.sketches());
+        let lack = Reasons::of_losses(Some(&losses), &sketches.runtime, sketches.has_gaps());
+        let mut flows = Flows::new(&answers, analysis.least_named(), &losses, lack, &names, most);
         if let Some(exact) = exact {
             flows = flows.with_truth(&exact.counts, analysis.distribution());
         }
@@ -136,8 +139,12 @@ fn flows_text(flows: &Flows) -> String {
         ["flows with losses".to_string(), flows.losses.len().to_string(), complete(flows.losses_complete)],
         ["lost packets".to_string(), flows.lost_packets.to_string(), complete(flows.losses_complete)],
     ];
+    if flows.gained_packets > 0 {
+        rows.push(["gained packets".into(), flows.gained_packets.to_string(), String::new()]);
+    }
     if let Some(wmre) = flows.distribution_wmre {
         rows.push(["distribution of flow sizes".into(), String::new(), output::percent(wmre)]);
     }
-    output::table(["estimate", ">", ">error"], rows)
+    let why = flows.losses_incomplete.iter().map(|reason| format!("\nnot all losses: {reason}"));
+    output::table(["estimate", ">", ">error"], rows) + &why.collect::<String>()
 }

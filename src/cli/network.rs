@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use super::{Failure, output};
 use crate::config::Length;
 use crate::control::client::Client;
-use crate::control::flows::LostFlow;
+use crate::control::flows::CountedFlow;
 use crate::control::view::{self, Covered};
+use crate::program::chamelemon::completeness::Reason;
 
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
@@ -81,10 +82,18 @@ fn covered_text(covered: &Covered, all: &str) -> String {
         return "no epoch has ended yet".into();
     };
     let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
-    let complete = if covered.complete { all.to_owned() } else { format!("not {all}") };
-    let mut text = format!("{epochs}, {:.1} s: {complete}", covered.seconds);
+    let mut text = format!("{epochs}, {:.1} s: {}", covered.seconds, claim(covered, all));
     if let (true, Some(age)) = (covered.outdated, covered.age_seconds) {
         text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
+    }
+    if covered.switches.len() > 1 {
+        text += &format!("\n  switches: {}", listed(&covered.switches));
+    }
+    // Gaps and epochs that are not there are listed by themselves.
+    let told =
+        |reason: &Reason| matches!(reason, Reason::Gap | Reason::NotAnalysed | Reason::EdgesUnnamed | Reason::Outdated);
+    for reason in covered.incomplete.iter().filter(|reason| !told(reason)) {
+        text += &format!("\n  {reason}");
     }
     match covered.missing_epochs {
         0 => {}
@@ -100,6 +109,28 @@ fn covered_text(covered: &Covered, all: &str) -> String {
         text += &format!("\n  and {before} {} before", if before == 1 { "gap" } else { "gaps" });
     }
     text
+}
+
+/// What an answer says that it is: all, or not.
+fn claim(covered: &Covered, all: &str) -> String {
+    let mut reasons = covered.incomplete.iter();
+    match (reasons.next(), reasons.next()) {
+        (None, _) if covered.complete => all.to_owned(),
+        (Some(Reason::EdgesUnnamed), None) => {
+            format!("{all} if no other switch has hosts; weir controller --switch names those that have")
+        }
+        _ => format!("not {all}"),
+    }
+}
+
+/// Names, as many as fit a line.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// What an answer does not name.
@@ -121,13 +152,20 @@ fn number(number: Option<f64>, digits: usize) -> String {
     number.map_or("too many to tell".into(), |number| format!("{number:.digits$}"))
 }
 
-fn signed(packets: i64) -> String {
-    let digits = output::grouped(packets.unsigned_abs());
-    if packets < 0 { format!("-{digits}") } else { digits }
+/// Flows and their packets; `~` stands before a number that is not exact.
+fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
+    let rows = flows.iter().map(|counted| {
+        let name = counted.ipv6_digest.as_ref();
+        let name = name.map_or_else(|| counted.flow.to_string(), |digest| format!("ipv6 flow {digest}"));
+        let about = if counted.exact { "" } else { "~" };
+        [name, format!("{about}{}", output::grouped(counted.packets))]
+    });
+    output::table(["flow", heading], rows)
 }
 
-fn lost_name(lost: &LostFlow) -> String {
-    lost.ipv6_digest.as_ref().map_or_else(|| lost.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
+/// A number and what it counts.
+fn plural(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", output::grouped(number), if number == 1 { one } else { more })
 }
 
 impl Document for view::HeavyFlows {
@@ -166,16 +204,23 @@ impl Document for view::Losses {
             1 => "; 1 epoch is unknown".into(),
             n => format!("; {n} epochs are unknown"),
         };
-        let (packets, victims) = (signed(self.lost_packets), output::grouped(self.victims));
-        let flows = if self.victims == 1 { "flow" } else { "flows" };
-        let lost = if self.lost_packets.abs() == 1 { "packet" } else { "packets" };
-        let unnamed = unnamed_text(self.omitted_flows, 1, "");
-        let sum = format!("{packets} {lost} lost, {victims} {flows} found{unknown}{unnamed}\n{covered}");
-        if self.losses.is_empty() {
-            return sum;
+        let packets = |number| plural(number, "packet", "packets");
+        let flows = |number| plural(number, "flow", "flows");
+        let mut sum = format!("{} lost, {} found{unknown}", packets(self.lost_packets), flows(self.victims));
+        if self.gained_packets > 0 {
+            let (packets, flows) = (packets(self.gained_packets), flows(self.gained_flows));
+            sum += &format!("\n{packets} gained, {flows} found: more left than entered");
         }
-        let rows = self.losses.iter().map(|lost| [lost_name(lost), signed(lost.packets)]);
-        format!("{}\n\n{sum}", output::table(["flow", ">lost packets"], rows))
+        sum += &format!("{}\n{covered}", unnamed_text(self.omitted_flows, 1, ""));
+        let mut parts = Vec::new();
+        if !self.losses.is_empty() {
+            parts.push(counted_table(&self.losses, ">lost packets"));
+        }
+        if !self.gains.is_empty() {
+            parts.push(counted_table(&self.gains, ">gained packets"));
+        }
+        parts.push(sum);
+        parts.join("\n\n")
     }
 }
 

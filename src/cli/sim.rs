@@ -13,7 +13,7 @@ use crate::epoch::Nanos;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
 use crate::sim::report::{ChameleMonReport, EpochReport, HashPipeReport, LostAt};
-use crate::sim::{Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::sim::{Audit, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::trace::Workload;
 
 #[derive(Debug, Args)]
@@ -35,6 +35,10 @@ pub struct Sim {
     /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch), link=all,rate=0.1% or link=3,rate=1%
     #[arg(long = "loss", value_name = "LOSS")]
     losses: Vec<Loss>,
+    /// What goes wrong beside: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s], double=LINK,rate=1%,
+    /// delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<Fault>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -66,6 +70,7 @@ struct Document {
     topology: TopologyDocument,
     workload: String,
     losses: Vec<String>,
+    faults: Vec<String>,
     epoch_ns: Nanos,
     transit_ns: Nanos,
     /// Wall-clock time of the simulation.
@@ -73,12 +78,17 @@ struct Document {
     sent_packets: u64,
     delivered_packets: u64,
     lost_packets: u64,
+    /// Packets that links made of others: sent + doubled = delivered + lost.
+    doubled_packets: u64,
     /// Packets that switches took in; each counts once at every switch.
     switched_packets: u64,
     switched_packets_per_second: f64,
     /// Packets that came to a host with a telemetry shim: none.
     shims_at_hosts: u64,
     epochs: Vec<EpochReport>,
+    /// Where something goes wrong: whether answers that are called complete are right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit: Option<Audit>,
 }
 
 #[derive(Serialize)]
@@ -139,6 +149,8 @@ impl Sim {
             delay: check("delay", self.delay, 100, SECOND)?,
             rate,
             patience: check("patience", self.patience, 0, SECOND)?,
+            faults: self.faults.clone(),
+            wait: None,
         })
     }
 
@@ -186,16 +198,19 @@ fn document(
         },
         workload: setup.workload.to_string(),
         losses: setup.losses.iter().map(ToString::to_string).collect(),
+        faults: setup.faults.iter().map(ToString::to_string).collect(),
         epoch_ns: setup.epoch,
         transit_ns: setup.transit,
         seconds: took.as_secs_f64(),
         sent_packets: sum(|epoch| epoch.sent_packets),
         delivered_packets: sum(|epoch| epoch.delivered_packets),
         lost_packets: sum(|epoch| epoch.lost_packets),
+        doubled_packets: sum(|epoch| epoch.doubled_packets),
         switched_packets: network.hops(),
         switched_packets_per_second: network.hops() as f64 / took.as_secs_f64(),
         shims_at_hosts: network.shims_at_hosts(),
         epochs,
+        audit: simulation.audit(),
     }
 }
 
@@ -213,7 +228,21 @@ fn text(document: &Document) -> String {
         document.switched_packets_per_second / 1e6,
     );
     text += &tables(&document.epochs);
+    text += &document.audit.as_ref().map_or_else(String::new, audit_text);
     text.trim_end().to_string()
+}
+
+/// Whether ChameleMon said more than it knew.
+fn audit_text(audit: &Audit) -> String {
+    let Audit { epochs, complete_epochs, wrong_epochs, incomplete, gaps, exact_flows, miscalled_flows } = audit;
+    let mut text = format!(
+        "\nAfter the last record {complete_epochs} of {epochs} epochs are called complete, and {} of these are wrong.\n\
+         {exact_flows} losses of flows are called exact, and {miscalled_flows} of these are wrong.\n",
+        wrong_epochs.len()
+    );
+    incomplete.iter().for_each(|(reason, epochs)| text += &format!("  {epochs} not complete: {reason}\n"));
+    gaps.iter().for_each(|(kind, epochs)| text += &format!("  {epochs} with the gap {kind}\n"));
+    text
 }
 
 /// What every run of a seed prints alike.
@@ -310,13 +339,14 @@ fn answers_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
     };
     let row = |(epoch, report): &(&EpochReport, &ChameleMonReport)| {
         let losses = report.losses.unwrap_or_default();
+        let lack = report.incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
         [
             epoch.epoch.to_string(),
             output::grouped(losses.true_flows),
             output::grouped(losses.right_flows),
             output::grouped(losses.exact_flows),
             output::grouped(losses.wrong_flows),
-            if losses.complete { "all" } else { "not all" }.into(),
+            if losses.complete { "all".into() } else { format!("not all: {}", lack.join(", ")) },
             output::percent(report.heavy.f1),
             output::percent(report.heavy.average_relative_error),
             error(report.flows, epoch.flows as f64),

@@ -154,7 +154,8 @@ impl NetworkConfig {
         let length = nanos(self.epoch);
         let settings = Settings::new(length, salt);
         let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
-        Settings { patience: self.patience.map_or(length, nanos), history, shifts: self.shifts(), ..settings }
+        let (patience, edges_named) = (self.patience.map_or(length, nanos), !self.switches.is_empty());
+        Settings { patience, history, shifts: self.shifts(), edges_named, ..settings }
     }
 }
 

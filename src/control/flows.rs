@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::view::HeavyFlow;
-use crate::program::chamelemon::collector::{Distribution, Losses};
+use crate::program::chamelemon::collector::{Distribution, Loss, Losses};
+use crate::program::chamelemon::completeness::Reasons;
 use crate::program::chamelemon::{Answers, FlowId, Sketches};
 use crate::wire::Flow;
 
@@ -27,11 +28,15 @@ pub struct Flows {
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
     pub heavy_least_packets: u64,
-    /// Flows that entered with more packets than left, and whether they are all.
-    pub losses: Vec<LostFlow>,
-    /// Packets that entered and did not leave, as far as they were measured.
-    pub lost_packets: i64,
+    /// Flows of which more packets entered than left, and those of which more left.
+    pub losses: Vec<CountedFlow>,
+    pub gains: Vec<CountedFlow>,
+    /// Packets that entered and did not leave, and those that left and did not enter, as far as they were measured.
+    pub lost_packets: u64,
+    pub gained_packets: u64,
+    /// Whether these are all losses, and why not.
     pub losses_complete: bool,
+    pub losses_incomplete: Reasons,
 }
 
 /// Flows of one size.
@@ -41,14 +46,16 @@ pub struct SizeClass {
     pub flows: f64,
 }
 
-/// A victim flow.
+/// A flow and how many packets it lost, or gained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LostFlow {
+pub struct CountedFlow {
     pub flow: Flow,
     /// In place of the flow when it is one of IPv6.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ipv6_digest: Option<String>,
-    pub packets: i64,
+    pub packets: u64,
+    /// Whether that is their exact number.
+    pub exact: bool,
 }
 
 /// IDs with the flows that they name: a digest is named by who knows the flows.
@@ -68,10 +75,10 @@ impl Names {
         }
     }
 
-    /// The document of a victim flow.
-    pub fn lost(&self, id: FlowId, packets: i64) -> LostFlow {
+    /// The document of a flow that lost or gained packets.
+    pub fn counted(&self, id: FlowId, packets: u64, exact: bool) -> CountedFlow {
         let (flow, ipv6_digest) = self.name(id);
-        LostFlow { flow, ipv6_digest, packets }
+        CountedFlow { flow, ipv6_digest, packets, exact }
     }
 
     /// The document of a heavy flow.
@@ -82,19 +89,34 @@ impl Names {
 }
 
 impl Flows {
-    /// Names at most `most` victims.
-    pub fn new(answers: &Answers, least_named: u64, losses: &Losses, names: &Names, most: usize) -> Self {
+    /// Names at most `most` victims; `lack` says why they are not all.
+    pub fn new(
+        answers: &Answers,
+        least_named: u64,
+        losses: &Losses,
+        lack: Reasons,
+        names: &Names,
+        most: usize,
+    ) -> Self {
+        let exact = lack.leave_counts_exact();
+        let counted = |of: fn(&Loss) -> u64| {
+            let flows = losses.flows.iter().filter(move |loss| of(loss) > 0).take(most);
+            flows.map(|loss| names.counted(loss.id, of(loss), exact && loss.exact)).collect()
+        };
         let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
         Self {
             flows: answers.flows,
             entropy_bits: answers.entropy_bits,
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.hh_flows as u64,
-            heavy_complete: answers.hh_complete,
+            heavy_complete: answers.flows_lack.is_empty(),
             heavy_least_packets: least_named,
-            losses: losses.flows.iter().take(most).map(|loss| names.lost(loss.id, loss.packets)).collect(),
-            lost_packets: losses.packets(),
-            losses_complete: losses.complete,
+            losses: counted(|loss| loss.lost),
+            gains: counted(|loss| loss.gained),
+            lost_packets: losses.lost_packets,
+            gained_packets: losses.gained_packets,
+            losses_complete: lack.is_empty(),
+            losses_incomplete: lack,
             ..Self::default()
         }
     }

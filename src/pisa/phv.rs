@@ -27,6 +27,9 @@ pub struct Phv {
     pub leaves: bool,
     /// It has gone to a fabric port without its class, though it has one: where it leaves nobody knows. Known to egress stages.
     pub unmarked: bool,
+    /// It has become several, and some went on to other switches or could not be sent: what became of it is not known. Known to
+    /// egress stages.
+    pub unfollowed: bool,
     /// The number of the epoch in which it entered the network, as far as a shim tells it (`wire::shim::EPOCH_BITS`).
     pub epoch: u32,
     /// What ChameleMon took it for where it entered, two bits: `program::chamelemon::dataplane::hierarchy`.
@@ -39,7 +42,7 @@ impl Phv {
     pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
-        (self.enters, self.leaves, self.unmarked) = (false, false, false);
+        (self.enters, self.leaves, self.unmarked, self.unfollowed) = (false, false, false, false);
         (self.epoch, self.hierarchy) = (0, 0);
     }
 }

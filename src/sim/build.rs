@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::addresses::{Addresses, Place, host_mac, port_mac};
+use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
 use super::{Setup, SimError};
@@ -45,6 +46,10 @@ pub struct Wire {
     pub crossed: u64,
     pub lost: u64,
     pub busy: u64,
+    /// Of 2^64: how likely a packet is doubled, and is delivered later, by up to `late_by`.
+    pub double: u64,
+    pub late: u64,
+    pub late_by: Nanos,
 }
 
 /// ECMP hashes with polynomials of its own on each switch, or all switches would choose alike.
@@ -100,8 +105,10 @@ pub fn nodes(
 
 pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Result<Vec<Wire>, SimError> {
     let mut seeds = SplitMix64::new(setup.workload.seed ^ 0x1055);
-    let mut wire =
-        |peer| Wire { peer, loss: 0, random: SplitMix64::new(seeds.next_u64()), free: 0, crossed: 0, lost: 0, busy: 0 };
+    let mut wire = |peer| {
+        let random = SplitMix64::new(seeds.next_u64());
+        Wire { peer, loss: 0, random, free: 0, crossed: 0, lost: 0, busy: 0, double: 0, late: 0, late_by: 0 }
+    };
     let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
     for host in 0..topology.hosts().len() {
         wires[addresses.of_host(topology, host) as usize].peer = Peer::Host(host as u32);
@@ -112,16 +119,31 @@ pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Resul
         wires[a as usize].peer = Peer::Port(b);
         wires[b as usize].peer = Peer::Port(a);
     }
+    // Both directions of the links of that name.
+    let ends = |link: &LinkName| -> Result<Vec<usize>, SimError> {
+        let chosen = match *link {
+            LinkName::All => 0..links,
+            LinkName::Number(link) if link < links => link..link + 1,
+            LinkName::Number(link) => return Err(SimError::NoLink { link, links }),
+        };
+        Ok(chosen.flat_map(|link| addresses.ends(topology, link)).map(|end| end as usize).collect())
+    };
+    // As a number of 2^64; all of them for a rate of 1.
+    let of_two_to_64 = |rate: f64| (rate * 18_446_744_073_709_551_616.0) as u64;
     for loss in &setup.losses {
         let Loss::Link { link, rate } = loss else { continue };
-        let chosen = match link {
-            LinkName::All => 0..links,
-            LinkName::Number(link) if *link < links => *link..link + 1,
-            LinkName::Number(link) => return Err(SimError::NoLink { link: *link, links }),
-        };
-        for end in chosen.flat_map(|link| addresses.ends(topology, link)) {
-            // As a number of 2^64; all of them for a rate of 1.
-            wires[end as usize].loss = (rate * 18_446_744_073_709_551_616.0) as u64;
+        ends(link)?.into_iter().for_each(|end| wires[end].loss = of_two_to_64(*rate));
+    }
+    for fault in &setup.faults {
+        match fault {
+            Fault::Double { link, rate } => {
+                ends(link)?.into_iter().for_each(|end| wires[end].double = of_two_to_64(*rate));
+            }
+            Fault::Delay { link, rate, delay } => {
+                let late = of_two_to_64(*rate);
+                ends(link)?.into_iter().for_each(|end| (wires[end].late, wires[end].late_by) = (late, *delay));
+            }
+            Fault::Pause { .. } | Fault::Clock { .. } => {}
         }
     }
     Ok(wires)

@@ -1,17 +1,29 @@
 //! ChameleMon's controller, as it runs beside live switches, driven in virtual time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Setup;
 use super::topology::MAX_SWITCHES;
-use crate::control::controller::{Controller, JoinError, Joining, Order, Report, Settings, Terms};
+use crate::control::controller::{Controller, EpochAnswers, JoinError, Joining, Order, Report, Settings, Terms};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{Config, Sketches};
 use crate::switch::Carrier;
 
-/// One switch's name and record.
-pub type Named = (Arc<str>, Box<Sketches>);
+/// One switch's record, and the epochs that it covers.
+#[derive(Debug)]
+pub struct Named {
+    pub switch: Arc<str>,
+    pub first_epoch: u64,
+    pub epoch: u64,
+    /// What its clock showed when it sent the record.
+    pub sent: Nanos,
+    pub sketches: Box<Sketches>,
+}
+
+/// Epochs whose answers are kept where faults may change them later.
+const KEPT: usize = 1 << 17;
 
 /// The controller of one program.
 pub struct Follow {
@@ -25,13 +37,13 @@ impl Follow {
     /// If there are too many of them.
     pub fn new(config: &Config, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
         let settings = Settings {
-            // No record is ever late here.
-            patience: setup.epoch,
+            // Without faults no record is ever late.
+            patience: setup.wait.unwrap_or(setup.epoch),
             notice: setup.latency,
-            history: 1,
+            history: if setup.faults.is_empty() { 1 } else { KEPT },
             flows: 16,
             shifts: setup.shifts,
-            one_clock: true,
+            one_clock: setup.faults.is_empty(),
             switches: MAX_SWITCHES,
             ..Settings::new(setup.epoch, setup.workload.seed)
         };
@@ -43,28 +55,64 @@ impl Follow {
             transit: setup.transit,
             carrier: Carrier::default(),
         };
+        let now = setup.first_epoch() * setup.epoch;
         for name in switches {
             let (name, terms) = (name.to_string(), terms.clone());
-            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
+            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, now)?;
         }
         Ok(Self { controller })
     }
 
     /// Takes the records of an epoch, one of each switch. An order is for all of them.
-    pub fn epoch(&mut self, epoch: u64, records: Vec<Named>, now: Nanos) -> Option<Order> {
-        let mut ordered = None;
-        for (switch, sketches) in records {
-            // One clock is all there is.
-            self.controller.clock(&switch, now, now);
-            // What the controller cannot use is told as a gap of the epoch.
-            if let Ok(Some(order)) =
-                self.controller.report(&switch, Report { first_epoch: epoch, epoch, sketches }, now)
-            {
-                ordered = Some(order);
-            }
-        }
+    pub fn epoch(&mut self, records: Vec<Named>, now: Nanos) -> Option<Order> {
+        let ordered = self.take(records, now, |_, _| {});
         self.controller.answer();
         ordered
+    }
+
+    /// Takes the records that have come, and closes the epochs that are due; `closed` is told of each.
+    pub fn follow(
+        &mut self,
+        records: Vec<Named>,
+        now: Nanos,
+        mut closed: impl FnMut(&NetworkEpoch, String),
+    ) -> Option<Order> {
+        let ordered = self.take(records, now, &mut closed);
+        let before = self.newest();
+        let due = self.controller.tick(now);
+        self.tell(before, &mut closed);
+        due.or(ordered)
+    }
+
+    fn take(
+        &mut self,
+        records: Vec<Named>,
+        now: Nanos,
+        mut closed: impl FnMut(&NetworkEpoch, String),
+    ) -> Option<Order> {
+        let mut ordered = None;
+        for Named { switch, first_epoch, epoch, sent, sketches } in records {
+            self.controller.clock(&switch, sent, now);
+            let before = self.newest();
+            // What the controller cannot use is told as a gap of the epoch.
+            if let Ok(Some(order)) = self.controller.report(&switch, Report { first_epoch, epoch, sketches }, now) {
+                ordered = Some(order);
+            }
+            self.tell(before, &mut closed);
+        }
+        ordered
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.network().map(|network| network.epoch)
+    }
+
+    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&NetworkEpoch, String)) {
+        if self.newest() != before {
+            self.controller.answer();
+            let why = self.why();
+            self.network().into_iter().for_each(|network| closed(network, why.clone()));
+        }
     }
 
     /// The epoch that closed last.
@@ -75,6 +123,11 @@ impl Follow {
     /// What was decided from it, in words.
     pub fn why(&self) -> String {
         self.controller.answers().next_back().map_or_else(String::new, |answers| answers.why.clone())
+    }
+
+    /// The answers as they stand now, by epoch.
+    pub fn answers(&self) -> BTreeMap<u64, &EpochAnswers> {
+        self.controller.answers().map(|answers| (answers.epoch, &**answers)).collect()
     }
 }
 

@@ -34,6 +34,15 @@ pub enum LinkName {
     Number(u32),
 }
 
+impl fmt::Display for LinkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
 impl Victims {
     /// How many of `flows` flows are victims.
     pub fn number(&self, flows: usize) -> usize {
@@ -96,7 +105,7 @@ impl FromStr for Loss {
 }
 
 /// 1% or 0.01 as 0.01.
-fn share(text: &str) -> Option<f64> {
+pub(super) fn share(text: &str) -> Option<f64> {
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
         None => text.parse().ok()?,

@@ -9,11 +9,14 @@
 //! keeps its own time to the nanosecond, and a burst has that of its first packet.
 
 mod addresses;
+mod audit;
 mod build;
 mod calendar;
+pub mod fault;
 mod follow;
 pub mod graph;
 mod keys;
+mod ledger;
 pub mod loss;
 mod network;
 mod packet;
@@ -23,8 +26,11 @@ pub mod topology;
 mod traffic;
 
 use self::calendar::MAX_WINDOWS;
+use self::fault::SwitchName;
 pub use addresses::Place;
+pub use audit::Audit;
 pub use build::Node;
+pub use fault::{Fault, FaultError};
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
 pub use report::{EpochReport, ProgramReport};
@@ -67,6 +73,10 @@ pub struct Setup {
     pub rate: Option<u64>,
     /// For so long a packet waits for a busy link; after that it is lost.
     pub patience: Nanos,
+    /// What goes wrong beside losses.
+    pub faults: Vec<Fault>,
+    /// How long after the transit time the controller waits for a record; by default an epoch.
+    pub wait: Option<Nanos>,
 }
 
 impl Setup {
@@ -81,6 +91,12 @@ impl Setup {
         self.delay + self.rate.map_or(0, |rate| self.patience + longest.div_ceil(rate.max(1)))
     }
 
+    /// The number of the first epoch, as clocks show it. With faults it lies shortly before the number that packets carry begins
+    /// anew, and has room before it for clocks that are slow.
+    fn first_epoch(&self) -> u64 {
+        if self.faults.is_empty() { 0 } else { (1 << 20) - 16 }
+    }
+
     fn check(&self) -> Result<(), SimError> {
         let (epoch, transit, path) = (self.epoch, self.transit, self.transit_time());
         if self.workload.ipv6 > 0.0 {
@@ -89,7 +105,19 @@ impl Setup {
         if transit < path {
             return Err(SimError::TransitTooShort { transit, path });
         }
-        let (link, delay) = (self.link_time(), self.delay);
+        let (link, delay) = (self.link_time() + fault::longest(&self.faults), self.delay);
+        for fault in &self.faults {
+            if let Fault::Pause { switch: SwitchName::Named(name), .. }
+            | Fault::Clock { switch: SwitchName::Named(name), .. } = fault
+                && !self.topology.switches().contains(name)
+            {
+                return Err(SimError::NoSwitch { name: name.clone() });
+            }
+        }
+        let most = self.first_epoch() * epoch;
+        if self.faults.iter().any(|fault| matches!(fault, Fault::Clock { ahead, .. } if ahead.unsigned_abs() >= most)) {
+            return Err(SimError::ClockTooSlow { most });
+        }
         if link / delay.clamp(1, epoch.max(1)) > MAX_WINDOWS {
             return Err(SimError::DelayTooShort { delay, link });
         }
@@ -127,6 +155,10 @@ pub enum SimError {
     EpochTooShort { epoch: Nanos, least: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]
     NoLink { link: u32, links: u32 },
+    #[error("--fault: the topology has no switch {name:?}")]
+    NoSwitch { name: String },
+    #[error("--fault clock: by at most {most} ns with epochs as short as these")]
+    ClockTooSlow { most: Nanos },
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
     Ipv6(f64),
 }

@@ -7,12 +7,15 @@ use arrayvec::ArrayVec;
 use super::addresses::{Addresses, Place};
 use super::build::{Node, Peer, Wire, hosts, nodes, owners, wires};
 use super::calendar::Calendar;
-use super::packet::{Packet, Tag};
+use super::fault::{self, SwitchFaults};
+use super::ledger::Ledger;
+use super::packet::{Packet, Sent, Tag};
 use super::topology::Topology;
 use super::traffic::{Generation, Where};
 use super::{Setup, SimError, Victims};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
+use crate::program::chamelemon::FlowId;
 use crate::switch::{BURST, Burst, Outbox};
 use crate::trace::{Frames, Tuple, Workload};
 use crate::wire::{Frame, HeapFrame, ethertype};
@@ -27,8 +30,6 @@ pub struct Crossed {
     pub busy: u64,
 }
 
-/// The top bit of a flow's number tells the epochs apart.
-const ODD: u32 = 1 << 31;
 /// Bits that a frame takes on a link beside its own: FCS, preamble and gap.
 const BITS_BESIDE: u64 = 24 * 8;
 
@@ -51,7 +52,14 @@ pub struct Network {
     patience: Nanos,
     epoch: Nanos,
     source: Source,
-    generations: [Generation; 2],
+    /// Those of the last epochs, each at its number modulo theirs.
+    generations: Vec<Generation>,
+    /// What is wrong with each switch, where anything is.
+    faults: Vec<SwitchFaults>,
+    /// By so much the clocks of all switches are ahead of the simulation's.
+    offset: Nanos,
+    /// Kept where anything is wrong.
+    ledger: Option<Ledger>,
     workload: Workload,
     flows_before: u64,
     hops: u64,
@@ -78,7 +86,11 @@ impl Network {
         let (delay, epoch) = (setup.delay, setup.epoch);
         let owners = owners(&topology, &addresses);
         let most = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
-        let furthest = setup.link_time();
+        let furthest = setup.link_time() + fault::longest(&setup.faults);
+        let names = topology.switches().iter();
+        let faults = names.map(|name| SwitchFaults::new(&setup.faults, name)).collect();
+        let is_faulty = !setup.faults.is_empty();
+        let generations = 3 + furthest / epoch.max(1);
         let mut network = Self {
             nodes: nodes(setup, &topology, &addresses, &distances)?,
             wires: wires(setup, &topology, &addresses)?,
@@ -88,7 +100,10 @@ impl Network {
             burst: Burst::new(),
             pool: Vec::new(),
             source: Source::default(),
-            generations: Default::default(),
+            generations: (0..generations).map(|_| Generation::default()).collect(),
+            faults: if is_faulty { faults } else { Vec::new() },
+            offset: setup.first_epoch() * epoch,
+            ledger: is_faulty.then(Ledger::default),
             workload: setup.workload.clone(),
             flows_before: 0,
             hops: 0,
@@ -118,13 +133,21 @@ impl Network {
         self.flows_before += generation.flows.len() as u64;
         let packets = generation.sequence.len() as u64;
         self.source = Source { next: 0, packets, at: epoch * self.epoch, remainder: 0 };
-        self.generations[epoch as usize & 1] = generation;
+        let place = self.place(epoch);
+        self.generations[place] = generation;
         self.tick();
+    }
+
+    fn place(&self, epoch: u64) -> usize {
+        (epoch % self.generations.len() as u64) as usize
     }
 
     /// Lets time go on until `until`; at least to the end of a window.
     pub fn run_to(&mut self, until: Nanos) {
         while self.calendar.now() < until {
+            if !self.faults.is_empty() {
+                self.tick();
+            }
             self.send();
             let pending = self.calendar.arrivals();
             for &port in &pending {
@@ -140,17 +163,46 @@ impl Network {
         self.calendar.now()
     }
 
-    /// Tells all switches the time.
+    /// Tells all switches the time, but those that stand still.
     pub fn tick(&mut self) {
         let now = self.calendar.now();
-        self.nodes.iter_mut().for_each(|node| node.switch.tick(now));
+        for switch in 0..self.nodes.len() {
+            if self.paused(switch as u32).is_none() {
+                let clock = self.clock(switch as u32, now);
+                self.nodes[switch].switch.tick(clock);
+            }
+        }
+    }
+
+    /// The time that a switch's clock shows.
+    #[inline]
+    fn clock(&self, switch: u32, now: Nanos) -> Nanos {
+        self.faults.get(switch as usize).map_or(now + self.offset, |faults| faults.clock(now, self.offset))
+    }
+
+    /// What the clocks of all switches show.
+    pub fn clocks(&self) -> Vec<Nanos> {
+        let now = self.calendar.now();
+        (0..self.nodes.len() as u32).map(|switch| self.clock(switch, now)).collect()
+    }
+
+    /// Until when a switch stands still, if it does.
+    #[inline]
+    fn paused(&self, switch: u32) -> Option<Nanos> {
+        self.faults.get(switch as usize)?.paused(self.calendar.now())
+    }
+
+    /// The right time, as clocks show it.
+    pub fn right_time(&self) -> Nanos {
+        self.calendar.now() + self.offset
     }
 
     /// Makes the packets that reach their first switch within the window.
     fn send(&mut self) {
         let end = self.calendar.end();
-        let odd = (self.calendar.now() / self.epoch) & 1;
-        let generation = &mut self.generations[odd as usize];
+        let epoch = self.calendar.now() / self.epoch;
+        let place = self.place(epoch);
+        let generation = &mut self.generations[place];
         let source = &mut self.source;
         while let Some(&number) = generation.sequence.get(source.next)
             && source.at < end
@@ -165,7 +217,7 @@ impl Network {
             frame.refill(&[]);
             frame.resize(length);
             self.hosts[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
-            let tag = Tag { at: source.at, flow: number | if odd == 1 { ODD } else { 0 }, hops: 0, doomed };
+            let tag = Tag { at: source.at, epoch: epoch as u32, flow: number, entered: 0, hops: 0, doomed };
             self.calendar.push(self.addresses.of_host(&self.topology, flow.src as usize), Packet { frame, tag });
             source.advance(self.epoch);
         }
@@ -173,22 +225,57 @@ impl Network {
 
     /// Takes the packets that arrive at a port in this window through its switch, in bursts.
     fn arrive(&mut self, port: Place) {
-        let mut packets = self.calendar.take(port);
         let (switch, own) = self.owners[port as usize];
+        if let Some(until) = self.paused(switch) {
+            return self.postpone(port, until);
+        }
+        let mut packets = self.calendar.take(port);
         let mut rest = packets.drain(..);
         loop {
             // A switch may leave the rest of a burst for the next call.
             self.burst.extend(rest.by_ref().take(BURST - self.burst.len()));
             let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
-            let arrived: ArrayVec<u32, BURST> = self.burst.iter().map(|packet| packet.tag.flow).collect();
-            self.nodes[switch as usize].switch.process(own, &mut self.burst, now, &mut self.outbox);
-            self.depart(switch, &arrived[..arrived.len() - self.burst.len()]);
+            let arrived: ArrayVec<Sent, BURST> = self.burst.iter().map(|packet| packet.tag.of()).collect();
+            let clock = self.clock(switch, now);
+            self.nodes[switch as usize].switch.process(own, &mut self.burst, clock, &mut self.outbox);
+            let arrived = &arrived[..arrived.len() - self.burst.len()];
+            self.enter(port, arrived);
+            self.depart(switch, arrived);
         }
         drop(rest);
         self.calendar.put_queue_back(port, packets);
     }
 
-    fn depart(&mut self, switch: u32, arrived: &[u32]) {
+    /// What arrives at a switch that stands still waits.
+    #[cold]
+    fn postpone(&mut self, port: Place, until: Nanos) {
+        let mut packets = self.calendar.take(port);
+        let until = until.max(self.calendar.end());
+        for mut packet in packets.drain(..) {
+            packet.tag.at = packet.tag.at.max(until);
+            self.calendar.push(port, packet);
+        }
+        self.calendar.put_queue_back(port, packets);
+    }
+
+    /// Notes packets that a switch has taken in from a host, with the epoch that it counted them in.
+    #[inline]
+    fn enter(&mut self, port: Place, arrived: &[Sent]) {
+        let Peer::Host(_) = self.wires[port as usize].peer else { return };
+        let Some(ledger) = &mut self.ledger else { return };
+        let entered = self.nodes[self.owners[port as usize].0 as usize].switch.epoch() as u32;
+        for sent in arrived {
+            let generation = &self.generations[sent.epoch as usize % self.generations.len()];
+            if let Some(flow) = generation.flows.get(sent.flow as usize) {
+                ledger.entered(entered, *sent, FlowId::of_v4(flow.tuple));
+            }
+        }
+        for (_, queue) in self.outbox.queues() {
+            queue.iter_mut().for_each(|packet| packet.tag.entered = entered);
+        }
+    }
+
+    fn depart(&mut self, switch: u32, arrived: &[Sent]) {
         let first = self.addresses.of_switch(switch).start;
         let mut outbox = std::mem::replace(&mut self.outbox, Outbox::new(0));
         self.hops += arrived.len() as u64;
@@ -208,10 +295,10 @@ impl Network {
 
     /// Finds the flows whose packets went into a switch and did not come out.
     #[cold]
-    fn lost_within(&mut self, switch: u32, arrived: &[u32], outbox: &mut Outbox<Packet>) {
-        let mut left: Vec<u32> = arrived.to_vec();
+    fn lost_within(&mut self, switch: u32, arrived: &[Sent], outbox: &mut Outbox<Packet>) {
+        let mut left = arrived.to_vec();
         for packet in outbox.queues().flat_map(|(_, queue)| queue.iter()) {
-            if let Some(found) = left.iter().position(|flow| *flow == packet.tag.flow) {
+            if let Some(found) = left.iter().position(|flow| *flow == packet.tag.of()) {
                 left.swap_remove(found);
             }
         }
@@ -223,6 +310,9 @@ impl Network {
     fn cross(&mut self, port: Place, mut packet: Packet) {
         let wire = &mut self.wires[port as usize];
         let between = matches!(wire.peer, Peer::Port(_));
+        if let (false, Some(ledger)) = (between, &mut self.ledger) {
+            ledger.left(packet.tag.entered, packet.tag.of());
+        }
         packet.tag.hops += u8::from(between);
         let chosen = between && packet.tag.doomed == packet.tag.hops && packet.tag.doomed > 0;
         if chosen || (wire.loss > 0 && wire.random.next_u64() < wire.loss) {
@@ -243,13 +333,23 @@ impl Network {
         match wire.peer {
             Peer::Port(next) => {
                 packet.tag.at += self.delay;
+                if wire.double > 0 && wire.random.next_u64() < wire.double {
+                    wire.crossed += 1;
+                    let generations = self.generations.len();
+                    self.generations[packet.tag.epoch as usize % generations].doubled += 1;
+                    self.calendar.push(next, packet.clone());
+                }
+                if wire.late > 0 && wire.random.next_u64() < wire.late {
+                    packet.tag.at += wire.random.below(wire.late_by + 1);
+                }
                 self.calendar.push(next, packet);
             }
             Peer::Host(_) => {
                 self.shims_at_hosts +=
                     u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
-                let Tag { flow, .. } = packet.tag;
-                self.generations[usize::from(flow & ODD > 0)].delivered(flow & !ODD, port);
+                let Sent { epoch, flow } = packet.tag.of();
+                let generations = self.generations.len();
+                self.generations[epoch as usize % generations].delivered(flow, port);
                 self.pool.push(packet.frame);
             }
         }
@@ -257,12 +357,13 @@ impl Network {
 
     #[cold]
     fn end(&mut self, packet: Packet, at: Where) {
-        self.lost(packet.tag.flow, at);
+        self.lost(packet.tag.of(), at);
         self.pool.push(packet.frame);
     }
 
-    fn lost(&mut self, flow: u32, at: Where) {
-        self.generations[usize::from(flow & ODD > 0)].lost(flow & !ODD, at);
+    fn lost(&mut self, Sent { epoch, flow }: Sent, at: Where) {
+        let generations = self.generations.len();
+        self.generations[epoch as usize % generations].lost(flow, at);
     }
 
     pub fn nodes(&mut self) -> &mut [Node] {
@@ -273,9 +374,19 @@ impl Network {
         &self.topology
     }
 
-    /// The flows of an epoch: of the running one or the one before.
+    /// The flows of an epoch: of the running one or the one before, and of as many more as faults may hold packets back for.
     pub fn generation(&self, epoch: u64) -> &Generation {
-        &self.generations[epoch as usize & 1]
+        &self.generations[self.place(epoch)]
+    }
+
+    /// What is known of epochs whatever the clocks say; `None` where no fault was asked for.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Epochs whose flows are known at a time.
+    pub fn generations(&self) -> u64 {
+        self.generations.len() as u64
     }
 
     /// Packets that are on a link.

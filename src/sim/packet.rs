@@ -8,12 +8,29 @@ use crate::wire::{Frame, HeapFrame};
 pub struct Tag {
     /// When it reaches the switch or host that it is on its way to.
     pub at: Nanos,
-    /// Its flow, by number in its epoch; the top bit tells two epochs apart.
+    /// The epoch in which it was sent, and its flow by number in that epoch.
+    pub epoch: u32,
     pub flow: u32,
+    /// The low bits of the epoch that ran at the switch where it entered the network.
+    pub entered: u32,
     /// Links between switches that it has crossed.
     pub hops: u8,
     /// The link of its path, counted from 1, on which it is to be lost; 0 for none.
     pub doomed: u8,
+}
+
+impl Tag {
+    /// Whose packet it is.
+    pub fn of(&self) -> Sent {
+        Sent { epoch: self.epoch, flow: self.flow }
+    }
+}
+
+/// A flow of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    pub epoch: u32,
+    pub flow: u32,
 }
 
 #[derive(Clone, Debug)]

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::traffic::{Generation, SimFlow, Sums, Where};
 use super::{Network, Place};
+use crate::control::controller::EpochAnswers;
 use crate::control::score::{Score, score};
 use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::collector::{Distribution, Loss};
+use crate::program::chamelemon::collector::{Distribution, Losses};
+use crate::program::chamelemon::completeness::Reasons;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{FlowId, Runtime};
 use crate::program::hashpipe::{self, Counts, Unit};
@@ -23,6 +25,8 @@ pub struct EpochReport {
     pub sent_packets: u64,
     pub delivered_packets: u64,
     pub lost_packets: u64,
+    /// Packets that links made of others: sent + doubled = delivered + lost.
+    pub doubled_packets: u64,
     /// Flows that lost packets.
     pub victim_flows: u64,
     /// Where packets were lost.
@@ -79,6 +83,8 @@ pub struct ChameleMonReport {
     /// The three over the buckets of an upstream encoder.
     pub load: Option<f64>,
     pub losses: Option<LossScore>,
+    /// Why it does not call its losses complete.
+    pub incomplete: Reasons,
     pub heavy: HeavyScore,
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
@@ -93,7 +99,7 @@ pub struct ChameleMonReport {
 /// Decoded losses beside those that happened between the first and the last switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossScore {
-    /// The program says that these are all that its encoders saw.
+    /// The program says that these are all, each with the exact number.
     pub complete: bool,
     pub true_flows: u64,
     pub true_packets: u64,
@@ -102,7 +108,13 @@ pub struct LossScore {
     pub exact_flows: u64,
     /// Flows that were said to be victims and were not.
     pub wrong_flows: u64,
-    pub packets: i64,
+    /// Victims whose number of packets the program called exact, and of these the ones for which it was
+    /// not.
+    pub called_exact_flows: u64,
+    pub miscalled_flows: u64,
+    /// Packets that it says were lost, and those of which more left than entered.
+    pub packets: u64,
+    pub gained_packets: u64,
 }
 
 /// Heavy hitters: flows of more than a share of the packets.
@@ -131,6 +143,7 @@ impl EpochReport {
             sent_packets: sent,
             delivered_packets: delivered,
             lost_packets: lost,
+            doubled_packets: generation.doubled,
             victim_flows: victims,
             losses: lost_at(network, generation),
             programs: BTreeMap::new(),
@@ -186,6 +199,7 @@ impl ChameleMonReport {
         let buckets = shape.map(|shape| (0..shape.rows()).map(|row| shape.cells(row, shape.upstream)).sum::<u32>());
         let load = (|| Some((hh_flows? + hl_flows? + ll_flows?) / f64::from(buckets?)))();
         let (exact, distribution) = (sizes(truth), network.distribution());
+        let incomplete = network.losses_lack();
         Self {
             state: State::of(&network.runtime),
             hh_buckets: division.hh,
@@ -199,7 +213,8 @@ impl ChameleMonReport {
             hl_flows,
             ll_flows,
             load,
-            losses: losses.map(|losses| LossScore::new(&losses.flows, losses.complete, truth, fabric)),
+            losses: losses.map(|losses| LossScore::new(losses, &incomplete, &lost(truth, fabric))),
+            incomplete,
             heavy: HeavyScore::new(network, truth),
             flows: network.cardinality(),
             entropy_bits: distribution.as_ref().map(Distribution::entropy_bits),
@@ -219,32 +234,47 @@ fn id(flow: &SimFlow) -> FlowId {
     FlowId::of_v4(flow.tuple)
 }
 
-impl LossScore {
-    /// `fabric` tells whether a place is between the first and the last switch.
-    pub fn new(found: &[Loss], complete: bool, truth: &Generation, fabric: impl Fn(Where) -> bool) -> Self {
-        let mut lost: FxHashMap<FlowId, i64> = FxHashMap::default();
-        for (&(flow, at), &packets) in &truth.places {
-            if fabric(at) {
-                *lost.entry(id(&truth.flows[flow as usize])).or_default() += i64::from(packets);
-            }
+/// Packets that each flow lost where `fabric` says that it is between the first and the last switch.
+fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> FxHashMap<FlowId, u64> {
+    let mut lost: FxHashMap<FlowId, u64> = FxHashMap::default();
+    for (&(flow, at), &packets) in &truth.places {
+        if fabric(at) {
+            *lost.entry(id(&truth.flows[flow as usize])).or_default() += u64::from(packets);
         }
+    }
+    lost
+}
+
+impl LossScore {
+    /// What was found beside the packets that each flow lost.
+    pub fn new(found: &Losses, incomplete: &Reasons, lost: &FxHashMap<FlowId, u64>) -> Self {
         let mut score = Self {
-            complete,
+            complete: incomplete.is_empty(),
+            packets: found.lost_packets,
+            gained_packets: found.gained_packets,
             true_flows: lost.len() as u64,
-            true_packets: lost.values().sum::<i64>().unsigned_abs(),
+            true_packets: lost.values().sum(),
             ..Self::default()
         };
-        for loss in found {
-            score.packets += loss.packets;
-            match lost.get(&loss.id) {
-                Some(packets) => {
-                    score.right_flows += 1;
-                    score.exact_flows += u64::from(*packets == loss.packets);
-                }
-                None => score.wrong_flows += 1,
+        let calls_exact = incomplete.leave_counts_exact();
+        for loss in found.flows.iter().filter(|loss| loss.lost > 0) {
+            let truth = lost.get(&loss.id).copied().unwrap_or_default();
+            let is_exact = truth == loss.lost;
+            match truth {
+                0 => score.wrong_flows += 1,
+                _ => score.right_flows += 1,
             }
+            score.exact_flows += u64::from(is_exact);
+            score.called_exact_flows += u64::from(calls_exact && loss.exact);
+            score.miscalled_flows += u64::from(calls_exact && loss.exact && !is_exact);
         }
         score
+    }
+
+    /// What is told at last of an epoch in which something went wrong, beside the nets of the flows.
+    pub fn revised(answers: &EpochAnswers, nets: &FxHashMap<FlowId, i64>) -> Option<Self> {
+        let lost = nets.iter().filter(|(_, net)| **net > 0).map(|(&id, &net)| (id, net.unsigned_abs())).collect();
+        Some(Self::new(answers.losses.as_ref()?, &answers.losses_lack, &lost))
     }
 
     /// Every victim was found with the exact number of its packets, and nothing else.

@@ -1,11 +1,13 @@
 //! A simulation: epochs of traffic, and after each what was measured beside what was true.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::audit::Audit;
 use super::follow::{Follow, Named};
-use super::report::{ChameleMonReport, EpochReport, HashPipeReport, ProgramReport};
+use super::report::{ChameleMonReport, EpochReport, HashPipeReport, LossScore, ProgramReport};
 use super::traffic::Where;
-use super::{Network, Setup, SimError, Victims};
+use super::{Network, Setup, SimError, Victims, fault};
 use crate::control::controller::Order;
 use crate::epoch::Nanos;
 use crate::program::hashpipe::{self, Counts};
@@ -26,9 +28,18 @@ pub struct Simulation {
     length: Nanos,
     transit: Nanos,
     latency: Nanos,
-    /// The epoch that comes next.
+    /// The epoch that comes next, and the number of the first one as clocks show it.
     next: u64,
+    first: u64,
+    /// How long answers may change after their epoch; `None` when nothing goes wrong.
+    settles: Option<Nanos>,
+    /// Where something goes wrong: reports of epochs that are over, and what was told of each when it closed.
+    reports: Vec<EpochReport>,
+    closed: Vec<BTreeMap<u64, ChameleMonReport>>,
 }
+
+/// Looks at the switches' records in an epoch, where something goes wrong.
+const LOOKS: u64 = 8;
 
 impl Simulation {
     /// # Errors
@@ -58,6 +69,10 @@ impl Simulation {
             transit: setup.transit,
             latency: setup.latency,
             next: 0,
+            first: setup.first_epoch(),
+            settles: (!setup.faults.is_empty()).then(|| settles(setup)),
+            reports: Vec::new(),
+            closed: vec![BTreeMap::new(); setup.programs.len()],
             network,
         })
     }
@@ -66,19 +81,120 @@ impl Simulation {
         &self.network
     }
 
-    /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets have left by now.
+    /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets have left by now; where
+    /// something goes wrong, all reports come at the end.
     pub fn epoch(&mut self, workload: &Workload, victims: Option<Victims>) -> Option<EpochReport> {
+        self.keep_reports(self.network.generations() - 1);
         self.network.begin(self.next, Some(workload), victims);
+        let end = (self.next + 1) * self.length;
+        if self.settles.is_some() {
+            self.follow_to(end);
+            self.next += 1;
+            return None;
+        }
         let report = self.collect();
-        self.network.run_to((self.next + 1) * self.length);
+        self.network.run_to(end);
         self.next += 1;
         report
     }
 
-    /// Lets the last packets leave, and reports the last epoch.
-    pub fn finish(&mut self) -> Option<EpochReport> {
-        self.network.begin(self.next, None, None);
-        self.collect()
+    /// Lets the last packets leave, and reports the last epoch, or all of them where something went wrong.
+    pub fn finish(&mut self) -> Vec<EpochReport> {
+        let Some(settles) = self.settles else {
+            self.network.begin(self.next, None, None);
+            return self.collect().into_iter().collect();
+        };
+        let epochs = self.next;
+        for _ in 0..settles.div_ceil(self.length) {
+            self.keep_reports(self.network.generations() - 1);
+            self.network.begin(self.next, None, None);
+            self.follow_to((self.next + 1) * self.length);
+            self.next += 1;
+        }
+        self.keep_reports(0);
+        self.reports.truncate(epochs as usize);
+        self.revise()
+    }
+
+    /// Makes the reports of the epochs but the last `kept`, whose flows are still known.
+    fn keep_reports(&mut self, kept: u64) {
+        if self.settles.is_some() {
+            let over = self.next.saturating_sub(kept);
+            let more = self.reports.len() as u64..over;
+            self.reports.extend(more.map(|epoch| EpochReport::new(epoch, &self.network)));
+        }
+    }
+
+    /// The reports with the answers as they stand at last.
+    fn revise(&mut self) -> Vec<EpochReport> {
+        let mut reports = std::mem::take(&mut self.reports);
+        for ((name, collector), closed) in self.collectors.iter().zip(&self.closed) {
+            let Collector::ChameleMon(follow) = collector else { continue };
+            let answers = follow.answers();
+            for report in &mut reports {
+                let epoch = report.epoch + self.first;
+                let (Some(told), Some(last), Some(ledger)) =
+                    (closed.get(&epoch), answers.get(&epoch), self.network.ledger())
+                else {
+                    continue;
+                };
+                let told = ChameleMonReport {
+                    losses: LossScore::revised(last, &ledger.nets(epoch as u32)),
+                    incomplete: last.losses_lack.clone(),
+                    gaps: last.gaps.iter().map(ToString::to_string).collect(),
+                    ..told.clone()
+                };
+                report.programs.insert(name.clone(), ProgramReport::ChameleMon(Box::new(told)));
+            }
+        }
+        reports
+    }
+
+    /// Holds all answers about losses against the truth; `None` when nothing goes wrong.
+    pub fn audit(&self) -> Option<Audit> {
+        let ledger = self.network.ledger()?;
+        let mut audit = Audit::default();
+        for (_, collector) in &self.collectors {
+            if let Collector::ChameleMon(follow) = collector {
+                follow.answers().values().for_each(|answers| audit.add(answers, ledger));
+            }
+        }
+        Some(audit)
+    }
+
+    /// Lets time go on; what the switches hand over meanwhile goes to the controllers as it comes.
+    fn follow_to(&mut self, until: Nanos) {
+        while self.network.now() < until {
+            let look = self.network.now() + self.length / LOOKS;
+            self.network.run_to(look.min(until));
+            self.network.tick();
+            let records = self.records();
+            let now = self.network.right_time();
+            let mut orders = Vec::new();
+            for (program, ((_, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
+                let Collector::ChameleMon(follow) = collector else { continue };
+                let (network, first, closed) = (&self.network, self.first, &mut self.closed[program]);
+                let order = follow.follow(sketches(records), now, |epoch, why| {
+                    let truth = epoch.epoch.checked_sub(first).map(|number| network.generation(number));
+                    let told = truth.map(|truth| ChameleMonReport::new(epoch, why, truth, |at| fabric(network, at)));
+                    told.into_iter().for_each(|told| drop(closed.insert(epoch.epoch, told)));
+                });
+                orders.extend(order.map(|order| (program, order)));
+            }
+            self.order(orders);
+        }
+    }
+
+    fn order(&mut self, orders: Vec<(usize, Order)>) {
+        for (program, Order { epoch, runtime }) in orders {
+            for node in self.network.nodes() {
+                if let Some(Some(schedule)) = node.schedules.get(program) {
+                    // What the controller orders fits the encoders.
+                    let ordered = schedule.order(epoch, runtime);
+                    debug_assert!(ordered.is_ok(), "{ordered:?}");
+                }
+            }
+        }
     }
 
     /// At the end of the transit time the records of the epoch before are there. They reach the controller after its latency, and its
@@ -92,25 +208,19 @@ impl Simulation {
         self.network.run_to(start + self.transit + self.latency);
         let (report, orders) = self.analyse(over, records);
         self.network.run_to(start + self.transit + 2 * self.latency);
-        for (program, Order { epoch, runtime }) in orders {
-            for node in self.network.nodes() {
-                if let Some(Some(schedule)) = node.schedules.get(program) {
-                    // What the controller orders fits the encoders.
-                    let ordered = schedule.order(epoch, runtime);
-                    debug_assert!(ordered.is_ok(), "{ordered:?}");
-                }
-            }
-        }
+        self.order(orders);
         Some(report)
     }
 
     /// What the switches have handed over, by program.
-    fn records(&mut self) -> Vec<Vec<(Arc<str>, Record)>> {
+    fn records(&mut self) -> Vec<Vec<Handed>> {
         let mut records: Vec<Vec<_>> = self.collectors.iter().map(|_| Vec::new()).collect();
-        for (node, name) in self.network.nodes().iter().zip(&self.names) {
+        let clocks = self.network.clocks();
+        for ((node, name), sent) in self.network.nodes().iter().zip(&self.names).zip(clocks) {
             while let Ok(mut banks) = node.collecting.full.try_recv() {
                 for (records, bank) in records.iter_mut().zip(&mut banks.banks) {
-                    records.push((name.clone(), bank.record()));
+                    let (first_epoch, epoch) = (banks.first_epoch, banks.last_epoch);
+                    records.push(Handed { switch: name.clone(), first_epoch, epoch, sent, record: bank.record() });
                     bank.clear();
                 }
                 // There is room for every set of registers that exists.
@@ -120,24 +230,20 @@ impl Simulation {
         records
     }
 
-    fn analyse(&mut self, epoch: u64, records: Vec<Vec<(Arc<str>, Record)>>) -> (EpochReport, Vec<(usize, Order)>) {
+    fn analyse(&mut self, epoch: u64, records: Vec<Vec<Handed>>) -> (EpochReport, Vec<(usize, Order)>) {
         let mut report = EpochReport::new(epoch, &self.network);
         let mut orders = Vec::new();
         let truth = self.network.generation(epoch);
-        let fabric = |at| match at {
-            Where::Link(port) | Where::Busy(port) => self.network.peer(port).is_some(),
-            Where::Switch(_) => true,
-            Where::Astray(_) => false,
-        };
         for (program, ((name, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
             let answers = match collector {
                 Collector::HashPipe(config) => {
                     ProgramReport::HashPipe(HashPipeReport::new(config, &counts(records), truth))
                 }
                 Collector::ChameleMon(follow) => {
-                    let order = follow.epoch(epoch, sketches(records), self.network.now());
+                    let order = follow.epoch(sketches(records), self.network.now());
                     orders.extend(order.map(|order| (program, order)));
                     let Some(closed) = follow.network() else { continue };
+                    let fabric = |at| fabric(&self.network, at);
                     ProgramReport::ChameleMon(Box::new(ChameleMonReport::new(closed, follow.why(), truth, fabric)))
                 }
             };
@@ -147,17 +253,41 @@ impl Simulation {
     }
 }
 
-fn counts(records: Vec<(Arc<str>, Record)>) -> Vec<Counts> {
-    let counts = |(_, record)| match record {
+/// One switch's record of a program.
+struct Handed {
+    switch: Arc<str>,
+    first_epoch: u64,
+    epoch: u64,
+    sent: Nanos,
+    record: Record,
+}
+
+/// Whether a place is between the first and the last switch.
+fn fabric(network: &Network, at: Where) -> bool {
+    match at {
+        Where::Link(port) | Where::Busy(port) => network.peer(port).is_some(),
+        Where::Switch(_) => true,
+        Where::Astray(_) => false,
+    }
+}
+
+/// How long after the last packet was sent answers may change: all packets have left, and all records have come.
+fn settles(setup: &Setup) -> Nanos {
+    let wait = setup.wait.unwrap_or(setup.epoch);
+    fault::longest(&setup.faults) + setup.transit_time() + wait + 3 * setup.epoch
+}
+
+fn counts(records: Vec<Handed>) -> Vec<Counts> {
+    let counts = |handed: Handed| match handed.record {
         Record::HashPipe(counts) => Some(counts),
         Record::ChameleMon(_) => None,
     };
     records.into_iter().filter_map(counts).collect()
 }
 
-fn sketches(records: Vec<(Arc<str>, Record)>) -> Vec<Named> {
-    let sketches = |(name, record)| match record {
-        Record::ChameleMon(sketches) => Some((name, sketches)),
+fn sketches(records: Vec<Handed>) -> Vec<Named> {
+    let sketches = |Handed { switch, first_epoch, epoch, sent, record }| match record {
+        Record::ChameleMon(sketches) => Some(Named { switch, first_epoch, epoch, sent, sketches }),
         Record::HashPipe(_) => None,
     };
     records.into_iter().filter_map(sketches).collect()

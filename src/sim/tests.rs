@@ -1,5 +1,7 @@
 //! Whole networks: every packet is accounted for, whatever the topology and the losses.
 
+mod complete;
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -21,6 +23,8 @@ pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
         delay: 10_000,
         rate: None,
         patience: 0,
+        faults: Vec::new(),
+        wait: None,
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Generation {
     /// Lost packets by flow and place.
     pub places: FxHashMap<(u32, Where), u32>,
     random: SplitMix64,
+    /// Packets that links made of others.
+    pub doubled: u64,
 }
 
 impl Default for Generation {
@@ -70,6 +72,7 @@ impl Default for Generation {
             sequence: Vec::new(),
             places: FxHashMap::default(),
             random: SplitMix64::new(0),
+            doubled: 0,
         }
     }
 }
@@ -117,7 +120,7 @@ impl Generation {
         }
         let sequence = workload.order.sequence(&sizes, seed);
         let packet_bytes = flows.first().map_or(0, |flow| workload.frame_len(0, Tuple::V4(flow.tuple)) as u32);
-        Self { flows, packet_bytes, sequence, places: FxHashMap::default(), random: losses }
+        Self { flows, packet_bytes, sequence, places: FxHashMap::default(), random: losses, doubled: 0 }
     }
 
     /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0 for none.

@@ -16,6 +16,8 @@ pub(super) enum Fate {
     Left,
     /// See [`Phv::unmarked`].
     Unmarked,
+    /// See [`Phv::unfollowed`].
+    Unfollowed,
 }
 
 impl Switch {
@@ -136,7 +138,7 @@ impl Switch {
             stats.copies.add(1);
             match frame.duplicate() {
                 Some(copy) => several.send(copy, phv, id, out),
-                None => stats.drop(DropReason::NoBuffer, 1),
+                None => several.fails(DropReason::NoBuffer, phv),
             }
         }
         several.send(frame, phv, last, out);
@@ -219,27 +221,42 @@ impl Switch {
 }
 
 /// A packet that becomes several: copies, or pieces. Where each of them leaves nobody can tell that they were one. So
-/// what is measured of it ends here, and they carry no class; a switch that does not measure leaves it to one of them.
+/// what is measured of it ends here, and they carry no class; a switch that does not measure leaves it to one of them. When some go
+/// on to other switches, or cannot be sent, whether the packet has come as far as it was to go is not known.
 struct Several<'a> {
     switch: &'a Switch,
     class: u8,
     sent: bool,
+    unfollowed: bool,
 }
 
 impl<'a> Several<'a> {
     fn of(switch: &'a Switch, phv: &Phv) -> Self {
-        Self { switch, class: if switch.measure.egress { 0 } else { phv.hierarchy }, sent: false }
+        let class = if switch.measure.egress { 0 } else { phv.hierarchy };
+        Self { switch, class, sent: false, unfollowed: false }
     }
 
     fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut Outbox<F>) {
         match self.switch.send(frame, &Phv { hierarchy: self.class, ..*phv }, port, out) {
-            Ok(_) => (self.class, self.sent) = (0, true),
-            Err(reason) => self.switch.stats.port(phv.ingress).drop(reason, 1),
+            Ok(fate) => {
+                (self.class, self.sent) = (0, true);
+                self.unfollowed |= fate != Fate::Left;
+            }
+            Err(reason) => self.fails(reason, phv),
         }
     }
 
+    fn fails(&mut self, reason: DropReason, phv: &Phv) {
+        self.unfollowed = true;
+        self.switch.stats.port(phv.ingress).drop(reason, 1);
+    }
+
     fn fate(self) -> Fate {
-        if self.sent { Fate::Left } else { Fate::Open }
+        match self {
+            Self { sent: false, .. } => Fate::Open,
+            Self { unfollowed: true, .. } => Fate::Unfollowed,
+            _ => Fate::Left,
+        }
     }
 }
 

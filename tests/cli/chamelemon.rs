@@ -40,6 +40,16 @@ fn a_replay_beside_the_truth() {
     assert!((candidates..candidates * 5 / 4).contains(&document["heavy_candidates"].as_u64().unwrap()));
 }
 
+/// Without memory for heavy losses none are known, and none are invented.
+#[test]
+fn losses_that_are_not_measured_are_not_told() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=100,packets=5000");
+    let document = &files.weir("replay t.pcap --program chamelemon:hl=0 --json").json()["programs"]["chamelemon"];
+    assert_eq!((&document["lost_packets"], &document["losses_complete"]), (&0.into(), &false.into()));
+    assert!(document["losses_incomplete"].as_array().unwrap().contains(&"unmeasured".into()), "{document}");
+}
+
 /// Without exact counts an IPv6 flow has no name.
 #[test]
 fn ipv6_flows_have_digests() {

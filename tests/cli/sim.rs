@@ -26,6 +26,41 @@ fn losses_are_named_exactly_and_the_books_balance() {
     assert_eq!(again["epochs"], document["epochs"]);
 }
 
+/// A sample is not all, a switch that stands still makes a gap, and a link that doubles packets gains.
+#[test]
+fn what_is_not_complete_says_why() {
+    let ill = "chamelemon:hh=1024,hl=2560,ll=512,hh_threshold=8,hl_threshold=4,sample=20000";
+    let words = format!(
+        "sim --topology line:2 --workload keyvalue/uniform,flows=500,seed=4 --loss flows=10%,rate=1% --fixed --epochs 3 --program {ill}"
+    );
+    for epoch in weir(&format!("{words} --json")).json()["epochs"].as_array().unwrap() {
+        let report = &epoch["programs"]["chamelemon"];
+        assert_eq!(
+            (&report["losses"]["complete"], &report["incomplete"]),
+            (&false.into(), &serde_json::json!(["sampled"]))
+        );
+        assert_eq!(report["losses"]["miscalled_flows"], 0);
+    }
+    assert!(weir(&words).stdout.contains("not all: sampled"));
+
+    let words = "sim --topology line:2 --workload keyvalue/uniform,flows=300,seed=4 --epochs 6 --fault pause=s1,at=120ms,for=130ms \
+                 --fault double=0,rate=1%";
+    let document = weir(&format!("{words} --json")).json();
+    let number = |key: &str| document[key].as_u64().unwrap();
+    assert!(number("doubled_packets") > 0);
+    assert_eq!(
+        number("sent_packets") + number("doubled_packets"),
+        number("delivered_packets") + number("lost_packets")
+    );
+    let audit = &document["audit"];
+    assert_eq!((&audit["wrong_epochs"], &audit["miscalled_flows"]), (&serde_json::json!([]), &0.into()));
+    assert!(
+        audit["incomplete"]["gap"].as_u64() >= Some(1) && audit["incomplete"]["gained"].as_u64() >= Some(1),
+        "{audit}"
+    );
+    assert!(weir(words).stdout.contains("are called complete, and 0 of these are wrong"));
+}
+
 #[test]
 fn the_report_has_its_tables() {
     let text =
@@ -53,6 +88,8 @@ fn wrong_words_say_what_would_be_right() {
         ("sim --loss flows=3", "flows=1000,rate=1%"),
         ("sim --loss link=99,rate=1%", "links are 0 to 15"),
         ("sim --epoch 10ms", "twice the transit time"),
+        ("sim --fault pause=s9,for=1ms", "no switch \"s9\""),
+        ("sim --fault freeze=s1", "write pause=SWITCH,at=1s,for=100ms"),
         ("sim --rate 5kpps", "40Gbps"),
     ] {
         let ended = weir(words);

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::{Order, Settings};
 use crate::program::chamelemon::attention::{Decision, State};
 use crate::program::chamelemon::collector::{Change, Losses};
+use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::{Gap, NetworkEpoch, SwitchGap};
 use crate::program::chamelemon::{Answers, Runtime};
 
 /// Heavy flows that are kept of each switch, beside those of the network.
 const SWITCH_FLOWS: usize = 64;
-/// Victims that are kept of an epoch: as many as can be decoded with the default encoders.
+/// Victims, and flows that only gained packets, that are kept of an epoch: as many as can be decoded with the default encoders.
 const VICTIMS: usize = 8192;
-/// Flows and sizes that are kept of all epochs together, of 40 bytes at the most: the oldest epochs go first.
+/// Flows and sizes that are kept of all epochs together, of 48 bytes at the most: the oldest epochs go first.
 const MOST_KEPT: usize = 2_000_000;
 
 /// One switch's answers.
@@ -40,10 +41,11 @@ pub struct EpochAnswers {
     pub switches: Vec<SwitchAnswers>,
     /// The flows that lost most; `None` when a gap hides them.
     pub losses: Option<Losses>,
-    /// Number of flows with losses that were found.
+    /// Number of flows that lost packets, and of flows that gained some, as found.
     pub victims: usize,
-    /// Whether they are all, and none of their packets may have left late.
-    pub losses_complete: bool,
+    pub gainers: usize,
+    /// Why they are not all, or not exact.
+    pub losses_lack: Reasons,
     /// Against the epoch before; `None` when that is not the last one that closed.
     pub changes: Option<Changes>,
 }
@@ -56,8 +58,8 @@ pub struct Changes {
     pub omitted: usize,
     /// The larger T_h of both epochs: a flow that changed by as much was a candidate in one of them.
     pub threshold: u32,
-    /// Whether all candidates of both epochs are known.
-    pub complete: bool,
+    /// Why not all candidates of both epochs are known.
+    pub lack: Reasons,
     /// What is missing of the flows of the earlier epoch.
     pub gaps: Vec<SwitchGap>,
 }
@@ -72,7 +74,7 @@ impl Changes {
             flows,
             omitted,
             threshold: before.runtime.hh_threshold.max(network.runtime.hh_threshold),
-            complete: NetworkEpoch::has_all_changes(before, network),
+            lack: NetworkEpoch::changes_lack(before, network),
             gaps: before.gaps.iter().filter(|gap| gap.gap.hides_flows()).cloned().collect(),
         }
     }
@@ -87,10 +89,10 @@ impl EpochAnswers {
     ) -> Self {
         let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
         let mut losses = network.losses.clone();
-        let victims = losses.as_ref().map_or(0, |losses| losses.flows.iter().filter(|loss| loss.packets > 0).count());
+        let number = |count: fn(&Losses) -> usize| network.losses.as_ref().map_or(0, count);
+        let (victims, gainers) = (number(Losses::victims), number(Losses::gainers));
         if let Some(losses) = &mut losses {
-            losses.flows.truncate(VICTIMS);
-            losses.flows.shrink_to_fit();
+            losses.truncate(VICTIMS);
         }
         let before = before.filter(|before| before.epoch + 1 == network.epoch);
         let changes = before.map(|before| Changes::new(before, network, settings.flows));
@@ -110,9 +112,15 @@ impl EpochAnswers {
             switches: switches.collect(),
             losses,
             victims,
-            losses_complete: network.has_all_losses(),
+            gainers,
+            losses_lack: network.losses_lack(),
             changes,
         }
+    }
+
+    /// Whether its losses are all, and exact.
+    pub fn has_all_losses(&self) -> bool {
+        self.losses_lack.is_empty()
     }
 
     /// Flows and sizes that it keeps.
@@ -129,8 +137,8 @@ impl EpochAnswers {
 fn spoil(answers: &mut Arc<EpochAnswers>, switch: &Arc<str>, gap: Gap) {
     let answers = Arc::make_mut(answers);
     SwitchGap::add(&mut answers.gaps, switch, gap);
-    answers.losses_complete = false;
-    answers.network.hh_complete &= !gap.hides_flows();
+    answers.losses_lack.add(Reason::Gap);
+    answers.network.flows_lack.add_if(gap.hides_flows(), Reason::Gap);
 }
 
 /// The answers of past epochs, newest last.

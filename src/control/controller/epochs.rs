@@ -251,6 +251,7 @@ impl Controller {
             before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
         let mut network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
+        network.edges_named = self.settings.edges_named;
         for SwitchGap { switch, gap } in open.gaps {
             SwitchGap::add(&mut network.gaps, &switch, gap);
         }

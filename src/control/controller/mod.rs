@@ -58,6 +58,8 @@ pub struct Settings {
     pub one_clock: bool,
     /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
     pub fabric: bool,
+    /// Whether all switches with hosts are expected, so that packets leave by no others.
+    pub edges_named: bool,
     /// Most switches of the network.
     pub switches: usize,
     /// Makes the sampling of this deployment its own.
@@ -76,6 +78,7 @@ impl Settings {
             shifts: true,
             one_clock: false,
             fabric: false,
+            edges_named: true,
             switches: MAX_SWITCHES,
             salt,
         }

@@ -11,6 +11,8 @@ use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order as RunOrder, Phv};
 use crate::program::chamelemon::attention::State;
+use crate::program::chamelemon::collector::Loss;
+use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::{Gap, SwitchGap};
 use crate::program::chamelemon::{ChameleMon, Config, FlowId, Schedule};
 use crate::program::{Bank, Dataplane, Record};
@@ -208,15 +210,15 @@ impl Network {
     /// The flows that lost one packet each, and no others.
     fn assert_exact(&self, flows: u32) {
         let newest = self.newest();
-        assert!(newest.losses_complete && newest.gaps.is_empty(), "{newest:?}");
+        assert!(newest.has_all_losses() && newest.gaps.is_empty(), "{newest:?}");
         let losses = newest.losses.as_ref().unwrap();
-        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.id.flow().unwrap().src, loss.packets)).collect();
+        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.id.flow().unwrap().src, loss.lost)).collect();
         lost.sort_unstable();
         let mut expected: Vec<_> =
             (0..flows).step_by(10).map(|flow| (Some(std::net::Ipv4Addr::from(address(flow)).into()), 1)).collect();
         expected.sort_unstable();
         assert_eq!(lost, expected);
-        assert_eq!(losses.packets(), expected.len() as i64);
+        assert_eq!((losses.lost_packets, losses.gained_packets), (expected.len() as u64, 0));
     }
 }
 
@@ -237,7 +239,7 @@ fn losses_of_a_network_are_exact() {
     let newest = network.newest();
     assert_eq!(newest.state, State::Healthy);
     assert_eq!(newest.runtime.hh_threshold, 1, "all flows fit: {}", newest.why);
-    assert_eq!((newest.network.hh_flows, newest.network.hh_complete), (200, true));
+    assert_eq!((newest.network.hh_flows, newest.network.flows_lack.is_empty()), (200, true));
     assert_eq!(newest.changes.as_ref().unwrap().flows, []);
 }
 
@@ -270,7 +272,7 @@ fn a_silent_switch_is_a_gap_by_name() {
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
     assert_eq!(network.newest().losses, None);
     assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
-    assert!(!network.newest().network.hh_complete);
+    assert!(!network.newest().network.flows_lack.is_empty());
     assert!(network.newest().why.contains("unknown"), "{}", network.newest().why);
     network.epoch(90, &[]);
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
@@ -343,19 +345,20 @@ fn orders_are_for_the_epoch_after_the_running_one() {
         let followed = measured.iter().find(|(epoch, _)| *epoch == order.epoch);
         assert!(followed.is_none_or(|(_, runtime)| *runtime == order.runtime));
     }
-    assert!(network.newest().network.hh_complete, "{:?}", network.newest().why);
+    assert!(network.newest().network.flows_lack.is_empty(), "{:?}", network.newest().why);
 }
 
 /// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
 #[test]
 fn records_that_do_not_fit() {
     type Spoil = fn(&mut Report);
-    let cases: [(Spoil, Gap); 5] = [
+    let cases: [(Spoil, Gap); 6] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
         (|report| report.sketches.mixed = true, Gap::Mixed),
         (|report| report.sketches.runtime.sample = 5, Gap::Parameters),
         (|report| assert!(report.sketches.strays.add(8, 3)), Gap::Strays { packets: 3 }),
         (|report| report.sketches.unmarked = 2, Gap::Unmarked { packets: 2 }),
+        (|report| report.sketches.unfollowed = 4, Gap::Unfollowed { packets: 4 }),
     ];
     for (spoil, gap) in cases {
         let mut network = Network::new(&["a", "b"], 6);
@@ -368,12 +371,12 @@ fn records_that_do_not_fit() {
         }
         network.controller.answer();
         assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
-        assert!(!network.newest().losses_complete);
-        assert_eq!(network.newest().losses.is_some(), matches!(gap, Gap::Strays { .. } | Gap::Unmarked { .. }));
+        assert!(!network.newest().has_all_losses());
+        assert_eq!(network.newest().losses.is_some(), !gap.hides_flows());
     }
 }
 
-/// More packets of a flow left than entered: no flow has lost any.
+/// A flow of which more packets left than entered has lost none, and what it gained hides no other's loss.
 #[test]
 fn only_flows_that_lost_packets_are_victims() {
     let mut network = Network::new(&["a"], 6);
@@ -382,11 +385,19 @@ fn only_flows_that_lost_packets_are_victims() {
     let mut epoch = network.newest().clone();
     let losses = epoch.losses.as_mut().unwrap();
     let victims = losses.flows.len() as u64;
-    losses.flows[0].packets = -1;
-    epoch.victims -= 1;
+    let gainer = Loss { exact: true, ..Loss::new(losses.flows.remove(0).id, -3, true) };
+    losses.flows.push(gainer);
+    (losses.lost_packets, losses.gained_packets) = (victims - 1, 3);
+    (epoch.victims, epoch.gainers) = (epoch.victims - 1, 1);
+    epoch.losses_lack = Reasons::of_losses(epoch.losses.as_ref(), &epoch.runtime, false);
     let selected =
         Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
-    assert_eq!(crate::control::view::Losses::new(&selected, 10, 1).victims, victims - 1);
+    let told = crate::control::view::Losses::new(&selected, 10, 1);
+    assert_eq!((told.victims, told.lost_packets), (victims - 1, victims - 1));
+    assert_eq!((told.gained_flows, told.gained_packets), (1, 3));
+    assert_eq!((told.losses.len() as u64, told.gains.len()), (victims - 1, 1));
+    assert_eq!((told.gains[0].packets, told.covered.complete), (3, false));
+    assert!(told.covered.incomplete.contains(Reason::Gained));
 }
 
 #[test]

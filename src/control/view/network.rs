@@ -1,11 +1,16 @@
 //! What ChameleMon finds, of a switch alone or of a network: for which epochs, with which gaps, and whether it is all.
 
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::HeavyFlow;
 use crate::control::controller::{Changes, EpochAnswers, Selected};
-use crate::control::flows::{LostFlow, Names, SizeClass};
+use crate::control::flows::{CountedFlow, Names, SizeClass};
 use crate::program::chamelemon::attention::State;
+use crate::program::chamelemon::collector::Loss;
+use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::SwitchGap;
 use crate::program::chamelemon::{FlowId, Runtime};
 use crate::wire::Flow;
@@ -25,8 +30,11 @@ pub struct Covered {
     pub outdated: bool,
     /// What is missing, and where.
     pub gaps: Vec<Gap>,
-    /// Nothing is: what was found is all that there was in these epochs.
+    /// The switches whose records it is made of; one of which all were gaps is not among them.
+    pub switches: Vec<String>,
+    /// What was found is all that there was in these epochs, and exact; else why not.
     pub complete: bool,
+    pub incomplete: Reasons,
 }
 
 /// Something that is missing.
@@ -38,11 +46,20 @@ pub struct Gap {
 }
 
 impl Covered {
-    fn new(selected: &Selected, complete: impl Fn(&EpochAnswers) -> bool) -> Self {
+    /// `lack` says why an epoch's answers are not complete.
+    fn new(selected: &Selected, lack: impl Fn(&EpochAnswers) -> Reasons) -> Self {
         let epochs = &selected.epochs;
-        let Some(last) = epochs.last().map(|epoch| epoch.epoch) else { return Self::default() };
+        let Some(last) = epochs.last().map(|epoch| epoch.epoch) else {
+            return Self { incomplete: [Reason::NotAnalysed].into_iter().collect(), ..Self::default() };
+        };
         let spanned = last.saturating_sub(selected.first).saturating_add(1);
         let missing_epochs = spanned.saturating_sub(epochs.len() as u64);
+        let mut incomplete = Reasons::default();
+        epochs.iter().for_each(|epoch| incomplete.extend(&lack(epoch)));
+        incomplete.add_if(missing_epochs > 0, Reason::NotAnalysed);
+        incomplete.add_if(selected.outdated, Reason::Outdated);
+        let switches: BTreeSet<_> =
+            epochs.iter().flat_map(|epoch| &epoch.switches).map(|switch| &*switch.switch).collect();
         Self {
             first_epoch: Some(selected.first),
             last_epoch: Some(last),
@@ -51,7 +68,9 @@ impl Covered {
             age_seconds: selected.age.map(|age| age as f64 / 1e9),
             outdated: selected.outdated,
             gaps: epochs.iter().flat_map(|epoch| gaps(epoch.epoch, &epoch.gaps)).collect(),
-            complete: missing_epochs == 0 && !selected.outdated && epochs.iter().all(|epoch| complete(epoch)),
+            switches: switches.into_iter().map(String::from).collect(),
+            complete: incomplete.is_empty(),
+            incomplete,
         }
     }
 }
@@ -66,52 +85,88 @@ pub struct Losses {
     #[serde(flatten)]
     pub covered: Covered,
     /// Packets that entered and did not leave, whether their flows are known or not.
-    pub lost_packets: i64,
+    pub lost_packets: u64,
+    /// Packets that left and did not enter. They are never taken off those that were lost.
+    pub gained_packets: u64,
     /// Epochs of which nothing is known.
     pub unknown_epochs: u64,
-    /// Flows that lost packets; so many at the least, when not all that were found in an epoch are kept.
+    /// Flows that lost packets; at least as many, when not all that were found in an epoch are kept.
     pub victims: u64,
+    /// Flows that gained packets, likewise.
+    pub gained_flows: u64,
     /// Those that lost most.
-    pub losses: Vec<LostFlow>,
+    pub losses: Vec<CountedFlow>,
+    /// Those that gained most.
+    pub gains: Vec<CountedFlow>,
     /// Losses that were found and are not named here.
     pub omitted_flows: u64,
 }
 
-impl Losses {
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let mut lost = rustc_hash::FxHashMap::<FlowId, i64>::default();
-        let known = selected.epochs.iter().filter_map(|epoch| Some((epoch, epoch.losses.as_ref()?)));
-        let (mut lost_packets, mut unknown_epochs) = (0, selected.epochs.len() as u64);
-        let (mut most_victims, mut omitted_flows) = (0, 0);
-        for (epoch, losses) in known {
-            lost_packets += losses.packets();
-            unknown_epochs -= 1;
-            most_victims = most_victims.max(epoch.victims);
-            omitted_flows += not_kept(epoch);
-            losses.flows.iter().for_each(|loss| *lost.entry(loss.id).or_default() += loss.packets);
+/// Packets of each flow over several epochs, and whether they are exact.
+#[derive(Default)]
+struct Sums(FxHashMap<FlowId, (u64, bool)>);
+
+impl Sums {
+    fn add(&mut self, id: FlowId, packets: u64, exact: bool) {
+        if packets > 0 {
+            let sum = self.0.entry(id).or_insert((0, true));
+            *sum = (sum.0 + packets, sum.1 && exact);
         }
-        let threshold = i64::try_from(threshold).unwrap_or(i64::MAX);
-        let positive = lost.values().filter(|packets| **packets > 0).count();
-        let victims = positive.max(most_victims) as u64;
-        let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets >= threshold).collect();
-        flows.sort_unstable_by_key(|&(id, packets)| (std::cmp::Reverse(packets), id));
-        omitted_flows += flows.len().saturating_sub(top);
-        flows.truncate(top);
+    }
+
+    /// The largest of at least `threshold` packets, and the number of those beyond `top`.
+    fn largest(self, top: usize, threshold: u64) -> (Vec<CountedFlow>, usize) {
+        let mut flows: Vec<_> = self.0.into_iter().filter(|(_, (packets, _))| *packets >= threshold).collect();
+        flows.sort_unstable_by_key(|&(id, (packets, _))| (std::cmp::Reverse(packets), id));
+        let omitted = flows.len().saturating_sub(top);
         let names = Names::default();
-        Self {
-            covered: Covered::new(selected, |epoch| epoch.losses_complete && not_kept(epoch) == 0),
-            lost_packets,
-            unknown_epochs,
-            victims,
-            losses: flows.into_iter().map(|(id, packets)| names.lost(id, packets)).collect(),
-            omitted_flows: omitted_flows as u64,
-        }
+        let named = flows.into_iter().take(top);
+        (named.map(|(id, (packets, exact))| names.counted(id, packets, exact)).collect(), omitted)
     }
 }
 
-/// Victims of an epoch that were found and are not kept.
+impl Losses {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+        let (mut lost, mut gained) = (Sums::default(), Sums::default());
+        let lack = |epoch: &EpochAnswers| {
+            let mut lack = epoch.losses_lack.clone();
+            lack.add_if(not_kept(epoch) > 0, Reason::NotKept);
+            lack
+        };
+        let mut all = Self { covered: Covered::new(selected, lack), ..Self::default() };
+        let (mut most_victims, mut most_gained, mut not_named) = (0, 0, 0);
+        for epoch in &selected.epochs {
+            let Some(losses) = &epoch.losses else {
+                all.unknown_epochs += 1;
+                continue;
+            };
+            all.lost_packets += losses.lost_packets;
+            all.gained_packets += losses.gained_packets;
+            most_victims = most_victims.max(epoch.victims);
+            most_gained = most_gained.max(epoch.gainers);
+            not_named += not_kept(epoch);
+            let exact = epoch.losses_lack.leave_counts_exact();
+            for Loss { id, lost: of_lost, gained: of_gained, exact: whole, .. } in &losses.flows {
+                lost.add(*id, *of_lost, exact && *whole);
+                gained.add(*id, *of_gained, exact && *whole);
+            }
+        }
+        all.victims = lost.0.len().max(most_victims) as u64;
+        all.gained_flows = gained.0.len().max(most_gained) as u64;
+        let (losses, omitted) = lost.largest(top, threshold);
+        let (gains, omitted_gains) = gained.largest(top, threshold);
+        all.omitted_flows = (not_named + omitted + omitted_gains) as u64;
+        Self { losses, gains, ..all }
+    }
+}
+
+/// Flows of an epoch that were found to lose or gain packets, and are not kept.
 fn not_kept(epoch: &EpochAnswers) -> usize {
-    epoch.victims.saturating_sub(epoch.losses.as_ref().map_or(0, |losses| losses.flows.len()))
+    let kept = |of: fn(&Loss) -> u64| {
+        let flows = epoch.losses.iter().flat_map(|losses| &losses.flows);
+        flows.filter(|loss| of(loss) > 0).count()
+    };
+    epoch.victims.saturating_sub(kept(|loss| loss.lost)) + epoch.gainers.saturating_sub(kept(|loss| loss.gained))
 }
 
 /// The first `top` of a list, the largest first, of which only those up to `kept` are there and `cut` are not.
@@ -163,8 +218,12 @@ impl FlowSizes {
         let hh_threshold_packets = answers.runtime.hh_threshold.max(1);
         let cut = answers.hh_flows.saturating_sub(answers.heavy.len());
         let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.packets >= threshold);
-        let all = heavy.whole && threshold >= hh_threshold_packets.into();
-        let covered = Covered::new(&selected, |epoch| all && epoch.network.hh_complete);
+        let covered = Covered::new(&selected, |epoch| {
+            let mut lack = epoch.network.flows_lack.clone();
+            lack.add_if(!heavy.whole, Reason::NotKept);
+            lack.add_if(threshold < hh_threshold_packets.into(), Reason::BelowThreshold);
+            lack
+        });
         let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
         Self {
             covered,
@@ -208,14 +267,19 @@ impl HeavyChanges {
         let mut selected = selected.newest();
         let Some(epoch) = selected.epochs.last().cloned() else { return Self::default() };
         selected.first = selected.first.saturating_sub(1);
-        let covered = Covered::new(&selected, |_| false);
-        let Some(Changes { flows, omitted, threshold: hh_threshold, complete, gaps: before }) = &epoch.changes else {
+        let Some(Changes { flows, omitted, threshold: hh_threshold, lack, gaps: before }) = &epoch.changes else {
+            let covered = Covered::new(&selected, |_| [Reason::NotAnalysed].into_iter().collect());
             return Self { covered, ..Self::default() };
         };
         let changed = Cut::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
-        let all = *complete && changed.whole && threshold >= (*hh_threshold).max(1).into();
+        let mut incomplete = lack.clone();
+        incomplete.add_if(!changed.whole, Reason::NotKept);
+        incomplete.add_if(threshold < (*hh_threshold).max(1).into(), Reason::BelowThreshold);
+        incomplete.add_if(selected.outdated, Reason::Outdated);
+        let covered = Covered::new(&selected, |_| Reasons::default());
         let gaps = gaps(selected.first, before).chain(covered.gaps).collect();
-        let covered = Covered { missing_epochs: 0, gaps, complete: all, ..covered };
+        let complete = incomplete.is_empty();
+        let covered = Covered { missing_epochs: 0, gaps, complete, incomplete, ..covered };
         let names = Names::default();
         let changes = changed.named.iter().map(|change| {
             let (flow, ipv6_digest) = names.name(change.id);
@@ -272,10 +336,14 @@ impl Numbers {
                 })
                 .collect(),
         };
-        let complete =
-            |epoch: &EpochAnswers| epoch.network.flows.is_some() && !epoch.gaps.iter().any(|gap| gap.gap.hides_flows());
+        let lack = |epoch: &EpochAnswers| {
+            let mut lack = Reasons::default();
+            lack.add_if(epoch.network.flows.is_none(), Reason::TooMany);
+            lack.add_if(epoch.gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
+            lack
+        };
         Self {
-            covered: Covered::new(selected, complete),
+            covered: Covered::new(selected, lack),
             epochs: selected.epochs.iter().map(|answers| epoch(answers)).collect(),
         }
     }

@@ -66,6 +66,8 @@ pub struct ChameleMonBank {
     pub(super) strays: StrayRegisters,
     /// Packets that went on without their class.
     pub(super) unmarked: u64,
+    /// Packets that became several which nobody follows.
+    pub(super) unfollowed: u64,
 }
 
 impl ChameleMonBank {
@@ -84,6 +86,7 @@ impl ChameleMonBank {
             bit: false,
             strays: StrayRegisters::default(),
             unmarked: 0,
+            unfollowed: 0,
         }
     }
 
@@ -99,7 +102,7 @@ impl Bank for ChameleMonBank {
         let rows = self.upstream.iter_mut().chain(&mut self.downstream);
         rows.for_each(RowRegisters::clear);
         self.strays.clear();
-        self.unmarked = 0;
+        (self.unmarked, self.unfollowed) = (0, 0);
     }
 
     fn record(&self) -> Record {

@@ -85,6 +85,8 @@ pub struct Sketches {
     pub strays: Strays,
     /// Packets that went on to another switch without their class, so that it cannot count them where they leave.
     pub unmarked: u64,
+    /// Packets that became copies or fragments, of which some went on to other switches or could not be sent.
+    pub unfollowed: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
     hashes: Arc<Hashes>,
@@ -92,7 +94,7 @@ pub struct Sketches {
 
 impl Sketches {
     pub(super) fn read(bank: &ChameleMonBank, shape: &Shape, hashes: &Arc<Hashes>) -> Self {
-        let ChameleMonBank { runtimes, bit, unmarked, .. } = *bank;
+        let ChameleMonBank { runtimes, bit, unmarked, unfollowed, .. } = *bank;
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let exits = [false, true].map(|bit| {
@@ -101,7 +103,7 @@ impl Sketches {
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
         let (shape, hashes, strays) = (*shape, hashes.clone(), bank.strays.read());
-        Self { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, mixed: false, hashes }
+        Self { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, unfollowed, mixed: false, hashes }
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
@@ -125,7 +127,13 @@ impl Sketches {
             mine.ll.add(&theirs.ll)?;
         }
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.unfollowed = self.unfollowed.saturating_add(other.unfollowed);
         Ok(())
+    }
+
+    /// Whether packets are known to be missing of what left, or all is because cores disagree.
+    pub fn has_gaps(&self) -> bool {
+        !self.strays.is_empty() || self.unmarked > 0 || self.unfollowed > 0 || self.mixed
     }
 
     /// Whether they were made with the hash functions of this deployment.

@@ -210,10 +210,24 @@ pub struct Gate {
     pub row_lane: u8,
     /// The parts by hierarchy.
     pub parts: [Part; 4],
+    /// What a packet of each hierarchy carries on: none where no part counts it when it leaves.
+    pub carried: [u8; 4],
 }
 
 impl Gate {
-    /// From the flow's size to its hierarchy and its buckets.
+    /// What packets carry on, by hierarchy. Heavy-hitter candidates leave as heavy-loss candidates.
+    pub fn carried(parts: &[Part; 4]) -> [u8; 4] {
+        let counted = |part: u8| !parts[usize::from(part & 3)].is_empty();
+        let carried = |part: u8, counted: bool| if counted { part } else { hierarchy::NONE };
+        [
+            hierarchy::NONE,
+            carried(hierarchy::LL, counted(hierarchy::LL)),
+            carried(hierarchy::HL, counted(hierarchy::HL)),
+            carried(hierarchy::HH, counted(hierarchy::HH) && counted(hierarchy::HL)),
+        ]
+    }
+
+    /// From the flow's size to the hierarchy that the packet carries on, and its buckets.
     #[inline(always)]
     pub fn classify(&self, meta: &mut Meta) -> u8 {
         let candidate = if meta.estimate >= self.hh_threshold {
@@ -226,7 +240,7 @@ impl Gate {
             hierarchy::NONE
         };
         locate(meta, &self.parts[usize::from(candidate & 3)], self.row_lane);
-        if meta.encoded { candidate } else { hierarchy::NONE }
+        self.carried[usize::from(candidate & 3)]
     }
 }
 

@@ -41,7 +41,7 @@
 //!   20 bits of its epoch's number and is encoded in that epoch's half or, when that is not open, not at all: it is a stray
 //!   of its epoch ([`Strays`]). The paper's one bit counts a packet two epochs late in the wrong epoch.
 //! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
-//!   class and epoch bit is counted as unmarked.
+//!   class and epoch bit is counted as unmarked, one of which copies or fragments go on to other switches as unfollowed.
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
 //!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
@@ -53,6 +53,7 @@
 pub mod attention;
 mod bank;
 pub mod collector;
+pub mod completeness;
 mod config;
 pub mod dataplane;
 pub mod field;

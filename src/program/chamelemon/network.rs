@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::collector::{Change, Delta, Distribution, Exits, INFINITE, Losses, Mismatch, Sized};
+use super::completeness::{Reason, Reasons};
 use super::{Analysis, FlowId, Runtime, Sketches};
 
 /// Why an epoch's answers lack a switch, or its losses cannot be told.
@@ -46,6 +47,9 @@ pub enum Gap {
     Repeated,
     /// So many packets went on to another switch without their class: they seem lost, and may not be.
     Unmarked { packets: u64 },
+    /// Packets that became copies or fragments, of which some went on to another switch or could not be sent: what was lost of
+    /// those nobody knows.
+    Unfollowed { packets: u64 },
 }
 
 impl Gap {
@@ -59,6 +63,7 @@ impl Gap {
                 | Self::Unplaced { .. }
                 | Self::Clock { .. }
                 | Self::Unmarked { .. }
+                | Self::Unfollowed { .. }
         )
     }
 }
@@ -87,6 +92,9 @@ impl fmt::Display for Gap {
             Self::Repeated => f.write_str("its clock was set back, and it measured the epoch again"),
             Self::Unmarked { packets } => {
                 write!(f, "{packets} packets went on without a shim, for which there was no room")
+            }
+            Self::Unfollowed { packets } => {
+                write!(f, "{packets} packets became copies or fragments, which cannot be followed")
             }
         }
     }
@@ -148,13 +156,15 @@ pub enum Before<'a> {
 pub struct Early {
     exits: Exits,
     unmarked: u64,
+    unfollowed: u64,
 }
 
 impl Early {
     /// Takes them out of a record; `None` when its cores do not agree.
     pub fn of(sketches: &mut Sketches) -> Option<Self> {
         let exits = sketches.take_exits(!sketches.bit);
-        (!sketches.mixed).then_some(Self { exits, unmarked: sketches.unmarked })
+        let Sketches { unmarked, unfollowed, .. } = *sketches;
+        (!sketches.mixed).then_some(Self { exits, unmarked, unfollowed })
     }
 }
 
@@ -174,13 +184,15 @@ pub struct NetworkEpoch {
     pub gaps: Vec<SwitchGap>,
     /// `None` when they are unknown because of a gap.
     pub losses: Option<Losses>,
+    /// Whether it is known which switches have hosts, so that packets leave by no others.
+    pub edges_named: bool,
 }
 
 impl NetworkEpoch {
     /// Puts the switches' records together.
     pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Reported<'_>>) -> Self {
-        let mut network =
-            Self { epoch, runtime, edges: Vec::with_capacity(parts.len()), gaps: Vec::new(), losses: None };
+        let edges = Vec::with_capacity(parts.len());
+        let mut network = Self { epoch, runtime, edges, gaps: Vec::new(), losses: None, edges_named: true };
         let mut delta = None;
         let mut known = true;
         for part in parts {
@@ -196,7 +208,9 @@ impl NetworkEpoch {
             };
             if known {
                 match add(&mut delta, &analysis, before) {
-                    Ok(gap) => network.gaps.extend(gap.map(|gap| SwitchGap { switch: switch.clone(), gap })),
+                    Ok(gaps) => network
+                        .gaps
+                        .extend(gaps.into_iter().flatten().map(|gap| SwitchGap { switch: switch.clone(), gap })),
                     Err(gap) => {
                         network.gaps.push(SwitchGap { switch: switch.clone(), gap });
                         known = false;
@@ -225,21 +239,36 @@ impl NetworkEpoch {
         !self.gaps.iter().any(|gap| gap.gap.hides_flows())
     }
 
-    /// Whether these are all losses: of all switches, all decoded, and of flows that were all measured.
-    pub fn has_all_losses(&self) -> bool {
-        let decoded = self.losses.as_ref().is_some_and(|losses| losses.complete);
-        decoded && self.gaps.is_empty() && self.runtime.measures_all_losses()
+    /// Why its losses are not complete.
+    pub fn losses_lack(&self) -> Reasons {
+        let mut reasons = Reasons::of_losses(self.losses.as_ref(), &self.runtime, !self.gaps.is_empty());
+        reasons.add_if(!self.edges_named, Reason::EdgesUnnamed);
+        reasons
     }
 
-    /// Whether all candidates of both epochs are known, each at the switches where it was one.
-    pub fn has_all_changes(before: &Self, after: &Self) -> bool {
-        let known = [before, after].iter().all(|epoch| epoch.has_all_flows() && epoch.hh_complete());
-        known && before.edges.iter().map(|edge| &edge.switch).eq(after.edges.iter().map(|edge| &edge.switch))
+    /// Why its heavy flows are not complete, whatever their size.
+    pub fn flows_lack(&self) -> Reasons {
+        let mut reasons = Reasons::default();
+        reasons.add_if(!self.has_all_flows(), Reason::Gap);
+        reasons.add_if(self.edges.is_empty() && self.gaps.is_empty(), Reason::NotAnalysed);
+        reasons.add_if(self.runtime.division.hh == 0, Reason::Unmeasured);
+        reasons.add_if(!self.edges.iter().all(|edge| edge.analysis.hh().complete), Reason::Undecoded);
+        reasons
     }
 
-    /// Whether all candidates of all switches that are there were decoded.
+    /// Why the changes between two epochs are not complete: candidates are known at the switches
+    /// where they were some.
+    pub fn changes_lack(before: &Self, after: &Self) -> Reasons {
+        let mut reasons = before.flows_lack();
+        reasons.extend(&after.flows_lack());
+        let switches = |epoch: &Self| epoch.edges.iter().map(|edge| edge.switch.clone()).collect::<Vec<_>>();
+        reasons.add_if(switches(before) != switches(after), Reason::Gap);
+        reasons
+    }
+
+    /// Whether all candidates of all switches that are there are known.
     pub fn hh_complete(&self) -> bool {
-        self.edges.iter().all(|edge| edge.analysis.hh().complete)
+        self.edges.iter().all(|edge| edge.analysis.has_all_candidates())
     }
 
     /// Packets of a flow: decoded at the switches where it was a heavy-hitter candidate; else the largest that a classifier says,
@@ -309,8 +338,8 @@ impl NetworkEpoch {
     }
 }
 
-/// Adds a switch to what entered and did not leave. A gap that may only make losses seem more is returned, another is an error.
-fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<Option<Gap>, Gap> {
+/// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are returned, another is an error.
+fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<[Option<Gap>; 2], Gap> {
     let sketches = analysis.sketches();
     let delta = match delta {
         None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
@@ -320,7 +349,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         }
     };
     delta.left(sketches, sketches.bit).map_err(|Mismatch| Gap::Foreign)?;
-    let mut unmarked = sketches.unmarked;
+    let Sketches { mut unmarked, mut unfollowed, .. } = *sketches;
     match before {
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
@@ -328,7 +357,9 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         Before::Early(early) => {
             delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
             unmarked = unmarked.saturating_add(early.unmarked);
+            unfollowed = unfollowed.saturating_add(early.unfollowed);
         }
     }
-    Ok((unmarked > 0).then_some(Gap::Unmarked { packets: unmarked }))
+    let unmarked = (unmarked > 0).then_some(Gap::Unmarked { packets: unmarked });
+    Ok([unmarked, (unfollowed > 0).then_some(Gap::Unfollowed { packets: unfollowed })])
 }

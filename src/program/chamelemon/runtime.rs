@@ -120,13 +120,6 @@ impl Runtime {
         range("hl_threshold", self.hl_threshold.into(), self.hh_threshold.max(1).into())
     }
 
-    /// Whether packets of all flows are encoded when they leave, of whatever size the flows are.
-    pub fn measures_all_losses(&self) -> bool {
-        let Division { hh, hl, ll } = self.division;
-        let light = self.hl_threshold <= 1 || (ll > 0 && self.sample >= Self::ALL);
-        hh > 0 && hl > 0 && light
-    }
-
     /// The sampling decision, for flows of which the collector knows the hash.
     pub fn samples(&self, hash: u32) -> bool {
         super::dataplane::samples(hash, self.sample, self.sample_seed)
@@ -176,20 +169,6 @@ mod tests {
                     prop_assert!(end <= shape.cells(row, length), "{end} in row {row}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn losses_that_nobody_looks_for() {
-        let division = Division { hh: 1024, hl: 2560, ll: 512 };
-        let all = Runtime { division, hh_threshold: 100, hl_threshold: 10, sample: 65_536, sample_seed: 0 };
-        assert!(all.measures_all_losses());
-        assert!(!Runtime { sample: 65_535, ..all }.measures_all_losses());
-        assert!(Runtime { sample: 0, hl_threshold: 1, ..all }.measures_all_losses(), "there are no light losses");
-        let without = |division| Runtime { division, ..all };
-        for division in [Division { hh: 0, ..division }, Division { hl: 0, ..division }, Division { ll: 0, ..division }]
-        {
-            assert!(!without(division).measures_all_losses(), "{division:?}");
         }
     }
 

@@ -187,8 +187,9 @@ pub struct ChameleMon {
     schedule: Reader<Steps>,
     /// Packets that left in a class or epoch that has no part.
     strays: StrayRegisters,
-    /// Packets that went on without their class.
+    /// Packets that went on without their class, and those that became several which nobody follows.
     unmarked: u64,
+    unfollowed: u64,
 }
 
 impl ChameleMon {
@@ -199,6 +200,7 @@ impl ChameleMon {
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(polynomials, config.tower.0.len(), shape.rows() as usize));
         let (bank, lanes) = hashes.bank();
+        let parts = runtime.upstream(&shape);
         let gate = Gate {
             hh_threshold: runtime.hh_threshold,
             hl_threshold: runtime.hl_threshold,
@@ -206,7 +208,8 @@ impl ChameleMon {
             sample_seed: runtime.sample_seed,
             sample_lane: lanes.sample,
             row_lane: lanes.row,
-            parts: runtime.upstream(&shape),
+            carried: Gate::carried(&parts),
+            parts,
         };
         Ok(Self {
             config: config.clone(),
@@ -227,6 +230,7 @@ impl ChameleMon {
             open: [0, 1],
             strays: StrayRegisters::default(),
             unmarked: 0,
+            unfollowed: 0,
         })
     }
 
@@ -277,9 +281,10 @@ impl ChameleMon {
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let row_lane = self.hashing.lanes.row;
-        let unmarked = &mut self.unmarked;
+        let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
         let batch = self.hashing.take(phvs, |phv| {
             *unmarked += u64::from(phv.unmarked);
+            *unfollowed += u64::from(phv.unfollowed && phv.hierarchy != 0);
             phv.leaves && phv.hierarchy != 0
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
@@ -345,12 +350,14 @@ impl Dataplane for ChameleMon {
             self.set_exits(epoch, before);
         }
         let runtime = *self.runtime();
+        let parts = runtime.upstream(&self.shape);
         self.gate = Gate {
             hh_threshold: runtime.hh_threshold,
             hl_threshold: runtime.hl_threshold,
             sample: runtime.sample,
             sample_seed: runtime.sample_seed,
-            parts: runtime.upstream(&self.shape),
+            carried: Gate::carried(&parts),
+            parts,
             ..self.gate
         };
     }
@@ -376,6 +383,7 @@ impl Dataplane for ChameleMon {
             spare.runtimes = self.runtimes;
             std::mem::swap(&mut spare.strays, &mut self.strays);
             spare.unmarked = std::mem::take(&mut self.unmarked);
+            spare.unfollowed = std::mem::take(&mut self.unfollowed);
             if self.epoch.is_some() {
                 self.close_exits(!self.bit);
             }

@@ -141,7 +141,12 @@ fn one(workload: usize, sweep: Sweep, (scale, full): (u32, bool), say: &impl Fn(
     if sweep == Sweep::Time {
         // One epoch late: each is told with the traffic of the next.
         let loads = sweep.loads(full);
-        points.extend(simulation.finish().map(|epoch| Point { x: 0.0, load: (0, 0.0), settled: None, epoch }));
+        points.extend(simulation.finish().into_iter().map(|epoch| Point {
+            x: 0.0,
+            load: (0, 0.0),
+            settled: None,
+            epoch,
+        }));
         points.iter_mut().zip(loads).for_each(|(point, (x, load))| (point.x, point.load) = (x, load));
     }
     Ok(Run { workload, sweep, points })
@@ -168,9 +173,10 @@ fn parameters(report: &EpochReport) -> Option<(State, [u32; 5], f64)> {
     Some((r.state, numbers, r.sampled_share))
 }
 
+/// Whether all that was measured was decoded. In the ill state that is a sample of the victims.
 pub fn is_decoded(report: &EpochReport) -> bool {
     let Some(ProgramReport::ChameleMon(r)) = report.programs.get("chamelemon") else { return false };
-    r.hh_complete && r.losses.is_some_and(|losses| losses.complete)
+    r.hh_complete && r.losses.is_some() && r.incomplete.are_at_most_a_sample()
 }
 
 fn setup(workload: Workload) -> Result<Setup> {
@@ -188,5 +194,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         delay: 1000,
         rate: None,
         patience: 0,
+        faults: Vec::new(),
+        wait: None,
     })
 }

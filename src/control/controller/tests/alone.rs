@@ -65,7 +65,7 @@ fn records_that_waited() {
     ];
     assert_eq!(switch.answered(), expected);
     let newest = &switch.board.last(0.0).epochs[0];
-    assert!(newest.losses_complete && newest.losses.as_ref().unwrap().packets() == 1);
+    assert!(newest.has_all_losses() && newest.losses.as_ref().unwrap().lost_packets == 1);
 }
 
 #[test]

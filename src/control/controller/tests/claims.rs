@@ -3,6 +3,7 @@
 use super::*;
 use crate::control::view::{FlowSizes, HeavyChanges, Losses};
 use crate::program::chamelemon::Division;
+use crate::program::chamelemon::completeness::Reason;
 
 fn selected(network: &Network, seconds: f64) -> Selected {
     let board = Board::default();
@@ -93,8 +94,28 @@ fn sampled_losses_are_not_all() {
     let mut network = steady(256, ill);
     (0..2).for_each(|_| drop(network.epoch(100, &[])));
     let newest = network.newest();
-    assert!(newest.gaps.is_empty() && newest.losses.as_ref().unwrap().complete, "{newest:?}");
-    assert!(!newest.losses_complete);
+    assert!(newest.gaps.is_empty() && newest.losses.as_ref().unwrap().decoded, "{newest:?}");
+    assert_eq!(newest.losses_lack, [Reason::Sampled].into_iter().collect());
+    // Of a flow that is sampled all is seen, of another one not what it lost while it was small.
+    let sketches = &network.controller.newest().unwrap().edges[0].analysis.sketches();
+    let losses = newest.losses.as_ref().unwrap();
+    assert!(losses.flows.iter().all(|loss| loss.exact == sketches.samples(loss.id)), "{losses:?}");
+    let told = Losses::new(&selected(&network, 0.0), 100, 1);
+    assert_eq!(told.covered.incomplete.iter().collect::<Vec<_>>(), [Reason::Sampled]);
+    assert!(told.losses.iter().all(|lost| lost.exact), "lost as light ones, they are in the sample: {told:?}");
+}
+
+/// Without the names of all edge switches a packet that left by another one seems lost.
+#[test]
+fn edges_that_nobody_named() {
+    let mut network = Network::new(&["a", "b"], 6);
+    network.controller.settings.edges_named = false;
+    (0..3).for_each(|_| drop(network.epoch(100, &[])));
+    let losses = Losses::new(&selected(&network, 0.0), 10, 1);
+    let lack: Vec<_> = losses.covered.incomplete.iter().collect();
+    assert_eq!((losses.covered.complete, lack), (false, vec![Reason::EdgesUnnamed]));
+    assert_eq!(losses.covered.switches, ["a", "b"]);
+    assert!(losses.losses.iter().all(|lost| !lost.exact) && losses.victims > 0);
 }
 
 /// Time is what selects epochs, and those that are not there are counted.

@@ -22,7 +22,7 @@ fn clocks_that_are_off_are_named() {
         (0..4).for_each(|_| network.epoch_off("b", ahead));
         assert_eq!(network.gaps(), [("b".to_owned(), Gap::Clock { ahead })]);
         assert_eq!(network.gaps()[0].1.to_string(), text);
-        assert!(!network.newest().losses_complete && network.newest().losses.is_some());
+        assert!(!network.newest().has_all_losses() && network.newest().losses.is_some());
         (0..4).for_each(|_| network.epoch_off("b", -1_000_000));
         network.assert_exact(90);
         network.epoch_off("b", -130_000_000);
@@ -72,7 +72,7 @@ fn a_clock_that_is_set_back() {
     let epochs: Vec<_> = network.controller.answers().map(|answers| answers.epoch).collect();
     assert_eq!(epochs, (60..70).collect::<Vec<_>>(), "each number once, in their order");
     assert_eq!(network.controller.passed_over(), 69 - 65, "those that are told no more");
-    let incomplete = network.controller.answers().filter(|answers| !answers.losses_complete);
+    let incomplete = network.controller.answers().filter(|answers| !answers.has_all_losses());
     let incomplete: Vec<_> = incomplete.map(|answers| answers.epoch).collect();
     assert!(incomplete.iter().all(|epoch| *epoch == 60 || (64..68).contains(epoch)), "{incomplete:?}");
     let orders = network.controller.orders(70);
@@ -113,7 +113,7 @@ fn an_epoch_that_is_measured_twice() {
             network.controller.answer();
         }
         assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Repeated)]));
-        assert!(!network.newest().losses_complete && !network.newest().network.hh_complete);
+        assert!(!network.newest().has_all_losses() && !network.newest().network.flows_lack.is_empty());
     }
 }
 

@@ -7,7 +7,7 @@ use crate::switch::Carrier;
 /// The epochs that are not complete, each with its gaps.
 fn incomplete(network: &Network) -> Vec<(u64, Vec<(String, Gap)>)> {
     let gaps = |answers: &Arc<EpochAnswers>| answers.gaps.iter().map(|gap| (gap.switch.to_string(), gap.gap)).collect();
-    let answers = network.controller.answers().filter(|answers| !answers.losses_complete);
+    let answers = network.controller.answers().filter(|answers| !answers.has_all_losses());
     answers.map(|answers| (answers.epoch, gaps(answers))).collect()
 }
 
@@ -19,7 +19,7 @@ fn a_stray_spoils_its_own_epoch_alone() {
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let stray = network.edges[0].enter(5000, 8);
         network.epoch(90, &[]);
-        assert!(network.newest().losses_complete, "it seems lost");
+        assert!(network.newest().has_all_losses(), "it seems lost");
         (1..late).for_each(|_| drop(network.epoch(90, &[])));
         network.edges[1].leave(stray);
         (0..3).for_each(|_| drop(network.epoch(90, &[])));
@@ -114,5 +114,5 @@ fn strays_of_too_many_epochs_spoil_all() {
     assert!(spoilt.iter().all(|(_, gaps)| gaps.contains(&unplaced)), "{spoilt:?}");
     network.epoch = 11;
     network.epoch(90, &[]);
-    assert!(network.newest().losses_complete, "what comes later is not meant");
+    assert!(network.newest().has_all_losses(), "what comes later is not meant");
 }

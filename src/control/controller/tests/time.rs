@@ -22,7 +22,7 @@ fn patience_over_many_epochs_loses_nothing() {
     }
     network.controller.answer();
     let answers: Vec<_> = network.controller.answers().collect();
-    let exact = answers.iter().filter(|answers| answers.losses_complete).map(|answers| answers.epoch);
+    let exact = answers.iter().filter(|answers| answers.has_all_losses()).map(|answers| answers.epoch);
     assert!(exact.eq(7..36), "{answers:?}");
     assert_eq!((network.controller.passed_over(), network.controller.open.len()), (0, 0));
 }

@@ -2,6 +2,7 @@
 
 use super::{Analysis, Distribution, Sized};
 use crate::program::chamelemon::Runtime;
+use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::NetworkEpoch;
 
 /// One epoch's answers, of a switch or of a network.
@@ -16,8 +17,8 @@ pub struct Answers {
     /// The heaviest flows, and the number of all heavy-hitter candidates.
     pub heavy: Vec<Sized>,
     pub hh_flows: usize,
-    /// Whether the heavy-hitter candidates are all that there were.
-    pub hh_complete: bool,
+    /// Why the heavy-hitter candidates are not all that there were.
+    pub flows_lack: Reasons,
 }
 
 impl Answers {
@@ -25,14 +26,17 @@ impl Answers {
     pub fn new(analysis: &Analysis, flows: usize) -> Self {
         let runtime = analysis.sketches().runtime;
         let heavy = analysis.heavy_hitters(0);
-        Self::of(runtime, analysis.cardinality(), analysis.distribution(), heavy, flows, analysis.hh().complete)
+        let mut lack = Reasons::default();
+        lack.add_if(runtime.division.hh == 0, Reason::Unmeasured);
+        lack.add_if(!analysis.hh().complete, Reason::Undecoded);
+        Self::of(runtime, analysis.cardinality(), analysis.distribution(), heavy, flows, lack)
     }
 
     /// Of all switches whose flows are known.
     pub fn of_network(network: &NetworkEpoch, flows: usize) -> Self {
         let (heavy, distribution) = (network.heavy_hitters(0), network.distribution());
-        let complete = network.hh_complete() && network.has_all_flows();
-        Self::of(network.runtime, network.cardinality(), distribution.as_ref(), heavy, flows, complete)
+        let lack = network.flows_lack();
+        Self::of(network.runtime, network.cardinality(), distribution.as_ref(), heavy, flows, lack)
     }
 
     fn of(
@@ -41,7 +45,7 @@ impl Answers {
         distribution: Option<&Distribution>,
         mut heavy: Vec<Sized>,
         flows: usize,
-        hh_complete: bool,
+        flows_lack: Reasons,
     ) -> Self {
         let hh_flows = heavy.len();
         heavy.truncate(flows);
@@ -53,7 +57,7 @@ impl Answers {
             distribution: distribution.map(Distribution::rounded),
             heavy,
             hh_flows,
-            hh_complete,
+            flows_lack,
         }
     }
 }

@@ -81,6 +81,7 @@ impl Sketches {
         to.runtime(&self.runtime);
         to.strays(strays);
         to.number(self.unmarked);
+        to.number(self.unfollowed);
         for exits in &self.exits {
             [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
         }
@@ -181,6 +182,7 @@ impl Reader {
         let runtime = from.runtime()?;
         runtime.validate(shape)?;
         let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
+        let unfollowed = from.number("the unfollowed packets")?;
         let mut lengths = [[0; 2]; 2];
         for [hl, ll] in &mut lengths {
             (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
@@ -205,7 +207,7 @@ impl Reader {
         }
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());
-        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, mixed, hashes })
+        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, unfollowed, mixed, hashes })
     }
 
     fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, EncodingError> {

@@ -1,12 +1,15 @@
 //! The seven measurement tasks (§4.2), over one epoch's sketches.
 
 use std::cmp::Reverse;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
 
 use super::estimate::{self, Distribution};
 use super::series::Below;
 use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
-use crate::program::chamelemon::FlowId;
+use crate::program::chamelemon::completeness::{Reason, unmeasured};
+use crate::program::chamelemon::{FlowId, Hashes, Runtime};
 
 /// A flow and its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +57,11 @@ impl Analysis {
 
     pub fn sketches(&self) -> &Sketches {
         &self.sketches
+    }
+
+    /// Whether all heavy-hitter candidates are known: they had memory and were decoded.
+    pub fn has_all_candidates(&self) -> bool {
+        self.hh.complete && self.sketches.runtime.division.hh > 0
     }
 
     /// The heavy-hitter candidates, and the packets of each from the one that made it a candidate on.
@@ -114,7 +122,11 @@ impl Analysis {
 
     /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.
     pub fn candidates(&self) -> Option<f64> {
-        if self.hh.complete { Some(self.hh.flows.len() as f64) } else { self.sketches.hh.estimated_flows() }
+        match self.sketches.runtime.division.hh {
+            0 => None,
+            _ if self.hh.complete => Some(self.hh.flows.len() as f64),
+            _ => self.sketches.hh.estimated_flows(),
+        }
     }
 
     /// Flows by size; `None` when the classifier was too full to tell. When the candidates' decoding is complete their decoded
@@ -125,7 +137,7 @@ impl Analysis {
 
     fn estimated(&self) -> Option<Distribution> {
         // Over several epochs a flow can have more than T_h packets and have been no candidate.
-        if !self.hh.complete || self.below.is_some() {
+        if !self.has_all_candidates() || self.below.is_some() {
             return estimate::distribution(&self.sketches.tower, None);
         }
         let sizes = self.candidates_sized().map(|flow| flow.packets);
@@ -159,9 +171,11 @@ pub struct Delta {
     ll: Fermat,
     /// Heavy-hitter candidates, whose IDs help to decode.
     known: Vec<FlowId>,
-    /// Packets that were lost of each class.
+    /// Packets that entered less packets that left, of heavy and of light losses.
     packets: [i64; 2],
     sure: bool,
+    runtime: Runtime,
+    hashes: Arc<Hashes>,
 }
 
 impl Delta {
@@ -172,7 +186,8 @@ impl Delta {
     pub fn entered(analysis: &Analysis) -> Result<Self, Mismatch> {
         let sketches = &analysis.sketches;
         let (hl, ll) = (sketches.hl.clone(), sketches.ll.clone());
-        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true };
+        let (runtime, hashes) = (sketches.runtime, sketches.hashes.clone());
+        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true, runtime, hashes };
         delta.candidates(analysis)?;
         Ok(delta)
     }
@@ -187,17 +202,20 @@ impl Delta {
         self.candidates(analysis)
     }
 
-    /// Heavy-hitter candidates left as heavy-loss candidates, so they are put among those.
+    /// Heavy-hitter candidates left as heavy-loss candidates, so they are put among those; without
+    /// memory for these nobody knows what left of them.
     fn candidates(&mut self, analysis: &Analysis) -> Result<(), Mismatch> {
-        let Sketches { hh, hl, ll, mixed, .. } = &analysis.sketches;
+        let Sketches { runtime, hh, hl, ll, mixed, .. } = &analysis.sketches;
         if *mixed {
             return Err(Mismatch);
         }
-        self.packets[0] += hh.packets() + hl.packets();
         self.packets[1] += ll.packets();
-        self.sure &= analysis.hh.complete;
-        self.known.extend(analysis.hh.flows.keys());
-        analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
+        if runtime.division.hl > 0 {
+            self.packets[0] += hh.packets() + hl.packets();
+            self.sure &= analysis.hh.complete;
+            self.known.extend(analysis.hh.flows.keys());
+            analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
+        }
         Ok(())
     }
 
@@ -223,15 +241,25 @@ impl Delta {
 
     /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
     pub fn decode(self) -> Losses {
-        let Self { hl, ll, known, packets, sure } = self;
-        let estimated = [hl.estimated_flows().filter(|_| sure), ll.estimated_flows()];
-        let hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
+        let Self { hl, ll, known, packets, sure, runtime, hashes } = self;
+        let measured = runtime.division.hl > 0;
+        let estimated = [hl.estimated_flows().filter(|_| sure && measured), ll.estimated_flows()];
+        let mut hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
+        hl.complete &= measured;
         let ll = ll.decode(Verify::Fingerprint);
-        let mut lost = hl.flows.clone();
-        ll.flows.iter().for_each(|(&id, packets)| *lost.entry(id).or_default() += packets);
-        let loss = |(id, packets): (FlowId, i64)| Loss { id, packets, heavy: hl.flows.contains_key(&id) };
-        let mut flows: Vec<_> = lost.into_iter().filter(|(_, packets)| *packets != 0).map(loss).collect();
-        flows.sort_unstable_by_key(|loss| (Reverse(loss.packets), loss.id));
+        let decoded = hl.complete && ll.complete;
+        let whole = |id| match unmeasured(&runtime) {
+            None => true,
+            Some(Reason::Sampled) => runtime.samples(hashes.sample(id)),
+            Some(_) => false,
+        };
+        let heavy = hl.flows.iter().map(|(&id, &packets)| (id, Loss::new(id, packets, true)));
+        let mut lost: FxHashMap<_, _> = heavy.collect();
+        ll.flows.iter().for_each(|(&id, &packets)| add_light(&mut lost, id, packets));
+        let mut flows: Vec<_> =
+            lost.into_values().map(|loss| Loss { exact: decoded && whole(loss.id), ..loss }).collect();
+        flows.sort_unstable_by_key(|loss| (Reverse(loss.lost), Reverse(loss.gained), loss.id));
+        let [heavy_sums, light_sums] = [sums(&hl, packets[0]), sums(&ll, packets[1])];
         let [hl_flows, ll_flows] = estimated;
         let victims = |decoded: Decoded, estimated: Option<f64>, packets: i64| Victims {
             flows: if decoded.complete { Some(decoded.flows.len() as f64) } else { estimated },
@@ -239,18 +267,46 @@ impl Delta {
             packets,
         };
         let (heavy, light) = (victims(hl, hl_flows, packets[0]), victims(ll, ll_flows, packets[1]));
-        Losses { flows, heavy, light, complete: heavy.complete && light.complete }
+        let [lost_packets, gained_packets] = [0, 1].map(|i| heavy_sums[i] + light_sums[i]);
+        Losses { flows, heavy, light, lost_packets, gained_packets, decoded }
     }
 }
 
-/// A victim flow.
+fn add_light(lost: &mut FxHashMap<FlowId, Loss>, id: FlowId, packets: i64) {
+    let light = Loss::new(id, packets, false);
+    let loss = lost.entry(id).or_insert(Loss { lost: 0, gained: 0, ..light });
+    (loss.lost, loss.gained) = (loss.lost + light.lost, loss.gained + light.gained);
+}
+
+/// Packets lost and gained of one class, the difference of which is `net`. Of flows that were not
+/// decoded the difference alone is known: they count as lost, or as gained, by the fewest packets.
+fn sums(decoded: &Decoded, net: i64) -> [u64; 2] {
+    let sum = |sign: i64| decoded.flows.values().map(|packets| (packets * sign).max(0)).sum::<i64>();
+    let gained = sum(-1).max(sum(1) - net);
+    [net + gained, gained].map(i64::unsigned_abs)
+}
+
+/// A flow of which not as many packets left as entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub id: FlowId,
-    /// Packets lost; below 0 when more left than entered, as when a packet was duplicated.
-    pub packets: i64,
+    /// Packets that entered and did not leave, net within its class.
+    pub lost: u64,
+    /// Packets that left and did not enter, as when a link doubles them.
+    pub gained: u64,
     /// Lost as a heavy-loss candidate; else found by sampling light ones.
     pub heavy: bool,
+    /// All packets of the flow were measured and all classes decoded: the counts are exact, unless
+    /// packets of the epoch could not be followed.
+    pub exact: bool,
+}
+
+impl Loss {
+    /// `packets` of one class: below 0 when more left than entered.
+    pub fn new(id: FlowId, packets: i64, heavy: bool) -> Self {
+        let [lost, gained] = [packets, -packets].map(|packets| packets.max(0).unsigned_abs());
+        Self { id, lost, gained, heavy, exact: true }
+    }
 }
 
 /// Victim flows of one class.
@@ -260,26 +316,46 @@ pub struct Victims {
     pub flows: Option<f64>,
     /// Whether all of them were decoded.
     pub complete: bool,
-    /// Packets that entered and did not leave: exact, also when the flows could not be decoded.
+    /// Packets that entered less packets that left: exact, also when the flows could not be decoded.
     pub packets: i64,
 }
 
 /// Which flows lost how many packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Losses {
-    /// The most lost first.
+    /// The most lost first, then those that only gained packets.
     pub flows: Vec<Loss>,
     /// Those that lost packets as heavy-loss or heavy-hitter candidates.
     pub heavy: Victims,
     /// Those that lost packets as sampled light-loss candidates.
     pub light: Victims,
-    /// These are all the losses that the encoders saw, and no others.
-    pub complete: bool,
+    /// Packets that the encoders saw enter and not leave, and those that they saw leave and not enter.
+    /// The difference is exact, also when the flows could not be decoded; each is then the least that
+    /// it can be.
+    pub lost_packets: u64,
+    pub gained_packets: u64,
+    /// These are all the flows that the encoders saw, and no others. Whether they saw all is another
+    /// question, which [`Reasons::of_losses`](crate::program::chamelemon::completeness::Reasons::of_losses)
+    /// answers.
+    pub decoded: bool,
 }
 
 impl Losses {
-    /// Packets that the encoders saw enter and not leave: exact, also when the flows could not be decoded.
-    pub fn packets(&self) -> i64 {
-        self.heavy.packets + self.light.packets
+    /// Number of flows that lost packets.
+    pub fn victims(&self) -> usize {
+        self.flows.partition_point(|loss| loss.lost > 0)
+    }
+
+    /// Number of flows that gained packets.
+    pub fn gainers(&self) -> usize {
+        self.flows.iter().filter(|loss| loss.gained > 0).count()
+    }
+
+    /// Drops all but `most` flows that lost packets, and `most` that only gained some.
+    pub fn truncate(&mut self, most: usize) {
+        let victims = self.victims();
+        self.flows.drain(most.min(victims)..victims);
+        self.flows.truncate(most.min(victims) + most);
+        self.flows.shrink_to_fit();
     }
 }

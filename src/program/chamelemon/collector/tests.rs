@@ -211,6 +211,7 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
         bit: false,
         strays: Default::default(),
         unmarked: 0,
+        unfollowed: 0,
         mixed: false,
         hashes: hashes(9, SHAPE.rows()),
     };
@@ -219,8 +220,8 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
     sketches.exits[0].hl.insert(heavy, 50);
     sketches.exits[0].hl.insert(light, 6);
     let losses = Analysis::new(sketches).losses();
-    let found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.packets)).collect();
-    assert_eq!((losses.complete, found), (true, vec![(heavy, 20), (light, 3)]));
+    let found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.lost)).collect();
+    assert_eq!((losses.decoded, found), (true, vec![(heavy, 20), (light, 3)]));
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn blank(config: &Config) -> Sketches {
         bit: false,
         strays: Strays::default(),
         unmarked: 0,
+        unfollowed: 0,
         mixed: false,
         hashes: reader.hashes,
     }
@@ -67,12 +68,13 @@ prop_compose! {
         strays in prop::collection::btree_map(0..1u32 << EPOCH_BITS, 1u64.., 0..MAX_STRAY_EPOCHS),
         elsewhere: u64,
         unmarked: u64,
+        unfollowed: u64,
         mixed: bool,
     ) -> Sketches {
         let mut all = Strays::default();
         strays.into_iter().for_each(|(epoch, packets)| assert!(all.add(epoch, packets)));
         all.add_elsewhere(elsewhere);
-        Sketches { bit, strays: all, unmarked, mixed, ..filled(&config(), &sizes, &puts) }
+        Sketches { bit, strays: all, unmarked, unfollowed, mixed, ..filled(&config(), &sizes, &puts) }
     }
 }
 
@@ -132,7 +134,7 @@ fn the_format_is_pinned() {
     assert!(sketches.strays.add(300, 258) && sketches.strays.add(7, 1));
     sketches.strays.add_elsewhere(9);
     let strays = [2, 7, 1, 0xac, 2, 130, 2, 9];
-    let head = [&[3, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 1, 0, 0, 0]].concat();
+    let head = [&[3, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 0, 1, 0, 0, 0]].concat();
     let tower = [1, 2, 0, 0xc8, 1, 1, 0];
     let hh = [&[0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 3, 2, 1, 3][..], &[1, 0]].concat();
     let rest = [1, 0, 1, 0, 1, 0, 1, 0];
@@ -152,8 +154,8 @@ fn what_breaks_a_rule_is_named() {
     assert!(refused(&|b| b[1] = 4).contains("only bits 0 and 1"));
     // HH, HL and LL do not fit together.
     assert!(refused(&|b| b[2] = 21).contains("hh = 21 is out of range, it may be 0 to 20"));
-    let after_the_counts = 2 + 5 + 4 + 4;
-    let strays = after_the_counts - 3;
+    let after_the_counts = 2 + 5 + 4 + 5;
+    let strays = after_the_counts - 4;
     let stray = |bytes: &[u8]| {
         refused(&|b| {
             b.splice(strays..=strays, bytes.iter().copied());

@@ -1,0 +1,127 @@
+//! No answer that is called complete is wrong, whatever goes wrong.
+//!
+//! Random networks with random faults. `WEIR_AUDIT_EPOCHS` sets the number of epochs, `WEIR_AUDIT_SEED` the first seed.
+
+use super::*;
+use crate::sim::fault::SwitchName;
+use crate::sim::loss::LinkName;
+use crate::trace::SplitMix64;
+
+/// Epochs of one scenario, and nanoseconds of an epoch.
+const EPOCHS: u64 = 40;
+const EPOCH: u64 = 5_000_000;
+const TRANSIT: u64 = 1_000_000;
+
+struct Draw(SplitMix64);
+
+impl Draw {
+    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize].clone()
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.0.below(n) == 0
+    }
+
+    /// A time from nothing to so many epochs, a small one as often as a large one.
+    fn time(&mut self, epochs: f64) -> u64 {
+        let scale = self.of(&[0.02, 0.2, 1.0]);
+        (self.0.unit() * scale * epochs * EPOCH as f64) as u64
+    }
+}
+
+/// A network of some edge switches, small sketches, in which some of all that can go wrong does.
+fn scenario(seed: u64) -> Setup {
+    let mut draw = Draw(SplitMix64::new(seed));
+    let topology = draw.of(&["line:1", "line:2", "line:3", "line:4", "spine-leaf:2,3,1", "fat-tree:2", "testbed"]);
+    let flows = 10 + draw.0.below(190);
+    let (order, keys) = (draw.of(&["uniform", "burst"]), draw.of(&["random", "scan", "range", "clients"]));
+    let workload = format!("keyvalue/{order},flows={flows},longest=12,keys={keys},seed={seed}");
+    let mut losses = Vec::new();
+    if !draw.one_in(3) {
+        losses.push(draw.of(&["flows=2%,rate=20%", "flows=30%,rate=20%", "flows=100%,rate=50%", "link=all,rate=1%"]));
+    }
+    let healthy = "chamelemon:tower=8x512+16x256,upstream=512,downstream=384,hh_threshold=4";
+    let small = "chamelemon:tower=8x512+16x256,upstream=96,downstream=72,hh_threshold=4";
+    let ill = "chamelemon:tower=8x512+16x256,upstream=128,downstream=96,hh=32,hl=64,ll=32,hh_threshold=8,hl_threshold=4,sample=20000";
+    let program = draw.of(&[healthy, healthy, small, ill]);
+    let built = setup(topology, &workload, &losses);
+    let (faults, everywhere) = (faults(&mut draw, &built), draw.one_in(2));
+    Setup {
+        programs: vec![program.parse().unwrap()],
+        everywhere,
+        epoch: EPOCH,
+        transit: TRANSIT,
+        latency: 100_000,
+        delay: 40_000,
+        shifts: draw.one_in(2),
+        faults,
+        wait: Some(draw.of(&[EPOCH / 4, EPOCH, 3 * EPOCH, 24 * EPOCH])),
+        ..built
+    }
+}
+
+fn faults(draw: &mut Draw, setup: &Setup) -> Vec<Fault> {
+    let names = setup.topology.switches().to_vec();
+    let links = setup.topology.links().len() as u32;
+    let switch = |draw: &mut Draw| SwitchName::Named(draw.of(&names));
+    // One that does nothing, so that what faults bring with them is there always.
+    let mut faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
+    if draw.one_in(2) {
+        for _ in 0..1 + draw.0.below(4) {
+            let (switch, at, length) = (switch(draw), draw.0.below(EPOCHS * EPOCH), draw.time(6.0));
+            faults.push(Fault::Pause { switch, at, length });
+        }
+    }
+    if draw.one_in(3) {
+        for _ in 0..1 + draw.0.below(3) {
+            let at = if draw.one_in(2) { 0 } else { draw.0.below(EPOCHS * EPOCH) };
+            let behind = if draw.one_in(2) { -1 } else { 1 };
+            faults.push(Fault::Clock { switch: switch(draw), at, ahead: behind * draw.time(20.0) as i64 });
+        }
+    }
+    if links > 0 && draw.one_in(3) {
+        let (rate, delay) = (draw.of(&[0.001, 0.02, 0.5]), draw.time(5.0));
+        faults.push(Fault::Delay { link: LinkName::Number(draw.0.below(links.into()) as u32), rate, delay });
+    }
+    if draw.one_in(4) {
+        faults.push(Fault::Double { link: LinkName::All, rate: draw.of(&[0.0001, 0.01]) });
+    }
+    faults
+}
+
+fn audit(setup: &Setup) -> Audit {
+    let mut simulation = Simulation::new(setup).unwrap();
+    for _ in 0..EPOCHS {
+        assert!(simulation.epoch(&setup.workload, setup.victims()).is_none());
+    }
+    let reports = simulation.finish();
+    assert_eq!(reports.len() as u64, EPOCHS);
+    for report in &reports {
+        assert_eq!(report.sent_packets + report.doubled_packets, report.delivered_packets + report.lost_packets);
+    }
+    simulation.audit().unwrap()
+}
+
+#[test]
+fn no_answer_that_is_called_complete_is_wrong() {
+    let number = |name: &str, or: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or);
+    let (epochs, first) = (number("WEIR_AUDIT_EPOCHS", 800), number("WEIR_AUDIT_SEED", 1));
+    let (mut all, mut wrong) = (Audit::default(), Vec::new());
+    for seed in first.. {
+        let setup = scenario(seed);
+        let audit = audit(&setup);
+        if !audit.wrong_epochs.is_empty() || audit.miscalled_flows > 0 {
+            let faults: Vec<_> = setup.faults.iter().map(ToString::to_string).collect();
+            wrong.push(format!("seed {seed}, {} {faults:?}: {audit:?}", setup.workload));
+        }
+        all.merge(audit);
+        if all.epochs >= epochs {
+            break;
+        }
+    }
+    println!("{all:#?}");
+    assert!(wrong.is_empty(), "{} scenarios:\n{}", wrong.len(), wrong.join("\n"));
+    // A rule that calls nothing complete would hold, too.
+    assert!(all.complete_epochs * 4 > all.epochs && all.complete_epochs < all.epochs, "{all:?}");
+}
