@@ -16,6 +16,8 @@ test    iproute2       network namespaces, veth pairs, tap devices
 test    util-linux     enters namespaces (nsenter, unshare, setpriv)
 test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
+test    python3-prometheus-client  reads metrics as Prometheus does
+test    python3-jsonschema  reads the JSON Schema as an editor does
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory

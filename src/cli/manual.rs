@@ -1,6 +1,7 @@
 //! `weir man` and `weir completions`: manual pages and shell completions, from the same description as the help.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Command, CommandFactory};
 pub use clap_complete::Shell;
@@ -68,10 +69,27 @@ pub fn pages(mut command: Command) -> std::io::Result<Vec<(String, String)>> {
 fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     let mut roff = Vec::new();
-    let page = clap_mangen::Man::new(command.clone()).manual("weir");
+    let page = clap_mangen::Man::new(command.clone()).manual("weir").date(date());
     page.source(concat!("weir ", env!("CARGO_PKG_VERSION"))).render(&mut roff)?;
     pages.push((name, String::from_utf8_lossy(&roff).into_owned()));
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| add_pages(sub, pages))
+}
+
+/// The date of the pages: what SOURCE_DATE_EPOCH said when weir was built, or the date of the newest changes. The same sources give
+/// the same pages.
+fn date() -> String {
+    let seconds = option_env!("SOURCE_DATE_EPOCH").and_then(|text| text.parse().ok());
+    let time = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    match time {
+        Some(time) => humantime::format_rfc3339_seconds(time).to_string().chars().take("YYYY-MM-DD".len()).collect(),
+        None => newest(include_str!("../../CHANGELOG.md")).to_owned(),
+    }
+}
+
+/// The date at the end of the changes' first heading.
+fn newest(changes: &str) -> &str {
+    let heading = changes.lines().find(|line| line.starts_with("## ")).unwrap_or_default();
+    heading.rsplit(' ').next().unwrap_or_default()
 }
 
 /// Writes them as NAME.1.
@@ -87,6 +105,19 @@ mod tests {
     #[test]
     fn the_description_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pages_have_the_date_of_the_changes() {
+        let is_date = |text: &str| {
+            let parts: Vec<_> = text.split('-').map(|part| (part.len(), part.parse::<u32>().is_ok())).collect();
+            parts == [(4, true), (2, true), (2, true)]
+        };
+        assert!(is_date(newest(include_str!("../../CHANGELOG.md"))), "CHANGELOG.md: ## NAME, YYYY-MM-DD");
+        assert!(is_date(&date()), "{}", date());
+        let page = &pages(Cli::command()).unwrap()[0].1;
+        let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        assert!(title.contains(&date()), "{title}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::show::{Where, since_reset_text};
 use super::{Failure, output};
+use crate::control::metrics::Format;
 use crate::control::view::SinceReset;
 
 #[derive(Debug, Args)]
@@ -28,15 +29,18 @@ impl Stats {
     }
 }
 
-/// In OpenMetrics text, also with --json; docs/metrics.md says how Prometheus gets it.
+/// Text, also with --json; docs/metrics.md says how Prometheus gets it.
 #[derive(Debug, Args)]
 pub struct Metrics {
+    /// The node exporter's textfile collector and `promtool check metrics` read prometheus alone
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     #[command(flatten)]
     at: Where,
 }
 
 impl Metrics {
     pub fn run(self, _json: bool) -> Result<(), Failure> {
-        output::print(self.at.client()?.text("/metrics")?.trim_end())
+        output::print(self.at.client()?.text("/metrics", self.format.content_type())?.trim_end())
     }
 }

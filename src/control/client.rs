@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::http::request;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -75,10 +76,14 @@ impl Client {
         self.ask(Method::GET, query, Vec::new())
     }
 
-    /// An answer that is text rather than a document.
-    pub fn text(&self, query: &str) -> Result<String, ClientError> {
-        let answer = self.answer(PATIENCE, Method::GET, query, Vec::new())?;
-        String::from_utf8(answer.to_vec()).map_err(|e| self.broken(&e))
+    /// An answer that is text of a media type rather than a document.
+    pub fn text(&self, query: &str, accept: &str) -> Result<String, ClientError> {
+        let request = Request::get(query).header("accept", accept);
+        let exchange = async { self.whole(self.request(request, Vec::new()).await?).await };
+        match self.within(PATIENCE, exchange)? {
+            (StatusCode::OK, answer) => String::from_utf8(answer.to_vec()).map_err(|e| self.broken(&e)),
+            (status, answer) => Err(self.refusal(status, &answer)),
+        }
     }
 
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
@@ -170,13 +175,12 @@ impl Client {
     }
 
     async fn send(&self, method: Method, query: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
-        let request = Request::builder()
-            .method(method)
-            .uri(query)
-            .header("host", "weir")
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(|e| self.broken(&e))?;
+        let request = Request::builder().method(method).uri(query).header("content-type", "application/json");
+        self.request(request, body).await
+    }
+
+    async fn request(&self, request: request::Builder, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
+        let request = request.header("host", "weir").body(Full::new(Bytes::from(body))).map_err(|e| self.broken(&e))?;
         let nobody = |source| ClientError::NoSwitch { at: self.peer.at(), source, hint: self.peer.hint() };
         match &self.peer {
             Peer::Socket(path) => self.converse(UnixStream::connect(path).await.map_err(nobody)?, request).await,

@@ -1,4 +1,4 @@
-//! A switch's totals in OpenMetrics text, for Prometheus and what speaks its language.
+//! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
 //! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker. Flows are no labels. Totals are never
 //! reset, whatever `weir stats reset` does.
@@ -12,11 +12,82 @@ use prometheus_client::registry::Registry;
 
 use super::view::{Port, Status, Worker};
 
-/// The text's media type.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The text formats. The node exporter's textfile collector and `promtool check metrics` read the second alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// OpenMetrics 1.0
+    #[default]
+    Openmetrics,
+    /// Prometheus' own text format 0.0.4
+    Prometheus,
+}
+
+impl Format {
+    /// The text's media type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Openmetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// The format for a request with this Accept header: OpenMetrics where it is named and not liked less than plain text, as in
+    /// Prometheus' own libraries; else the format that every client reads.
+    pub fn accepted(accept: &str) -> Self {
+        let best = |types: &[&str], versions: &[&str]| {
+            let ranges = accept.split(',').filter_map(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                let name = parts.next()?.to_ascii_lowercase();
+                let (mut version, mut quality) = (None, 1.0);
+                for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+                    match key.trim().to_ascii_lowercase().as_str() {
+                        "version" => version = Some(value.trim().trim_matches('"')),
+                        "q" => quality = value.trim().parse::<f32>().unwrap_or(0.0),
+                        _ => {}
+                    }
+                }
+                let fits = types.contains(&name.as_str()) && version.is_none_or(|version| versions.contains(&version));
+                fits.then_some(quality)
+            });
+            ranges.fold(0.0, f32::max)
+        };
+        let open = best(&["application/openmetrics-text"], &["1.0.0", "0.0.1"]);
+        let plain = best(&["text/plain", "text/*", "*/*"], &["0.0.4"]);
+        if open > 0.0 && open >= plain { Self::Openmetrics } else { Self::Prometheus }
+    }
+}
 
 /// All metrics of a switch at this moment.
-pub fn text(status: &Status) -> String {
+pub fn text(status: &Status, format: Format) -> String {
+    match format {
+        Format::Openmetrics => openmetrics(status),
+        Format::Prometheus => plain(&openmetrics(status)),
+    }
+}
+
+/// The same in format 0.0.4, where a family has the name of its samples, an info is a gauge, and nothing marks the end.
+/// Escapes in labels are the same; help texts have none.
+fn plain(openmetrics: &str) -> String {
+    let mut text = String::with_capacity(openmetrics.len());
+    let mut help = "";
+    for line in openmetrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            let _ = writeln!(text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}");
+        } else if !line.starts_with('#') {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+fn openmetrics(status: &Status) -> String {
     let mut registry = Registry::with_prefix("weir");
     registry.register_collector(Box::new(Exposed(status.clone())));
     let mut text = String::new();

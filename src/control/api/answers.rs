@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderName, Method, StatusCode, Uri};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 
 use super::{Changes, Finds, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
 use crate::control::controller::Selected;
@@ -111,8 +111,13 @@ pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::Sinc
     Json(service.since_reset())
 }
 
-pub async fn metrics<S: Service>(State(service): State<Arc<S>>) -> ([(HeaderName, &'static str); 1], String) {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&service.status()))
+pub async fn metrics<S: Service>(
+    State(service): State<Arc<S>>,
+    headers: HeaderMap,
+) -> ([(HeaderName, &'static str); 1], String) {
+    let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok()).collect();
+    let format = metrics::Format::accepted(&accepted.join(","));
+    ([(CONTENT_TYPE, format.content_type())], metrics::text(&service.status(), format))
 }
 
 pub async fn add_port<S: Service>(

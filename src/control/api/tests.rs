@@ -148,7 +148,10 @@ fn documents_go_round() {
     assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
     assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
     assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), fake().since_reset());
-    assert_eq!(client.text("/metrics").unwrap(), metrics::text(&fake().status()));
+    for format in [metrics::Format::Openmetrics, metrics::Format::Prometheus] {
+        let text = client.text("/metrics", format.content_type()).unwrap();
+        assert_eq!(text, metrics::text(&fake().status(), format));
+    }
     let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
     assert!(!link.up);
     let on: Promiscuous = client.put("/v1/ports/a/promiscuous", &Promiscuous { on: true }).unwrap();
@@ -233,19 +236,21 @@ fn over_tcp_there_are_metrics_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     serve_metrics(listener, Arc::new(fake())).unwrap();
-    let ask = |request: &str| {
+    let ask = |request: &str, accept: &str| {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(address).unwrap();
-        write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n").unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\naccept: {accept}\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let metrics = ask("GET /metrics");
+    let metrics = ask("GET /metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1");
     assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    let plain = ask("GET /metrics", "*/*");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4") && !plain.contains("# EOF"), "{plain}");
     for other in ["GET /v1/ports", "PUT /v1/reset", "PUT /v1/ports/a/link", "POST /metrics"] {
-        let answer = ask(other);
+        let answer = ask(other, "*/*");
         assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 405"), "{other}: {answer}");
     }
 }

@@ -7,13 +7,16 @@ use crate::pisa::DropReason;
 /// A sample: name, labels in their order, value.
 type Samples = BTreeMap<(String, Vec<(String, String)>), f64>;
 
-/// Reads OpenMetrics text by its grammar, and refuses what breaks it: a sample outside its family, a family or sample twice,
-/// a counter without `_total`, a name with odd characters, text after the end.
-fn parse(text: &str) -> Samples {
+/// Reads text by its format's grammar, and refuses what breaks it: a sample outside its family, a family or sample twice,
+/// a type that the format does not have, a counter without `_total`, a name with odd characters, text after OpenMetrics' end.
+fn parse(text: &str, format: Format) -> Samples {
     let mut samples = Samples::new();
     let mut families = BTreeSet::new();
     let mut family: (String, String) = Default::default();
-    let body = text.strip_suffix("# EOF\n").expect("ends with # EOF");
+    let body = match format {
+        Format::Openmetrics => text.strip_suffix("# EOF\n").expect("ends with # EOF"),
+        Format::Prometheus => text,
+    };
     for line in body.lines() {
         if let Some(rest) = line.strip_prefix("# ") {
             let [keyword, name, what] = rest.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -34,12 +37,13 @@ fn parse(text: &str) -> Samples {
         let (key, value) = line.rsplit_once(' ').expect("a value");
         let (name, labels) = key.split_once('{').unwrap_or((key, "}"));
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b)), "{line}");
-        let suffix = match family.1.as_str() {
-            "counter" => "_total",
-            "info" => "_info",
-            "gauge" => "",
-            other => panic!("{other}"),
+        let suffix = match (format, family.1.as_str()) {
+            (Format::Openmetrics, "counter") => "_total",
+            (Format::Openmetrics, "info") => "_info",
+            (_, "gauge") | (Format::Prometheus, "counter") => "",
+            (_, other) => panic!("{other}"),
         };
+        assert!(family.1 != "counter" || name.ends_with("_total"), "{line}");
         assert_eq!(name, format!("{}{suffix}", family.0), "a sample of another family");
         let labels = labels.strip_suffix('}').expect("labels end");
         let label = |part: &str| {
@@ -89,7 +93,7 @@ fn status() -> Status {
 #[test]
 fn every_total_comes_back_out_of_the_text() {
     let status = status();
-    let mut samples = parse(&text(&status));
+    let mut samples = parse(&text(&status, Format::Openmetrics), Format::Openmetrics);
     let mut take = |name: &str, labels: &[(&str, &str)]| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let key = (name.to_owned(), labels);
@@ -139,14 +143,84 @@ fn every_total_comes_back_out_of_the_text() {
 
 #[test]
 fn a_switch_without_ports_or_workers() {
-    let samples = parse(&text(&Status::default()));
+    let samples = parse(&text(&Status::default(), Format::Openmetrics), Format::Openmetrics);
     assert!(samples.keys().all(|(name, _)| !name.contains("port") && !name.contains("drops")));
 }
 
 #[test]
 fn the_page_names_every_metric() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md")).unwrap();
-    for (name, _) in parse(&text(&status())).keys() {
+    for (name, _) in parse(&text(&status(), Format::Openmetrics), Format::Openmetrics).keys() {
         assert!(page.contains(&format!("`{name}")), "{name} is not in docs/metrics.md");
+    }
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    for status in [status(), Status::default()] {
+        let of = |format| parse(&text(&status, format), format);
+        assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
+    }
+    let plain = text(&status(), Format::Prometheus);
+    assert!(plain.contains("# TYPE weir_drops_total counter\n") && plain.contains("# TYPE weir_build_info gauge\n"));
+    assert!(plain.ends_with('\n') && !plain.contains("EOF"), "{plain}");
+}
+
+#[test]
+fn the_format_is_what_the_request_accepts() {
+    // Prometheus 2.42, 3.0, and one that asks for plain text alone; curl; nothing; what nobody offers.
+    for (accept, format) in [
+        (
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+             text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            Format::Openmetrics,
+        ),
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=1.0.0;\
+             escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            Format::Openmetrics,
+        ),
+        ("text/plain; version=0.0.4; q=1, application/openmetrics-text; q=0.5", Format::Prometheus),
+        ("application/openmetrics-text;q=0", Format::Prometheus),
+        ("application/openmetrics-text;version=2.0.0", Format::Prometheus),
+        ("Application/OpenMetrics-Text; charset=utf-8", Format::Openmetrics),
+        ("*/*", Format::Prometheus),
+        ("", Format::Prometheus),
+        (";;q=,=,", Format::Prometheus),
+    ] {
+        assert_eq!(Format::accepted(accept), format, "{accept}");
+    }
+}
+
+/// A second opinion: the parsers of Prometheus' own Python library, the one for OpenMetrics being the reference.
+#[test]
+fn prometheus_own_parsers_read_both() {
+    const READ: &str = "import sys\n\
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics\n\
+        from prometheus_client.parser import text_string_to_metric_families as plain\n\
+        read = openmetrics if sys.argv[1] == 'Openmetrics' else plain\n\
+        print(sum(len(family.samples) for family in read(sys.stdin.read())))\n";
+    // Debian's package belongs to Debian's interpreter.
+    let python = |script: &str, argument: &str, input: &str| {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", script, argument]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        child.stdin.take()?.write_all(input.as_bytes()).ok()?;
+        child.wait_with_output().ok()
+    };
+    if !python("import prometheus_client", "", "").is_some_and(|output| output.status.success()) {
+        assert!(std::env::var_os("WEIR_REQUIRE_NETNS").is_none(), "no python3-prometheus-client: make setup");
+        eprintln!("skipped: no python3-prometheus-client: make setup");
+        return;
+    }
+    let status = status();
+    for format in [Format::Openmetrics, Format::Prometheus] {
+        let text = text(&status, format);
+        let output = python(READ, &format!("{format:?}"), &text).unwrap();
+        let count = String::from_utf8_lossy(&output.stdout);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(count.trim(), parse(&text, format).len().to_string(), "{format:?}: {complaint}\n{text}");
     }
 }

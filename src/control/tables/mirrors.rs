@@ -19,9 +19,11 @@ pub struct MirrorConfig {
     pub from: Word,
     /// The port that the copies go to.
     #[serde(default)]
+    #[schemars(required)]
     pub to: Option<Word>,
     /// rx: what comes in there; tx: what goes out; both.
     #[serde(default = "both")]
+    #[schemars(extend("enum" = ["rx", "tx", "both"]))]
     pub direction: Word,
 }
 
