@@ -14,10 +14,12 @@ use crate::forward::route::RoutedPort;
 use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{BudgetError, Placement, PortId, TableNeed, Target};
+use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::chamelemon::Schedule;
 use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::{Measure, PortInfo, Switch};
+
+mod room;
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
@@ -35,8 +37,6 @@ pub enum AssembleError {
     Pairs(#[from] XconnectError),
     #[error(transparent)]
     Program(#[from] ProgramError),
-    #[error(transparent)]
-    Budget(#[from] BudgetError),
     #[error("no random numbers for the hash polynomials: {0}")]
     Randomness(io::Error),
 }
@@ -151,9 +151,21 @@ pub fn measures(
 }
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
-/// first one's limits are the error.
+/// first one's limits are the error, with the key that asks for too much.
 pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
-    Ok(placed(config, polynomials, config.has_acl())??)
+    let with_acl = config.has_acl();
+    placed(config, polynomials, with_acl)?.or_else(|error| {
+        let (usage, tables) = (usage(config, polynomials)?, tables(config, with_acl));
+        let fits = [Target::RMT, Target::TOFINO, Target::TOFINO2, Target::SOFTWARE]
+            .into_iter()
+            .filter(|target| Placement::with_tables(*target, &usage, &tables).is_ok())
+            .map(|target| target.name);
+        Err(room::refusal(config, &error, &fits.collect::<Vec<_>>()).into())
+    })
+}
+
+fn usage(config: &Config, polynomials: &Polynomials) -> Result<Vec<ProgramUse>, ProgramError> {
+    config.programs.iter().map(|program| Ok(program.build(polynomials)?.usage())).collect()
 }
 
 /// The match tables of a configuration. An access control list without rules takes no place.
@@ -214,11 +226,7 @@ fn placed(
     polynomials: &Polynomials,
     with_acl: bool,
 ) -> Result<Result<Placement, BudgetError>, ProgramError> {
-    let mut usage = Vec::new();
-    for program in &config.programs {
-        usage.push(program.build(polynomials)?.usage());
-    }
-    let tables = tables(config, with_acl);
+    let (usage, tables) = (usage(config, polynomials)?, tables(config, with_acl));
     let mut placed = config.targets().into_iter().map(|target| Placement::with_tables(target, &usage, &tables));
     let first = placed.next().unwrap_or_else(|| Placement::with_tables(Target::RMT, &usage, &tables));
     Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused)))

@@ -34,7 +34,7 @@ pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
 pub use switch::{AclDefault, ForwardMode, OrderConfig, SwitchConfig};
 
-use error::{check_length, check_name, check_range, wrong};
+use error::{NAME_PATTERN, check_length, check_name, check_range, wrong};
 
 /// All that `weir run` needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +76,17 @@ fn load<C>(path: &Path, parse: impl FnOnce(&str) -> Result<C, ConfigError>) -> R
         };
         ConfigError::InFile { path: path.into(), line, source: Box::new(source) }
     })
+}
+
+impl ConfigError {
+    /// With the line of the file on which the key stands.
+    pub fn in_file(self, path: &Path) -> Self {
+        let line = match (&self, std::fs::read_to_string(path)) {
+            (Self::Value { key, .. }, Ok(text)) => words::line_of(&text, key),
+            _ => None,
+        };
+        Self::InFile { path: path.into(), line, source: Box::new(self) }
+    }
 }
 
 impl Config {

@@ -3,10 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::{Failure, Programs, output};
-use crate::assemble::place;
+use super::{Failure, Programs, output, placed};
 use crate::config::{Config, ForwardMode};
-use crate::pisa::hash::Polynomials;
 use crate::pisa::{PhysicalStage, Placement, Target};
 
 #[derive(Debug, Args)]
@@ -49,7 +47,7 @@ impl Budget {
                 config
             }
         };
-        let placement = place(&config, &Polynomials::reproducible(0))?;
+        let placement = placed(&config, self.config.as_deref())?;
         if json { output::json(&document(placement)) } else { output::print(&text(&placement)) }
     }
 }

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Failure, output};
-use crate::assemble::place;
+use super::{Failure, output, placed};
 use crate::config::Config;
-use crate::pisa::hash::Polynomials;
 
 #[derive(Debug, Args)]
 pub struct ConfigCommand {
@@ -29,8 +27,7 @@ impl ConfigCommand {
             Action::Schema => output::json(&Config::schema()),
             Action::Check { file } => {
                 let config = Config::load(&file)?;
-                place(&config, &Polynomials::reproducible(0))
-                    .map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
+                placed(&config, Some(&file))?;
                 if json {
                     return output::json(&config);
                 }

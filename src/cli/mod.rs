@@ -29,12 +29,15 @@ mod top;
 mod trace;
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::assemble::AssembleError;
+use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
+use crate::pisa::Placement;
+use crate::pisa::hash::Polynomials;
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -72,7 +75,7 @@ enum Command {
     Top(top::Top),
     /// Count the statistics of a running switch from now on
     Stats(stats::Stats),
-    /// Print the totals of a running switch for Prometheus (OpenMetrics text)
+    /// Print the totals of a running switch for Prometheus (OpenMetrics, or its own text format)
     Metrics(stats::Metrics),
     /// Be a host at a tap port of a running switch
     #[cfg(feature = "dpdk")]
@@ -137,6 +140,14 @@ impl From<AssembleError> for Failure {
             _ => Self::Usage(error.to_string()),
         }
     }
+}
+
+/// Where the pipeline lies on its target. Of one that does not fit the key and its line are named.
+fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
+    place(config, &Polynomials::reproducible(0)).map_err(|error| match (error, file) {
+        (AssembleError::Config(error), Some(file)) => error.in_file(file).into(),
+        (error, _) => error.into(),
+    })
 }
 
 /// The programs of a command, as `--program` gives them.

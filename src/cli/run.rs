@@ -164,6 +164,7 @@ impl Run {
             ));
         }
         config.validate()?;
+        super::placed(&config, self.config.as_deref())?;
         Ok(config)
     }
 

@@ -14,6 +14,10 @@ use crate::port::Dev;
 /// Who may ask the switch: local users by the control socket, other machines by TCP with mutual TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("dependentRequired" = {
+    "group": ["mode"], "listen": ["certificate", "key", "client_ca"],
+    "certificate": ["listen"], "key": ["listen"], "client_ca": ["listen"],
+}, "if" = {"required": ["mode"], "properties": {"mode": {"const": "0660"}}}, "then" = {"required": ["group"]}))]
 pub struct ApiConfig {
     /// Rights of the control socket.
     pub mode: SocketMode,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, is_name, wrong};
+use super::{ConfigError, NAME_PATTERN, is_name, wrong};
 use crate::control::rpc::Address;
 use crate::control::tls::Files;
 use crate::program::ProgramConfig;
@@ -13,11 +13,15 @@ use crate::program::ProgramConfig;
 /// The controller that the switch reports to, and takes its hash functions and the parameters of its measurement from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("dependentRequired" = {
+    "name": ["at"], "certificate": ["at", "key", "ca"], "key": ["at", "certificate", "ca"], "ca": ["at", "certificate", "key"],
+}))]
 pub struct ControllerConfig {
     /// Where it is: the name of a controller of this machine, the path of its socket for switches, or HOST:PORT. Without it the
     /// switch reports to nobody.
     pub at: Option<String>,
     /// What the controller calls the switch; by default `switch.name`.
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: Option<String>,
     /// With HOST:PORT: the switch's certificate and those between it and the CA (PEM).
     pub certificate: Option<PathBuf>,

@@ -39,6 +39,9 @@ pub fn is_name(name: &str) -> bool {
     check_name("", name).is_ok()
 }
 
+/// What a name is, for the JSON Schema.
+pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$";
+
 /// Names stand in file names, metric labels and command lines.
 pub(super) fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -60,7 +60,11 @@ impl schemars::JsonSchema for Idle {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "A length of time, 1us to 1s, or off"})
+        schemars::json_schema!({
+            "type": "string",
+            "anyOf": [{"const": "off"}, {"pattern": Length::PATTERN}],
+            "description": "A length of time, 1us to 1s, or off",
+        })
     }
 }
 

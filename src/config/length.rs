@@ -51,12 +51,21 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
+impl Length {
+    /// For the JSON Schema; numbers with their units.
+    pub(super) const PATTERN: &str = r"^\s*(0|([0-9.]+\s*[A-Za-zµ]+\s*)+)$";
+}
+
 impl JsonSchema for Length {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Length".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "A length of time: 50ms, 1s, 67108864ns"})
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": Self::PATTERN,
+            "description": "A length of time: 50ms, 1s, 67108864ns",
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, check_name, check_range, wrong};
+use super::{Config, ConfigError, NAME_PATTERN, check_name, check_range, wrong};
 use crate::forward::rate::Limit;
 use crate::forward::route::Net;
 use crate::forward::vlan::VlanList;
@@ -16,12 +16,20 @@ use crate::switch::Role;
 /// One port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {"anyOf": [
+    {"required": ["qinq"], "anyOf": [{"required": ["vlan"]}, {"required": ["trunk"]}]},
+    {
+        "required": ["role"], "properties": {"role": {"const": "fabric"}},
+        "anyOf": [{"required": ["vlan"]}, {"required": ["trunk"]}, {"required": ["qinq"]}],
+    },
+]}))]
 pub struct PortConfig {
     /// What the port is called in reports and commands.
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH, pcap:IN,OUT, ring:NAME, null or
     /// memory.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", regex(pattern = Dev::PATTERN))]
     pub dev: Dev,
     /// host, or fabric: another weir is there, and packets carry the telemetry shim.
     #[serde(default)]

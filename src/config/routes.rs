@@ -13,11 +13,15 @@ use crate::wire::Mac;
 /// One route: exactly one of `via`, `port` and `drop`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["via"], "properties": {"via": {"minItems": 1}}}, {"required": ["port"]}, {"required": ["drop"], "properties": {"drop": {"const": true}}},
+]))]
 pub struct RouteConfig {
     /// The destinations, as 10.2.0.0/16 or fd00:2::/48; 0.0.0.0/0 and ::/0 are all that no longer prefix has.
     pub prefix: Net,
     /// The gateways that packets go to, each on a port's own network. Flows are dealt out over several.
     #[serde(default, deserialize_with = "gateways", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "string"]))]
     pub via: Vec<IpAddr>,
     /// The port on whose link the destinations themselves are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +59,7 @@ pub struct NeighbourConfig {
     /// The port that it is behind.
     pub port: String,
     /// Its MAC, as 02:00:00:00:00:01.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("pattern" = "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$"))]
     pub mac: Mac,
 }
 

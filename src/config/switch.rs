@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, Idle, Length, check_length, check_name, check_range, wrong};
+use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
 use crate::epoch;
 use crate::pisa::{Order, Target};
 use crate::switch::Carrier;
@@ -19,12 +19,14 @@ const AUTO: &str = "auto";
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchConfig {
     /// Names the control socket, so that several switches run side by side.
+    #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// What decides the output port: learn, xconnect or route.
     pub forward: ForwardMode,
     /// Pairs of port names that `xconnect` joins; by default the first with the second, the third with the fourth, …
     pub pairs: Vec<[String; 2]>,
     /// Cores that poll, one worker each; ports are dealt out over them in turn. Empty: the machine's last core.
+    #[schemars(extend("uniqueItems" = true))]
     pub cores: Vec<usize>,
     /// Length of an epoch.
     pub epoch: Length,
@@ -37,6 +39,7 @@ pub struct SwitchConfig {
     pub history: Length,
     /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
     /// software for several programs only.
+    #[schemars(extend("enum" = ["auto", "tofino", "tofino2", "rmt", "software"]))]
     pub target: String,
     /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
     pub order: OrderConfig,
@@ -70,6 +73,7 @@ pub struct SwitchConfig {
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
     pub idle: Idle,
     /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
+    #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
     pub metrics: Option<String>,
 }
 

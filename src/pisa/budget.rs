@@ -157,16 +157,29 @@ impl Target {
 /// Why a pipeline does not fit its target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    #[error("{array}: {what} is {need}, and one stage of {target} has at most {limit}")]
-    Array { array: String, what: &'static str, need: u64, limit: u64, target: &'static str },
+    #[error("{array}: {excess} is {need}, and one stage of {target} has at most {limit}")]
+    Array { array: String, excess: Excess, need: u64, limit: u64, target: &'static str },
     #[error(
         "{array} does not fit: it may stand in stages {from} to {last} of {target} at the earliest, and {last_full}"
     )]
-    Stages { array: String, from: u32, last: u32, last_full: String, target: &'static str },
+    Stages { array: String, from: u32, last: u32, excess: Excess, last_full: String, target: &'static str },
     #[error("{table}: {left} of {entries} entries find no {what} in the {stages} stages of {target}")]
     Table { table: &'static str, left: u64, entries: u64, what: &'static str, stages: u32, target: &'static str },
     #[error("{array} would stand in stage {stage}, and {target} has {limit} stages")]
     TooLong { array: String, stage: u32, limit: u32, target: &'static str },
+}
+
+/// What of an array is too much for a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    #[error("the cell's width in bits")]
+    Width,
+    #[error("the number of outputs of its stateful ALU")]
+    Outputs,
+    #[error("its memory in bits")]
+    Memory,
+    #[error("the number of stages")]
+    Stages,
 }
 
 /// An array in its place.
@@ -244,14 +257,16 @@ impl PhysicalStage {
     }
 
     /// The first limit that one more array would pass.
-    fn over(&self, array: &ArrayUse, target: &Target) -> Option<String> {
+    fn over(&self, array: &ArrayUse, target: &Target) -> Option<(Excess, String)> {
         let salus = self.arrays.len() as u32 + 1;
         let sram = self.sram_bits() + array.sram_bits();
         let hashes = self.hash_units() + u32::from(array.hash_bits > 0);
-        let over = |what: &str, need: u64, limit: u64| (need > limit).then(|| format!("{what} {need} of {limit}"));
-        over("stateful ALUs", salus.into(), target.salus.into())
-            .or_else(|| over("SRAM bits", sram, target.sram_bits))
-            .or_else(|| over("hash units", hashes.into(), target.hash_units.into()))
+        let over = |excess, what: &str, need: u64, limit: u64| {
+            (need > limit).then(|| (excess, format!("{what} {need} of {limit}")))
+        };
+        over(Excess::Stages, "stateful ALUs", salus.into(), target.salus.into())
+            .or_else(|| over(Excess::Memory, "SRAM bits", sram, target.sram_bits))
+            .or_else(|| over(Excess::Stages, "hash units", hashes.into(), target.hash_units.into()))
     }
 }
 
@@ -344,29 +359,32 @@ impl Placement {
     fn place(&mut self, placed: Placed, from: u32) -> Result<u32, BudgetError> {
         let target = self.target;
         let array = format!("{}.{} of stage {}", placed.program, placed.usage.name, placed.logical);
-        for (what, need, limit) in [
-            ("the cell's width in bits", u64::from(placed.usage.cell_bits), u64::from(target.cell_bits)),
-            ("the number of outputs of its stateful ALU", placed.usage.outputs.into(), target.outputs.into()),
-            ("its memory in bits", placed.usage.sram_bits(), target.sram_bits),
+        for (excess, need, limit) in [
+            (Excess::Width, u64::from(placed.usage.cell_bits), u64::from(target.cell_bits)),
+            (Excess::Outputs, placed.usage.outputs.into(), target.outputs.into()),
+            (Excess::Memory, placed.usage.sram_bits(), target.sram_bits),
         ] {
             if need > limit {
-                return Err(BudgetError::Array { array, what, need, limit, target: target.name });
+                return Err(BudgetError::Array { array, excess, need, limit, target: target.name });
             }
         }
         if from >= target.stages {
             return Err(BudgetError::TooLong { array, stage: from + 1, limit: target.stages, target: target.name });
         }
-        let mut last_full = String::new();
+        let (mut excess, mut last_full) = (Excess::Stages, String::new());
         for (index, stage) in (from..).zip(&mut self.stages[from as usize..]) {
             match stage.over(&placed.usage, &target) {
                 None => {
                     stage.arrays.push(placed);
                     return Ok(index);
                 }
-                Some(over) => last_full = format!("stage {} would be over its limit: {over}", index + 1),
+                Some((what, over)) => {
+                    excess = what;
+                    last_full = format!("stage {} would be over its limit: {over}", index + 1);
+                }
             }
         }
-        Err(BudgetError::Stages { array, from: from + 1, last: target.stages, last_full, target: target.name })
+        Err(BudgetError::Stages { array, from: from + 1, last: target.stages, excess, last_full, target: target.name })
     }
 
     /// Physical stages up to the last one in use.

@@ -13,8 +13,8 @@ pub mod table;
 mod word;
 
 pub use budget::{
-    ArrayUse, BudgetError, HashUse, PhysicalStage, Placed, PlacedHash, PlacedTable, Placement, ProgramUse, StageUse,
-    TableNeed, Target,
+    ArrayUse, BudgetError, Excess, HashUse, PhysicalStage, Placed, PlacedHash, PlacedTable, Placement, ProgramUse,
+    StageUse, TableNeed, Target,
 };
 pub use count::Count;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};

@@ -50,6 +50,13 @@ const KINDS: &str = "tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDRESS, memif:ID, vho
                      pcap:IN,OUT[,infinite], ring:NAME, null[:size=64,copy=1,rx=0] or memory";
 
 impl Dev {
+    /// The form of each kind, for the JSON Schema.
+    pub const PATTERN: &str = concat!(
+        r"^((tap|veth):[^\s/:,]{1,15}|xdp:[^\s/:,]{1,15}(,.*)?|memif:[0-9]+(,.*)?|(vhost|virtio-user):/.*",
+        r"|pci:([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]|pcap:.*[^,].*|ring:[A-Za-z0-9_-]{1,16}",
+        r"|null(:.*)?|memory:?)$"
+    );
+
     /// Queues in each direction that the user wants it to have.
     pub fn queues(&self) -> Option<u16> {
         match self {

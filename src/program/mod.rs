@@ -8,7 +8,7 @@ use std::any::Any;
 use serde::{Deserialize, Serialize};
 
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{Order, Phv, Probe, ProgramUse};
+use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
@@ -106,6 +106,24 @@ impl ProgramConfig {
         match self {
             Self::HashPipe(_) => "hashpipe",
             Self::ChameleMon(_) => "chamelemon",
+        }
+    }
+
+    /// Of an array that asks for too much of a target the key that says how much, and what would be less.
+    pub fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str) {
+        match (self, excess) {
+            (Self::HashPipe(_), Excess::Width | Excess::Outputs) => {
+                ("key", "a narrower one, key = \"src\" and slots6 = 0")
+            }
+            (Self::HashPipe(config), Excess::Memory) if array == "ipv6" && config.slots6.is_some() => {
+                ("slots6", "fewer")
+            }
+            (Self::HashPipe(_), Excess::Memory) => ("slots", "fewer"),
+            (Self::HashPipe(_), Excess::Stages) => ("stages", "fewer"),
+            (Self::ChameleMon(_), Excess::Memory) if array == "upstream" => ("upstream", "fewer"),
+            (Self::ChameleMon(_), Excess::Memory) if array == "downstream" => ("downstream", "fewer"),
+            (Self::ChameleMon(_), Excess::Stages) if array != "tower" => ("arrays", "fewer"),
+            (Self::ChameleMon(_), _) => ("tower", "fewer or smaller arrays"),
         }
     }
 

@@ -199,6 +199,6 @@ fn what_cannot_be_simulated_is_refused() {
         --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --patience and the time that --rate gives the longest frame, and that is more than 1048576 times as long
         --loss link=2: the topology's links are 0 to 1
         workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses
-        hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928
+        program[0].slots = 16777216: hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928; write fewer
         ");
 }

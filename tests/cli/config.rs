@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-const WRONG: [(&str, usize, &str); 40] = [
+pub const WRONG: [(&str, usize, &str); 40] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -111,11 +111,42 @@ fn a_mistake_is_named_with_its_place() {
 }
 
 #[test]
-fn a_pipeline_that_does_not_fit_is_refused() {
+fn a_pipeline_that_does_not_fit_is_refused_with_the_key_and_ways_out() {
     let files = Files::new();
-    files.write("weir.toml", "[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"hashpipe\"\n");
-    let ended = files.weir("config check weir.toml");
-    assert!(ended.refused(2).starts_with("weir: weir.toml: hashpipe.ipv4 of stage 1"), "{}", ended.stderr);
+    for (text, starts, ends) in [
+        (
+            "[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"hashpipe\"\n",
+            "weir: weir.toml:3: program[0].key = \"5tuple\": hashpipe.ipv4 of stage 1: the cell's width",
+            "has at most 64; write a narrower one, key = \"src\" and slots6 = 0, or switch.target = \"rmt\", or switch.target = \"software\"",
+        ),
+        (
+            "[[program]]\nname = \"hashpipe\"\nslots6 = 0\n\nslots = 3000000\n",
+            "weir: weir.toml:5: program[0].slots = 3000000: hashpipe.ipv4 of stage 1: its memory in bits",
+            "; write fewer",
+        ),
+        (
+            "[switch]\ntarget = \"rmt\"\n[[program]]\nname = \"hashpipe\"\nstages = 12\n",
+            "weir: weir.toml:5: program[0].stages = 12: hashpipe.ipv6 of stage",
+            "; write fewer, or switch.target = \"software\"",
+        ),
+        (
+            "[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"chamelemon\"\nupstream = 1048576\n",
+            "weir: weir.toml:5: program[0].upstream = 1048576: chamelemon.upstream of stage",
+            "; write fewer, or switch.target = \"software\"",
+        ),
+        (
+            "[switch]\nforward = \"route\"\nroute_table = 1048576\n",
+            "weir: weir.toml:3: switch.route_table = 1048576: routes4: ",
+            "; write fewer",
+        ),
+    ] {
+        files.write("weir.toml", text);
+        for words in ["config check weir.toml", "run -c weir.toml --port z=null", "budget -c weir.toml"] {
+            let ended = files.weir(words);
+            let message = ended.refused(2);
+            assert!(message.starts_with(starts) && message.ends_with(ends), "{words}\n{message}");
+        }
+    }
 }
 
 #[test]

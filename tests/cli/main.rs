@@ -9,6 +9,7 @@ mod log;
 mod manual;
 mod pipes;
 mod replay;
+mod schema;
 mod sim;
 mod table;
 mod trace;

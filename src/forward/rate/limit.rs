@@ -118,6 +118,10 @@ impl JsonSchema for Limit {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB"})
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*(,\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*){0,2}$",
+            "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB",
+        })
     }
 }

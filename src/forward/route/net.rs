@@ -110,7 +110,11 @@ impl JsonSchema for Net {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "An address with a prefix length: 10.0.1.1/24, fd00:1::1/64"})
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^(([0-9]{1,3}\.){3}[0-9]{1,3}/0*(3[0-2]|[12]?[0-9])|[0-9A-Fa-f.:]*:[0-9A-Fa-f.:]*/0*(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$",
+            "description": "An address with a prefix length: 10.0.1.1/24, fd00:1::1/64",
+        })
     }
 }
 

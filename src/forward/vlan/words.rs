@@ -17,6 +17,9 @@ pub struct VlanList(Vec<RangeInclusive<u16>>);
 const RIGHT: &str = "VLAN numbers from 1 to 4094 such as \"10,20-30\" or [10, 20]";
 
 impl VlanList {
+    /// For the JSON Schema; the numbers' range is not in it.
+    const PATTERN: &str = r"^\s*[0-9]+\s*(-\s*[0-9]+\s*)?(,\s*[0-9]+\s*(-\s*[0-9]+\s*)?)*$";
+
     pub fn set(&self) -> VlanSet {
         VlanSet::new(self.0.iter().cloned().flatten())
     }
@@ -96,7 +99,11 @@ impl JsonSchema for VlanList {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": ["string", "integer", "array"],
-            "items": {"type": ["string", "integer"]},
+            "pattern": Self::PATTERN,
+            "minimum": 1,
+            "maximum": 4094,
+            "items": {"type": ["string", "integer"], "pattern": Self::PATTERN, "minimum": 1, "maximum": 4094},
+            "minItems": 1,
             "description": "VLAN numbers: [10, 20] or 10,20-30",
         })
     }

@@ -20,7 +20,7 @@ const GAP: Duration = Duration::from_millis(1);
 /// Faults of one port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[schemars(with = "String", extend("pattern" = r"^[\s;]*(rx|tx)\s*:"))]
 pub struct FaultSpec {
     /// In the order in which a packet meets them; one that drops it is the last.
     pub rules: Vec<Rule>,

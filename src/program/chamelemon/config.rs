@@ -115,7 +115,11 @@ impl schemars::JsonSchema for TowerShape {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "examples": [TOWER_EXAMPLE]})
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^(8|16|32)x[0-9]+(\+(8|16|32)x[0-9]+){0,7}$",
+            "examples": [TOWER_EXAMPLE],
+        })
     }
 }
 
