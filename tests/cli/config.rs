@@ -137,7 +137,7 @@ fn a_pipeline_that_does_not_fit_is_refused_with_the_key_and_ways_out() {
         (
             "[switch]\nforward = \"route\"\nroute_table = 1048576\n",
             "weir: weir.toml:3: switch.route_table = 1048576: routes4: ",
-            "; write fewer",
+            "; write fewer, or switch.target = \"software\"",
         ),
     ] {
         files.write("weir.toml", text);

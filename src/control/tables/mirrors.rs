@@ -14,12 +14,12 @@ use crate::forward::text::{PortNames, Word, Wrong, wrong};
 /// A copy of a port's packets for another port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["from", "to"]))]
 pub struct MirrorConfig {
     /// The port whose packets are copied; it has one mirror.
     pub from: Word,
     /// The port that the copies go to.
     #[serde(default)]
-    #[schemars(required)]
     pub to: Option<Word>,
     /// rx: what comes in there; tx: what goes out; both.
     #[serde(default = "both")]

@@ -24,6 +24,7 @@ const ADDRESS: &str = concat!(
 /// One rule of the access control list. What is left out may be anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["action"]))]
 pub struct RuleConfig {
     /// What the rule is called; by default rule1, rule2, … by its place.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +32,7 @@ pub struct RuleConfig {
     pub name: Option<Word>,
     /// permit, deny, or count: the rules behind decide.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required, extend("enum" = ["permit", "deny", "count"]))]
+    #[schemars(extend("enum" = ["permit", "deny", "count"]))]
     pub action: Option<Word>,
     /// A port that a copy goes to; with permit or deny.
     #[serde(skip_serializing_if = "Option::is_none")]
