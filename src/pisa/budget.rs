@@ -352,7 +352,14 @@ impl Placement {
             return Err(BudgetError::TooLong { array, stage: from + 1, limit: target.stages, target: target.name });
         }
         let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
-        Err(BudgetError::Stages { array, from: from + 1, last: target.stages, last_full, target: target.name })
+        Err(BudgetError::Stages {
+            array,
+            from: from + 1,
+            last: target.stages,
+            excess: Excess::Stages,
+            last_full,
+            target: target.name,
+        })
     }
 
     /// The physical stage, from 0, that takes the array.
