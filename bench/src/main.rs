@@ -1,6 +1,7 @@
 //! weir's figures and comparisons.
 
 mod attack;
+mod attention;
 mod baseline;
 mod breaks;
 mod controller;
@@ -39,6 +40,8 @@ enum Command {
     Keys(keys::KeyModels),
     /// From the records of four switches to the order for them: the controller's response time
     Controller(controller::ControllerTime),
+    /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to rest
+    Attention(attention::Random),
     /// Forward beside dpdk-testpmd on the same devices, in turns
     #[cfg(feature = "dpdk")]
     Peers(throughput::Peers),
@@ -63,6 +66,7 @@ fn main() -> Result<()> {
         Command::Attack(attack) => attack.run(),
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),
+        Command::Attention(attention) => attention.run(),
         #[cfg(feature = "dpdk")]
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]

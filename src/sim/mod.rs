@@ -12,6 +12,7 @@ mod addresses;
 mod audit;
 mod build;
 mod calendar;
+mod edges;
 pub mod fault;
 mod follow;
 pub mod graph;
@@ -30,6 +31,7 @@ use self::fault::SwitchName;
 pub use addresses::Place;
 pub use audit::Audit;
 pub use build::Node;
+pub use edges::Edges;
 pub use fault::{Fault, FaultError};
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
@@ -159,6 +161,8 @@ pub enum SimError {
     NoSwitch { name: String },
     #[error("--fault clock: by at most {most} ns with epochs as short as these")]
     ClockTooSlow { most: Nanos },
+    #[error("no program is chamelemon")]
+    NoChameleMon,
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
     Ipv6(f64),
 }

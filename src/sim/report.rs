@@ -136,6 +136,11 @@ const SCORED: usize = 300;
 impl EpochReport {
     pub fn new(epoch: u64, network: &Network) -> Self {
         let generation = network.generation(epoch);
+        Self::of(epoch, generation, lost_at(network, generation))
+    }
+
+    /// What was true of an epoch; no program has answered yet.
+    pub fn of(epoch: u64, generation: &Generation, losses: Vec<LostAt>) -> Self {
         let Sums { flows, sent, delivered, lost, victims } = generation.sums();
         Self {
             epoch,
@@ -145,7 +150,7 @@ impl EpochReport {
             lost_packets: lost,
             doubled_packets: generation.doubled,
             victim_flows: victims,
-            losses: lost_at(network, generation),
+            losses,
             programs: BTreeMap::new(),
         }
     }

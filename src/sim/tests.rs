@@ -202,3 +202,44 @@ fn what_cannot_be_simulated_is_refused() {
         program[0].slots = 16777216: hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928; write fewer
         ");
 }
+
+/// The edge switches alone answer as the whole network does, epoch by epoch, while parameters shift. Packets come further
+/// apart than a link is long, so that both take them in the same order.
+#[test]
+fn edges_alone_are_measured_as_in_the_network() {
+    for workload in ["hadoop/burst,flows=2500,longest=8,seed=3", "keyvalue/uniform,flows=4000,seed=5"] {
+        let small = "chamelemon:hh_threshold=1,tower=8x2048+16x1024,upstream=384,downstream=288,hl=48";
+        let setup = Setup {
+            programs: vec![small.parse().unwrap()],
+            delay: 1000,
+            ..setup("testbed", workload, &["flows=15%,rate=2%"])
+        };
+        let (_, whole) = run(&setup, 9);
+        let mut edges = Edges::new(&setup).unwrap();
+        let mut states = Vec::new();
+        for report in &whole {
+            let alone = edges.epoch(&setup.workload, setup.victims()).unwrap();
+            assert_eq!((alone.sent_packets, alone.lost_packets), (report.sent_packets, report.lost_packets));
+            assert_eq!(chamelemon(&alone), chamelemon(report), "epoch {}", report.epoch);
+            states.push(chamelemon(&alone).state);
+        }
+        assert!(states.contains(&State::Healthy) && states.contains(&State::Ill), "{states:?}");
+    }
+}
+
+/// Flows that end below T_h in bursts, half of the candidates lifted by collisions: the threshold went up and down for ever.
+#[test]
+fn bursts_come_to_rest() {
+    let setup = setup("testbed", "hadoop/burst,flows=50k,longest=30,seed=3", &["flows=15%,rate=1%"]);
+    let mut edges = Edges::new(&setup).unwrap();
+    let reports: Vec<_> = (0..14).map(|_| edges.epoch(&setup.workload, setup.victims()).unwrap()).collect();
+    let shown: Vec<_> = reports[5..]
+        .iter()
+        .map(|report| {
+            let answers = chamelemon(report);
+            let decoded = answers.hh_complete && answers.losses.is_some_and(|losses| losses.complete);
+            (answers.hh_threshold_packets, answers.state, decoded)
+        })
+        .collect();
+    assert!(shown.iter().all(|epoch| *epoch == shown[0] && epoch.2), "{shown:?}");
+}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 pub use answers::Answers;
-pub use candidates::Candidates;
+pub use candidates::{Candidates, Expected};
 pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
 pub use series::Below;

@@ -2,6 +2,7 @@
 
 mod paper;
 mod runs;
+mod text;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +13,7 @@ use anyhow::{Context, Result};
 use weir::sim::report::ChameleMonReport;
 
 pub use runs::Sweep;
-use runs::{PERIOD, Point, Run, WORKLOADS, is_decoded};
+use runs::{Job, ORDERS, PANELS, PERIOD, Point, Run, WORKLOADS, is_decoded};
 
 use super::plot::{self, Axis, Curve, Figure, Panel, Source};
 
@@ -28,9 +29,15 @@ pub struct Options {
     /// Workloads of chamelemon-network: dctcp, cache, vl2, hadoop
     #[arg(long = "network-workload", value_name = "NAME", value_delimiter = ',', value_parser = workload)]
     workloads: Vec<usize>,
-    /// chamelemon-network: flows are cut to so many packets; 0 cuts none, and takes hours
-    #[arg(long, value_name = "PACKETS", default_value_t = 5000)]
-    scale: u32,
+    /// Orders of chamelemon-network's packets: uniform, burst
+    #[arg(long = "network-order", value_name = "NAME", value_delimiter = ',', value_parser = order)]
+    orders: Vec<usize>,
+    /// Seeds of chamelemon-network, each a run of its own
+    #[arg(long = "network-seeds", value_name = "SEED", value_delimiter = ',', default_values_t = 1..=5u64)]
+    seeds: Vec<u64>,
+    /// chamelemon-network: flows are cut to so many packets, 0 for none; by default those of VL2 to 20 000
+    #[arg(long, value_name = "PACKETS")]
+    scale: Option<u32>,
     /// chamelemon-network: Figures 7 and 8 with all ten points, in place of every third one
     #[arg(long)]
     full: bool,
@@ -41,24 +48,41 @@ fn workload(text: &str) -> Result<usize, String> {
     found.ok_or_else(|| "dctcp, cache, vl2 or hadoop".into())
 }
 
+fn order(text: &str) -> Result<usize, String> {
+    ORDERS.iter().position(|name| name.eq_ignore_ascii_case(text)).ok_or_else(|| "uniform or burst".into())
+}
+
+/// Those that are named, or all.
+fn chosen(named: &[usize], all: usize) -> Vec<usize> {
+    if named.is_empty() { (0..all).collect() } else { named.to_vec() }
+}
+
 pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
     let start = Instant::now();
     let say = |what: String| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
     let sweeps = if options.sweeps.is_empty() { &Sweep::ALL[..] } else { &options.sweeps };
-    let every: Vec<usize> = (0..WORKLOADS.len()).collect();
-    let workloads = if options.workloads.is_empty() { &every } else { &options.workloads };
-    let scale = if quick { QUICK_SCALE } else { options.scale };
-    let runs = runs::all(workloads, sweeps, (scale, options.full), say)?;
+    let (workloads, orders) = (chosen(&options.workloads, WORKLOADS.len()), chosen(&options.orders, ORDERS.len()));
+    let scale = if quick { Some(QUICK_SCALE) } else { options.scale };
+    let seeds = if quick { &options.seeds[..1] } else { &options.seeds };
+    let mut jobs = Vec::new();
+    for &workload in &workloads {
+        for &order in &orders {
+            jobs.extend(
+                sweeps.iter().flat_map(|&sweep| seeds.iter().map(move |&seed| Job { workload, order, sweep, seed })),
+            );
+        }
+    }
+    let runs = runs::all(&jobs, scale, options.full, say)?;
     for &sweep in sweeps {
-        let of_sweep: Vec<_> = runs.iter().filter(|run| run.sweep == sweep).collect();
+        let of_sweep: Vec<_> = runs.iter().filter(|run| run.job.sweep == sweep).collect();
         for figure in figures(sweep, &of_sweep, scale, quick) {
             figure.save(out)?;
             say(out.join(figure.name).with_extension("svg").display().to_string());
         }
     }
     fs::write(out.join("chamelemon_network.csv"), csv(&runs))?;
-    print!("{}", text(&runs, scale));
+    print!("{}", text::of(&runs, scale));
     Ok(())
 }
 
@@ -116,9 +140,10 @@ const QUANTITIES: [Quantity; 4] = [
     },
 ];
 
-fn figures(sweep: Sweep, runs: &[&Run], scale: u32, quick: bool) -> Vec<Figure> {
+fn figures(sweep: Sweep, runs: &[&Run], scale: Option<u32>, quick: bool) -> Vec<Figure> {
     let figure = |quantity: &Quantity| {
-        let panels: Vec<_> = runs.iter().map(|run| panel(run, quantity)).collect();
+        let alike = runs.chunk_by(|a, b| (a.job.workload, a.job.order) == (b.job.workload, b.job.order));
+        let panels: Vec<_> = alike.map(|seeds| panel(seeds, quantity)).collect();
         let quick = if quick { " — QUICK" } else { "" };
         let (number, x) = axis(sweep);
         let y = Axis { log: quantity.log, ..Axis::new(quantity.label, quantity.column) };
@@ -137,8 +162,12 @@ fn figures(sweep: Sweep, runs: &[&Run], scale: u32, quick: bool) -> Vec<Figure> 
     QUANTITIES.iter().map(figure).collect()
 }
 
-fn cut(scale: u32) -> String {
-    if scale == 0 { "flows are whole".into() } else { format!("flows are cut to {scale} packets") }
+fn cut(scale: Option<u32>) -> String {
+    match scale {
+        None => "flows are whole, but VL2's are cut to 20 000 packets".into(),
+        Some(0) => "flows are whole".into(),
+        Some(scale) => format!("flows are cut to {scale} packets"),
+    }
 }
 
 fn axis(sweep: Sweep) -> (u32, Axis) {
@@ -150,16 +179,21 @@ fn axis(sweep: Sweep) -> (u32, Axis) {
     }
 }
 
-fn panel(run: &Run, quantity: &Quantity) -> Panel {
-    let curve = |(color, (name, value)): (usize, &(&str, Value))| {
-        let point = |point: &Point| {
-            let y = value(point.report()?)?;
-            Some(plot::Point { x: point.x, y, min: y, max: y, trials: 1 })
-        };
-        let points = run.points.iter().filter_map(point).collect();
-        Curve { name: (*name).into(), color, source: Source::Weir, points }
+/// The runs of one workload in one order, which differ in their seeds.
+fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
+    let point = |number: usize, value: Value| {
+        let points: Vec<_> = seeds.iter().filter_map(|run| run.points.get(number)).collect();
+        let values: Vec<f64> = points.iter().filter_map(|point| value(point.report()?)).collect();
+        let [min, max] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of));
+        let y = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Some(plot::Point { x: points.first()?.x, y, min: min?, max: max?, trials: values.len() })
     };
-    let (name, _) = WORKLOADS[run.workload];
+    let length = seeds.iter().map(|run| run.points.len()).max().unwrap_or(0);
+    let curve = |(color, &(name, value)): (usize, &(&str, Value))| {
+        let points = (0..length).filter_map(|number| point(number, value)).collect();
+        Curve { name: name.into(), color, source: Source::Weir, points }
+    };
+    let name = seeds.first().map_or("", |run| PANELS[run.job.workload][run.job.order]);
     Panel {
         title: name.into(),
         order: name,
@@ -185,7 +219,7 @@ fn absorbed(points: &[Point]) -> Vec<Option<usize>> {
 
 fn csv(runs: &[Run]) -> String {
     let mut text = String::from(
-        "workload,figure,x,kflows,victims_percent,state,paper_state,hh_buckets,hl_buckets,ll_buckets,hh_threshold_packets,\
+        "workload,order,seed,figure,x,kflows,victims_percent,state,paper_state,hh_buckets,hl_buckets,ll_buckets,hh_threshold_packets,\
          hl_threshold_packets,sampled_share,hh_flows,hl_flows,ll_flows,load_percent,decoded,victims,found,exact,wrong,settled_epochs\n",
     );
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
@@ -193,10 +227,13 @@ fn csv(runs: &[Run]) -> String {
         for point in &run.points {
             let Some(r) = point.report() else { continue };
             let losses = r.losses.unwrap_or_default();
-            let paper = paper::state(run.workload, run.sweep, point.load).map_or("", |state| state.name());
+            let Job { workload, order, sweep, seed } = run.job;
+            let paper = paper::state(workload, sweep, point.load).map_or("", |state| state.name());
             let fields = [
-                WORKLOADS[run.workload].0.to_string(),
-                (7 + run.sweep as u32).to_string(),
+                WORKLOADS[workload].0.to_string(),
+                ORDERS[order].to_string(),
+                seed.to_string(),
+                (7 + sweep as u32).to_string(),
                 point.x.to_string(),
                 point.load.0.to_string(),
                 point.load.1.to_string(),
@@ -220,45 +257,6 @@ fn csv(runs: &[Run]) -> String {
                 point.settled.map_or_else(String::new, |epochs| epochs.to_string()),
             ];
             writeln!(text, "{}", fields.join(",")).expect("a string takes all");
-        }
-    }
-    text
-}
-
-/// The comparison with the paper's text, for people.
-fn text(runs: &[Run], scale: u32) -> String {
-    let mut text = format!("In the simulated testbed; {}.\n", cut(scale));
-    for run in runs {
-        let (name, _) = WORKLOADS[run.workload];
-        writeln!(text, "\n{name}, Figure {}:", 7 + run.sweep as u32).expect("a string takes all");
-        if run.sweep == Sweep::Time {
-            let words = |epochs: &Option<usize>| epochs.map_or("not".into(), |epochs| epochs.to_string());
-            let ours: Vec<_> = absorbed(&run.points).iter().map(words).collect();
-            let theirs = if run.workload == 0 { format!(" (paper: {:?})", paper::ABSORBED) } else { String::new() };
-            writeln!(text, "  epochs until each change is absorbed: {}{theirs}", ours.join(", "))
-                .expect("a string takes all");
-            continue;
-        }
-        for point in &run.points {
-            let Some(r) = point.report() else { continue };
-            let theirs = paper::state(run.workload, run.sweep, point.load).map_or("", |state| state.name());
-            writeln!(
-                text,
-                "  {:5} {:8} paper {:8} HH {:4} HL {:4} LL {:4}  T_h {:5} T_l {:5}  sampled {:6.2} %  load {} (paper {})  {}",
-                point.x,
-                r.state.name(),
-                theirs,
-                r.hh_buckets,
-                r.hl_buckets,
-                r.ll_buckets,
-                r.hh_threshold_packets,
-                r.hl_threshold_packets,
-                100.0 * r.sampled_share,
-                r.load.map_or("-".into(), |load| format!("{:.0} %", 100.0 * load)),
-                paper::load(run.workload, run.sweep).map_or("-".into(), |load| format!("≥ {load} %")),
-                if is_decoded(&point.epoch) { "decoded" } else { "NOT DECODED" },
-            )
-            .expect("a string takes all");
         }
     }
     text

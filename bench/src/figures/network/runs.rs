@@ -4,17 +4,27 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use weir::program::chamelemon::attention::State;
 use weir::sim::loss::Flows;
 use weir::sim::report::ChameleMonReport;
-use weir::sim::{EpochReport, ProgramReport, Setup, Shape, Simulation, Victims};
+use weir::sim::{Edges, EpochReport, ProgramReport, Setup, Shape, SimError, Victims};
 use weir::trace::Workload;
 
 /// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
 /// packets, would be hundreds with the cache followers of 2015.
 pub const WORKLOADS: [(&str, &str); 4] =
     [("DCTCP", "dctcp"), ("CACHE", "keyvalue"), ("VL2", "vl2"), ("HADOOP", "hadoop")];
+/// In what order packets come, and what each workload's panel is called in that order.
+pub const ORDERS: [&str; 2] = ["uniform", "burst"];
+pub const PANELS: [[&str; 2]; 4] = [
+    ["DCTCP uniform", "DCTCP burst"],
+    ["CACHE uniform", "CACHE burst"],
+    ["VL2 uniform", "VL2 burst"],
+    ["HADOOP uniform", "HADOOP burst"],
+];
+/// Flows of VL2 have up to 667 000 packets, 7 600 on average. Above these no T_h was ever chosen for it.
+const CUTS: [u32; 4] = [0, 0, 20_000, 0];
 
 /// Of a victim's packets; the paper does not tell its rate. At least one packet is lost of each.
 const LOSS_RATE: f64 = 0.01;
@@ -86,85 +96,81 @@ impl Point {
     }
 }
 
-pub struct Run {
-    /// Among [`WORKLOADS`].
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Job {
+    /// Among [`WORKLOADS`] and [`ORDERS`].
     pub workload: usize,
+    pub order: usize,
     pub sweep: Sweep,
+    pub seed: u64,
+}
+
+pub struct Run {
+    pub job: Job,
     pub points: Vec<Point>,
 }
 
-/// Runs all sweeps of all workloads that are asked for, one on each core. Flows are cut to `scale` packets; 0 cuts none.
-pub fn all(
-    workloads: &[usize],
-    sweeps: &[Sweep],
-    (scale, full): (u32, bool),
-    say: impl Fn(String) + Sync,
-) -> Result<Vec<Run>> {
-    let jobs: Vec<_> = workloads.iter().flat_map(|w| sweeps.iter().map(move |sweep| (*w, *sweep))).collect();
+/// The packets that a workload's flows are cut to, if no others are asked for; 0 cuts none.
+pub fn cut(workload: usize, scale: Option<u32>) -> u32 {
+    scale.unwrap_or(CUTS[workload])
+}
+
+/// Runs what is asked for, one on each core.
+pub fn all(jobs: &[Job], scale: Option<u32>, full: bool, say: impl Fn(String) + Sync) -> Result<Vec<Run>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let cores = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
     thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
-                while let Some(&(workload, sweep)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = one(workload, sweep, (scale, full), &say);
+                while let Some(&job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let run = one(job, scale, full);
+                    say(format!(
+                        "{}, Figure {}, seed {}",
+                        PANELS[job.workload][job.order],
+                        7 + job.sweep as u32,
+                        job.seed
+                    ));
                     done.lock().expect("no thread panics with it").push(run);
                 }
             });
         }
     });
     let mut runs = done.into_inner().expect("no thread panics with it").into_iter().collect::<Result<Vec<_>>>()?;
-    runs.sort_by_key(|run| (run.workload, run.sweep));
+    runs.sort_by_key(|run| run.job);
     Ok(runs)
 }
 
-fn one(workload: usize, sweep: Sweep, (scale, full): (u32, bool), say: &impl Fn(String)) -> Result<Run> {
-    let (name, law) = WORKLOADS[workload];
-    let traffic = |flows: u32| format!("{law}/uniform,flows={flows}k").parse::<Workload>();
-    let loads = sweep.loads(full);
-    let mut simulation = Simulation::new(&setup(traffic(10)?)?)?;
+fn one(job: Job, scale: Option<u32>, full: bool) -> Result<Run> {
+    let Job { workload, order, sweep, seed } = job;
+    let ((_, law), order, longest) = (WORKLOADS[workload], ORDERS[order], cut(workload, scale));
+    let traffic =
+        |flows: u32| format!("{law}/{order},flows={flows}k,longest={longest},seed={seed}").parse::<Workload>();
+    let mut edges = Edges::new(&setup(traffic(10)?)?)?;
     let mut points = Vec::new();
-    for (x, load) in loads {
-        let workload = Workload { longest: scale, ..traffic(load.0)? };
+    for (x, load) in sweep.loads(full) {
+        let workload = traffic(load.0)?;
         let victims = Victims { flows: Flows::Share(load.1 / 100.0), rate: LOSS_RATE };
-        let mut epoch = || simulation.epoch(&workload, Some(victims));
-        if sweep == Sweep::Time {
-            // The report is that of the epoch before.
-            let report = epoch();
-            points.extend(report.map(|epoch| Point { x, load, settled: None, epoch }));
-        } else {
-            let (settled, epoch) = settle(epoch).context("an epoch has passed")?;
-            points.push(Point { x, load, settled, epoch });
-        }
-        say(format!("{name}: {} k flows, {} % victims", load.0, load.1));
+        let mut epoch = || edges.epoch(&workload, Some(victims));
+        let (settled, epoch) = if sweep == Sweep::Time { (None, epoch()?) } else { settle(epoch)? };
+        points.push(Point { x, load, settled, epoch });
     }
-    if sweep == Sweep::Time {
-        // One epoch late: each is told with the traffic of the next.
-        let loads = sweep.loads(full);
-        points.extend(simulation.finish().into_iter().map(|epoch| Point {
-            x: 0.0,
-            load: (0, 0.0),
-            settled: None,
-            epoch,
-        }));
-        points.iter_mut().zip(loads).for_each(|(point, (x, load))| (point.x, point.load) = (x, load));
-    }
-    Ok(Run { workload, sweep, points })
+    Ok(Run { job, points })
 }
 
 /// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too, takes its points when the
 /// configuration is stable.
-fn settle(mut epoch: impl FnMut() -> Option<EpochReport>) -> Option<(Option<usize>, EpochReport)> {
+fn settle(mut epoch: impl FnMut() -> Result<EpochReport, SimError>) -> Result<(Option<usize>, EpochReport)> {
     let mut last: Option<EpochReport> = None;
     for passed in 1..=*EPOCHS.end() {
-        let Some(report) = epoch() else { continue };
+        let report = epoch()?;
         let same = last.as_ref().is_some_and(|last| parameters(last) == parameters(&report));
         if passed >= *EPOCHS.start() && same && is_decoded(&report) {
-            return Some((Some(passed), report));
+            return Ok((Some(passed), report));
         }
         last = Some(report);
     }
-    last.map(|last| (None, last))
+    Ok((None, last.context("an epoch has passed")?))
 }
 
 fn parameters(report: &EpochReport) -> Option<(State, [u32; 5], f64)> {

@@ -23,8 +23,10 @@
 //!   epochs pass until it takes effect, and waiting for a failure loses their answers.
 //! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their
 //!   buckets in one length do not in another.
-//! - When the victims cannot be counted, and their packets may be of as many as fit or up to twice as many, nine tenths of all
-//!   memory or more are tried: a few large flows lose most of the packets, and going ill for nothing costs two changes.
+//! - When an epoch cannot tell whether more flows lose packets or each loses more, all memory is tried for heavy losses, and the ill
+//!   state in the epoch after that: either shows which is right, and one of them is.
+//! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by (`variation.rs`): memory for heavy
+//!   losses and thresholds are for the peak, and the ill state ends when the peak would fit, too.
 //! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
 //!   down while a switch cannot tell. The paper always has a distribution.
 //! - Thresholds are turned down to [`AIM`] less [`MARGIN`], and end where the classifier's counters do.
@@ -34,10 +36,12 @@ pub mod seen;
 pub mod sizing;
 #[cfg(test)]
 mod tests;
+mod variation;
 
 use self::plan::Known;
 use self::seen::Seen;
-use self::sizing::{AIM, LOW, MARGIN, Sizing};
+use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
+use self::variation::Variation;
 use super::network::NetworkEpoch;
 use super::{Runtime, Shape};
 use crate::trace::SplitMix64;
@@ -83,13 +87,26 @@ pub struct Attention {
     most: u32,
     salt: u64,
     known: Option<Known>,
+    /// Of the victims, and of all flows.
+    victims: Variation,
+    flows: Variation,
+    /// The state that was ordered from the epoch before though it could not tell how many victims there were.
+    blind: Option<State>,
 }
 
 impl Attention {
     /// Thresholds above `most` have no effect, as the [classifier](super::TowerShape::most) cannot say more. `salt` makes the sampling
     /// of a deployment its own.
     pub fn new(shape: Shape, most: u32, salt: u64) -> Self {
-        Self { sizing: Sizing::new(shape), most: most.max(1), salt, known: None }
+        Self {
+            sizing: Sizing::new(shape),
+            most: most.max(1),
+            salt,
+            known: None,
+            victims: Variation::default(),
+            flows: Variation::default(),
+            blind: None,
+        }
     }
 
     /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are those ordered last.
@@ -101,6 +118,12 @@ impl Attention {
     /// The same from numbers.
     pub fn decide(&mut self, seen: &Seen<'_>, latest: &Runtime, for_epoch: u64) -> Decision {
         let mut why = Vec::new();
+        if let Some(flows) = seen.flows() {
+            self.flows.push(flows);
+        }
+        if let Some(victims) = seen.victims() {
+            self.victims.push(victims);
+        }
         let plan = self.plan(seen, latest, &mut why);
         let hh_threshold = self.hh_threshold(seen, plan.division.hh, latest, &mut why);
         let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
@@ -141,23 +164,32 @@ impl Attention {
             }
             return next;
         }
-        let is_right = |load: f64| (LOW..=AIM).contains(&load) || (load < LOW && now == 1);
+        // Epochs of more flows are to be decoded, too.
+        let reserve = seen.flows().map_or(1.0, |flows| self.flows.reserve(flows));
+        let full = if reserve > 1.0 { FULL } else { AIM };
+        let is_right = |load: f64, peak: f64| (LOW..=full).contains(&peak) || (load < LOW && now == 1);
         // Most epochs: what was counted need not be modelled.
-        if now == measured && seen.counted().is_some_and(|candidates| is_right(self.sizing.load(candidates, hh))) {
+        let still = reserve == 1.0 && now == measured;
+        let counted = seen.counted().filter(|_| still).map(|candidates| self.sizing.load(candidates, hh));
+        if counted.is_some_and(|load| is_right(load, load)) {
             return now;
         }
-        let Some(expected) = seen.most(now) else { return now };
+        let (Some(expected), Some(peak)) = (seen.most(now, 1.0), seen.most(now, reserve)) else {
+            return now;
+        };
+        let peak = self.sizing.load(peak, hh);
         let least = if failed { measured.saturating_add(1).min(self.most) } else { 1 };
         let load = self.sizing.load(expected, hh);
-        if now >= least && is_right(load) {
+        if now >= least && is_right(load, peak) {
             return now;
         }
-        let lower = load < LOW && now >= least;
+        let lower = peak < LOW && now >= least;
         if lower && !seen.edges.iter().all(|edge| edge.tells(measured)) {
             return now;
         }
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
-        let found = smallest(least, |threshold| seen.most(threshold).is_none_or(|flows| flows <= room)).min(self.most);
+        let found =
+            smallest(least, |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room)).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let candidates = if failed { "not all candidates were decoded" } else { "candidates" };

@@ -1,6 +1,6 @@
 //! The division of memory, T_l and the sample rate: from victims to memory for them.
 
-use super::super::collector::Distribution;
+use super::super::collector::{Distribution, Expected};
 use super::super::{Division, Runtime};
 use super::seen::{Losses, Seen, rate};
 use super::sizing::{AIM, FULL, FULL_SAMPLED, LIMIT, LOW, MARGIN, Sizing};
@@ -8,10 +8,10 @@ use super::{Attention, State, smallest};
 
 /// Fewer victims than these tell nothing of others.
 const ENOUGH: f64 = 16.0;
-/// So many times what all memory can hold is too much beyond doubt, and so large a share of it is given at the least, when victims
-/// are too many to count.
-const CLEARLY: f64 = 2.0;
+/// So large a share of what all memory can hold is given at the least, when victims are too many to count.
 const CAUTIOUS: f64 = 0.9;
+/// So many times the victims are provided for that were foreseen, when nothing shows yet whether that was right.
+const MORE: f64 = 1.5;
 
 /// The parameters but T_h.
 pub(super) struct Plan {
@@ -47,6 +47,13 @@ impl Known {
     }
 }
 
+/// How many victims there may be.
+struct Guess {
+    least: f64,
+    likely: f64,
+    most: f64,
+}
+
 impl Plan {
     fn keep(latest: &Runtime) -> Self {
         Self { division: latest.division, hl_threshold: Some(latest.hl_threshold), sample: latest.sample }
@@ -63,7 +70,7 @@ fn sample(rate: f64) -> u32 {
 }
 
 impl Attention {
-    pub(super) fn plan(&self, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    pub(super) fn plan(&mut self, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         match &seen.losses {
             None => {
                 why.push("losses are unknown: their memory stays".into());
@@ -75,15 +82,36 @@ impl Attention {
     }
 
     /// §4.3.1, step 2.
-    fn while_healthy(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_healthy(&mut self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+        let before = self.blind.take();
         if let (true, true, Some(victims)) = (losses.sure, losses.heavy.complete, losses.heavy.flows) {
+            let well = self.sizing.flows(AIM / self.victims.span(), self.sizing.most_hl());
+            if State::of(latest) == State::Ill && victims > well {
+                why.push("the epoch before was ill with such traffic: it stays".into());
+                return Plan::keep(latest);
+            }
             return self.well(victims, false, seen, latest, why);
         }
-        let Some(victims) = self.guess(seen, losses) else {
+        let Some(guess) = self.guess(seen, losses) else {
             why.push("heavy hitters were not decoded, so losses are unknown: their memory stays".into());
             return Plan::keep(latest);
         };
-        if victims <= self.sizing.flows(AIM, self.sizing.most_hl()) {
+        let room = self.sizing.flows(if losses.sure { AIM } else { FULL }, self.sizing.most_hl());
+        let (mut victims, blind) = (guess.likely, guess.least < guess.most);
+        let doubtful = guess.least <= room && room < guess.most;
+        if let Some(tried) = before.filter(|_| blind) {
+            // The epoch before could not tell either. What was ordered from it may be wrong, and shows two epochs from now: what else it
+            // may be is ordered for the epoch after that.
+            victims = match tried {
+                State::Healthy if doubtful => guess.most,
+                State::Healthy => (guess.likely * MORE).min(room).max(guess.likely),
+                State::Ill => guess.likely,
+            };
+        }
+        let state = if victims <= room { State::Healthy } else { State::Ill };
+        self.blind = (blind && before.is_none()).then_some(state);
+        if state == State::Healthy {
+            let victims = if doubtful { victims.max(CAUTIOUS * room) } else { victims };
             return self.well(victims, losses.sure, seen, latest, why);
         }
         why.push(format!("about {victims:.0} flows lost packets, more than there is memory for: ill"));
@@ -98,35 +126,40 @@ impl Attention {
     }
 
     /// The number of victims when decoding failed. `None` when nothing is known.
-    fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<f64> {
+    fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<Guess> {
         // By linear counting on the delta encoder (§4.3.1).
         if let (true, Some(counted)) = (losses.sure, losses.heavy.flows) {
-            return Some(counted);
+            return Some(Guess { least: counted, likely: counted, most: counted });
         }
         // Each lost a packet at the least.
-        let most = losses.heavy.packets.max(0) as f64;
-        // As many as would lose these packets. A few large flows lose most of them, so unless that is far more than all memory can
-        // hold, all memory is tried.
+        let limit = losses.heavy.packets.max(0) as f64;
         let room = self.sizing.flows(AIM, self.sizing.most_hl());
-        let foreseen = self.known.as_ref().map_or(most, |known| most / known.packets_a_victim);
-        let tried = if foreseen <= CLEARLY * room { foreseen.min(room) } else { foreseen };
-        let victims = if losses.sure {
-            // Too many to count.
-            tried.max(CAUTIOUS * room).max(Sizing::uncountable(seen.runtime.division.hl))
+        // As many as would lose these packets, if each loses as many as before.
+        let most = self.known.as_ref().map_or(limit, |known| limit / known.packets_a_victim);
+        let most = most.min(seen.flows().unwrap_or(f64::INFINITY));
+        // As large a share of the flows as before; and more than can be counted, when they could not be.
+        let least = if losses.sure {
+            Sizing::uncountable(seen.runtime.division.hl)
         } else {
-            // More flows than there was room for: at least as large a share of them are victims.
-            tried.max(self.known.as_ref()?.share * seen.flows().unwrap_or(0.0))
+            self.known.as_ref()?.share * seen.flows().unwrap_or(0.0)
         };
-        Some(victims.min(most))
+        // When they may fit, all memory is tried.
+        let mut likely = if least <= room { most.min(room) } else { most };
+        if losses.sure {
+            likely = likely.max(CAUTIOUS * room);
+        }
+        let [least, likely, most] = [least, likely.max(least), most.max(least)].map(|victims| victims.min(limit));
+        Some(Guess { least, likely, most })
     }
 
     /// The healthy state, with as much memory for heavy losses as so many victims need.
     fn well(&self, victims: f64, failed: bool, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         let measured = seen.runtime.division.hl;
         let now = if State::of(latest) == State::Healthy { latest.division.hl } else { measured };
-        let load = self.sizing.load(victims, now);
+        let reserved = victims * self.victims.reserve(victims);
+        let load = self.sizing.load(reserved, now);
         let most = if failed && now == measured { AIM } else { FULL };
-        let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(victims) };
+        let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(reserved) };
         if failed {
             // Flows that share all their buckets are apart in an encoder of another length.
             hl = hl.max(measured.saturating_add(measured / 8));
@@ -145,7 +178,7 @@ impl Attention {
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
         // Orders from epochs of the two states meet here, and the healthy one stands when it can.
-        let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM };
+        let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
             && seen.runtime.sample > 0
@@ -199,7 +232,8 @@ impl Attention {
             return now;
         }
         let failed = losses.sure && !losses.heavy.complete;
-        let expected = |threshold: u32| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let reserve = seen.victims().map_or(1.0, |victims| self.victims.reserve(victims));
+        let expected = |threshold: u32| reserve * self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
             return now;
@@ -225,7 +259,7 @@ impl Attention {
         if !losses.sure {
             // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
             let known = self.known.as_ref()?;
-            let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).sum();
+            let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).map(Expected::all).sum();
             return Some(known.share * flows.max(seen.flows()? * known.tail(threshold)));
         }
         let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl));
@@ -243,7 +277,7 @@ impl Attention {
         if let Some(known) = self.known.as_ref().filter(|known| known.tail(measured) > 0.0) {
             return Some(ratio(known.tail(threshold), known.tail(measured)));
         }
-        let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).sum::<f64>();
+        let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).map(Expected::all).sum::<f64>();
         Some(ratio(flows(threshold), flows(measured).max(1.0)))
     }
 }

@@ -1,6 +1,6 @@
 //! The state of the network as an epoch showed it (§4.3, "monitoring real-time network state").
 
-use super::super::collector::{Analysis, Candidates, Distribution, Victims};
+use super::super::collector::{Analysis, Candidates, Distribution, Expected, Victims};
 use super::super::network::NetworkEpoch;
 use super::super::{FlowId, Runtime};
 
@@ -27,7 +27,7 @@ pub struct Edge<'a> {
 }
 
 /// Says how many candidates another threshold would have made; `None` when too little is known.
-pub type Expects<'a> = Box<dyn Fn(u32) -> Option<f64> + 'a>;
+pub type Expects<'a> = Box<dyn Fn(u32) -> Option<Expected> + 'a>;
 
 impl Edge<'_> {
     /// Whether it can tell how many candidates other thresholds than the one `measured` would have made.
@@ -35,17 +35,26 @@ impl Edge<'_> {
         (self.expects)(measured).is_some()
     }
 
-    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T). `None` at
+    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T).
+    /// How many flows collisions lift depends on the order of packets: of fewer in bursts than is expected. So when all
+    /// candidates were counted, those that were lifted make up for what differs, as far as they can. `None` at
     /// every threshold when the edge cannot [tell](Self::tells): what is known of one alone is nothing to choose another by.
-    pub fn at(&self, threshold: u32, measured: u32) -> Option<f64> {
+    ///
+    /// With `times` as many flows there are as many times more of them, and of those that are lifted that to the power of three: on
+    /// each of two counters another flow must be there.
+    pub fn at(&self, threshold: u32, measured: u32, times: f64) -> Option<f64> {
         let expected = (self.expects)(threshold)?;
-        if threshold == measured && self.candidates.is_some() {
-            return self.candidates;
+        if threshold >= measured && self.candidates == Some(0.0) {
+            return Some(0.0);
         }
-        match (self.candidates, (self.expects)(measured)) {
-            (Some(seen), Some(model)) if seen > 0.0 && model > 0.0 => Some(expected * seen / model),
-            _ => Some(expected),
-        }
+        let (seen, model) = (self.candidates.unwrap_or(0.0), (self.expects)(measured).unwrap_or_default());
+        let known = seen > 0.0 && model.all() > 0.0;
+        let lifted =
+            if known && self.complete && model.lifted > 0.0 { (seen - model.large) / model.lifted } else { 1.0 };
+        let candidates =
+            |of: Expected, times: f64| times * (of.large + of.lifted * lifted.clamp(0.0, 1.0) * times * times);
+        let ratio = if known { seen / candidates(model, 1.0) } else { 1.0 };
+        Some(candidates(expected, times) * ratio)
     }
 }
 
@@ -98,15 +107,21 @@ impl<'a> Seen<'a> {
         candidates.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
     }
 
+    /// All victims: counted or estimated; `None` when there is no telling.
+    pub fn victims(&self) -> Option<f64> {
+        let losses = self.losses.as_ref().filter(|losses| losses.sure && losses.light.complete)?;
+        Some(losses.heavy.flows? + losses.light_only / rate(&self.runtime))
+    }
+
     /// All flows of the network; `None` when too many to tell, or no switch is there.
     pub fn flows(&self) -> Option<f64> {
         let flows: Option<f64> = self.edges.iter().map(|edge| edge.flows).sum();
         flows.filter(|flows| *flows > 0.0)
     }
 
-    /// Candidates at the switch that has most of them, as far as switches can tell.
-    pub fn most(&self, threshold: u32) -> Option<f64> {
-        self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold)).reduce(f64::max)
+    /// Candidates at the switch that has most of them, as far as switches can tell, with `times` as many flows.
+    pub fn most(&self, threshold: u32, times: f64) -> Option<f64> {
+        self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold, times)).reduce(f64::max)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A network of numbers: flows of known sizes at four edge switches, encoders that decode up to their limit and not beyond.
 
 use super::super::collector::estimate::distribution;
-use super::super::collector::{Candidates, Distribution, INFINITE, Level, Victims};
+use super::super::collector::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
 use super::super::{Config, Division};
 use super::seen::{Edge, Losses, rate};
 use super::sizing::FULL;
@@ -54,6 +54,10 @@ impl Traffic {
     }
 }
 
+fn large(flows: f64) -> Expected {
+    Expected { large: flows, lifted: 0.0 }
+}
+
 /// What decoding a part of an encoder says of the flows in it.
 fn decode(flows: f64, length: u32) -> (Option<f64>, bool) {
     let buckets = f64::from(length);
@@ -79,7 +83,7 @@ fn edge_apart(sizes: &[u32], runtime: &Runtime) -> Edge<'static> {
     let sizes = Distribution::of_sizes(sizes.iter().copied().map(u64::from));
     let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
     let flows = Some(sizes.flows());
-    Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(sizes.tail(threshold))) }
+    Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
 }
 
 /// The same of flows that share the counters of a classifier, and what it answers to the last packet of each.
@@ -225,7 +229,7 @@ fn memory_is_used() {
             assert_eq!(runtime.hh_threshold, 1, "{flows} {victims}");
         } else {
             let seen = epoch(&mut traffic, &runtime);
-            let load = sizing.load(seen.most(runtime.hh_threshold).unwrap(), runtime.division.hh);
+            let load = sizing.load(seen.most(runtime.hh_threshold, 1.0).unwrap(), runtime.division.hh);
             assert!((0.5..=AIM).contains(&load), "{flows} {victims}: {load} {runtime:?}");
         }
     }
@@ -278,6 +282,57 @@ fn changes_are_absorbed_with_the_classifiers_errors() {
     }
 }
 
+/// Around three quarters of the capacity, with a tenth of noise, a failure may end the healthy state once; it does not come back
+/// with the next epoch of fewer victims.
+#[test]
+fn noise_near_the_capacity_does_not_flip_the_state() {
+    let room = Sizing::new(SHAPE).flows(1.0, 3072);
+    for seed in 0..6 {
+        let (mut model, mut noise) = (Model::new(), SplitMix64::new(seed));
+        let states: Vec<_> = (0..60)
+            .map(|number| {
+                let flows = 50_000.0 * (0.9 + 0.2 * noise.unit());
+                let mut traffic = Traffic::new(flows as usize, 0.75 * room / 50_000.0, 100 * seed + number);
+                State::of(&model.epoch(&mut traffic).0)
+            })
+            .collect();
+        let flips = states[8..].windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(flips <= 2, "{flips} changes of state: {states:?}");
+    }
+}
+
+/// Twice the flows, each victim with ten times the losses: all of it still fits, which nothing can tell from ten times the
+/// victims before an order has taken effect. Both are tried: the healthy state two epochs later, the ill one after it, and then the
+/// one that is right.
+#[test]
+fn a_loss_rate_that_jumps_with_growth_is_not_ill_for_long() {
+    for seed in 0..5 {
+        let mut model = Model::new();
+        let mut epoch = |flows, victims, more: u32, number: u64| {
+            let mut traffic = Traffic::new(flows, victims, 100 * seed + number);
+            traffic.flows.iter_mut().for_each(|(size, lost)| *lost = (*lost * more).min(*size));
+            model.epoch(&mut traffic)
+        };
+        (0..10).for_each(|number| drop(epoch(20_000, 0.06, 1, number)));
+        let shown: Vec<_> = (10..18).map(|number| epoch(48_000, 0.06, 10, number)).collect();
+        assert!(!shown[0].1, "the change is not noticed");
+        assert!(shown[2..].iter().all(|(_, decoded)| *decoded), "{shown:?}");
+        let healthy = |epoch: usize| State::of(&shown[epoch].0) == State::Healthy;
+        assert!(healthy(2) && (4..8).all(healthy), "{shown:?}");
+    }
+}
+
+/// A candidate in two is lifted by collisions where flows end below the threshold: fewer of them in bursts than the model says. What is
+/// below the threshold for certain is not fewer for that.
+#[test]
+fn what_collisions_lift_does_not_scale_what_is_large() {
+    let expects = |threshold: u32| Some(Expected { large: if threshold > 30 { 0.0 } else { 3500.0 }, lifted: 450.0 });
+    let edge = Edge { candidates: Some(270.0), complete: true, flows: Some(12_500.0), expects: Box::new(expects) };
+    assert_eq!(edge.at(31, 31, 1.0), Some(270.0));
+    assert!(edge.at(22, 31, 1.0).unwrap() > 3500.0, "{:?}", edge.at(22, 31, 1.0));
+    assert!(edge.at(31, 31, 1.1).unwrap() > 1.3 * 270.0, "more flows lift each other");
+}
+
 #[test]
 fn sampling_is_new_in_every_epoch() {
     let mut model = Model::new();
@@ -303,7 +358,7 @@ fn what_is_unknown_changes_nothing() {
         candidates,
         complete: false,
         flows: Some(2e4),
-        expects: Box::new(move |size| Some(sizes.tail(size))),
+        expects: Box::new(move |size| Some(large(sizes.tail(size)))),
     }];
     let seen = Seen { runtime, edges, losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
@@ -317,7 +372,7 @@ fn overloaded(runtime: Runtime, hot: &Distribution) -> Seen<'static> {
         let sizes = Distribution::of_sizes(1..=300);
         let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
         let flows = Some(sizes.flows());
-        Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(sizes.tail(threshold))) }
+        Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
     });
     let (candidates, complete) = decode(hot.tail(runtime.hh_threshold), runtime.division.hh);
     let hot = Edge { candidates, complete, flows: None, expects: Box::new(|_| None) };
@@ -374,7 +429,7 @@ proptest! {
         (arrays, small, upstream, downstream) in (2..5u32, 0..4u32, 1..9000u32, 1..9000u32),
         measured in (any::<[u16; 3]>(), any::<[u16; 2]>(), 0..=65_536u32),
         latest in (any::<[u16; 3]>(), any::<[u16; 2]>(), 0..=65_536u32),
-        edges in proptest::collection::vec((proptest::option::of(0..60_000u32), any::<bool>(), 0..3u32), 0..4),
+        edges in proptest::collection::vec((proptest::option::of(0..60_000u32), any::<bool>(), 0..4u32), 0..4),
         losses in proptest::option::of((
             any::<bool>(), proptest::option::of(0..99_999u32), any::<bool>(), any::<i32>(),
             proptest::option::of(0..9999u32), any::<bool>(), any::<i32>(),
@@ -401,8 +456,9 @@ proptest! {
                 flows: candidates.map(f64::from),
                 expects: Box::new(move |size| match kind {
                     0 => None,
-                    1 => Some(0.0),
-                    _ => Some(60_000.0 / f64::from(size.max(1))),
+                    1 => Some(large(0.0)),
+                    2 => Some(large(60_000.0 / f64::from(size.max(1)))),
+                    _ => Some(Expected { large: 99.0, lifted: 60_000.0 / f64::from(size.max(1)) }),
                 }),
             });
             let losses = losses.map(|(sure, hl, hl_complete, hl_packets, ll, ll_complete, ll_packets)| Losses {

@@ -22,6 +22,21 @@ const TIMES: [f64; 4] = [1.0 / 6.0, 0.5, 5.0 / 6.0, 1.0];
 /// Above so many packets the last one comes at the end.
 const LATE: u32 = 64;
 
+/// Candidates of a threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// Flows of so many packets.
+    pub large: f64,
+    /// Smaller ones that share counters with others.
+    pub lifted: f64,
+}
+
+impl Expected {
+    pub fn all(self) -> f64 {
+        self.large + self.lifted
+    }
+}
+
 /// Candidates by threshold.
 pub struct Candidates {
     sizes: Distribution,
@@ -46,8 +61,8 @@ impl Candidates {
     }
 
     /// The expected number at this threshold.
-    pub fn at(&self, threshold: u32) -> f64 {
-        self.lifted_over(threshold) + self.sizes.tail(threshold)
+    pub fn at(&self, threshold: u32) -> Expected {
+        Expected { large: self.sizes.tail(threshold), lifted: self.lifted_over(threshold) }
     }
 
     /// Flows of smaller sizes that noise makes candidates.

@@ -395,7 +395,7 @@ fn candidates_at_other_thresholds() {
             let sizes = distribution(&tower, known).unwrap();
             let model = Candidates::of(&tower, &sizes, decoded);
             for threshold in [2, 3, 5, 20, 70, 200, 256, 400, 900, 2000, 4500] {
-                let (is, expected) = (candidates(threshold), model.at(threshold));
+                let (is, expected) = (candidates(threshold), model.at(threshold).all());
                 let far = (expected - is).abs() > 0.04 * is + 2.0 * is.sqrt() + 5.0;
                 assert!(!far, "{law} {flows} {decoded:?}, T_h = {threshold}: {is}, expected {expected}");
             }
