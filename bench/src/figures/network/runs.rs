@@ -9,7 +9,7 @@ use weir::program::chamelemon::attention::State;
 use weir::sim::loss::Flows;
 use weir::sim::report::ChameleMonReport;
 use weir::sim::{Edges, EpochReport, ProgramReport, Setup, Shape, SimError, Victims};
-use weir::trace::Workload;
+use weir::trace::{Workload, WorkloadError};
 
 /// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
 /// packets, would be hundreds with the cache followers of 2015.
@@ -144,8 +144,10 @@ pub fn all(jobs: &[Job], scale: Option<u32>, full: bool, say: impl Fn(String) + 
 fn one(job: Job, scale: Option<u32>, full: bool) -> Result<Run> {
     let Job { workload, order, sweep, seed } = job;
     let ((_, law), order, longest) = (WORKLOADS[workload], ORDERS[order], cut(workload, scale));
-    let traffic =
-        |flows: u32| format!("{law}/{order},flows={flows}k,longest={longest},seed={seed}").parse::<Workload>();
+    let traffic = |flows: u32| {
+        let workload = format!("{law}/{order},flows={flows}k,seed={seed}").parse::<Workload>()?;
+        Ok::<_, WorkloadError>(Workload { longest, ..workload })
+    };
     let mut edges = Edges::new(&setup(traffic(10)?)?)?;
     let mut points = Vec::new();
     for (x, load) in sweep.loads(full) {
