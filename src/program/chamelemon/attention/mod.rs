@@ -16,17 +16,18 @@
 //! - Where §4.3.2 turns T_l "up" because the load is too low, it is turned down.
 //! - When T_l would pass T_h, T_h goes with it.
 //! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to [`LOW`]; §4.3.1 sets it to T_h, which
-//!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen. With nothing
+//!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen, as after every failed decoding of heavy losses. With nothing
 //!   remembered T_l is T_h.
 //! - Orders from epochs of the two states can meet. The healthy one stands up to [`sizing::LIMIT`].
 //! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample rate moves at [`sizing::FULL_SAMPLED`]: two
 //!   epochs pass until it takes effect, and waiting for a failure loses their answers.
 //! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their
 //!   buckets in one length do not in another.
-//! - When an epoch cannot tell whether more flows lose packets or each loses more, all memory is tried for heavy losses, and the ill
-//!   state in the epoch after that: either shows which is right, and one of them is.
-//! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by (`variation.rs`): memory for heavy
-//!   losses and thresholds are for the peak, and the ill state ends when the peak would fit, too.
+//! - When an epoch cannot tell whether more flows lose packets or each loses more, all memory is tried
+//!   for heavy losses, and the ill state in the epoch after that: either shows which is right.
+//! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by
+//!   (`variation.rs`): memory for heavy losses and thresholds are for the peak, and the ill state ends
+//!   when the peak would fit, too.
 //! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
 //!   down while a switch cannot tell. The paper always has a distribution.
 //! - Thresholds are turned down to [`AIM`] less [`MARGIN`], and end where the classifier's counters do.

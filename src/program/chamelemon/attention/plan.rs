@@ -8,9 +8,9 @@ use super::{Attention, State, smallest};
 
 /// Fewer victims than these tell nothing of others.
 const ENOUGH: f64 = 16.0;
-/// So large a share of what all memory can hold is given at the least, when victims are too many to count.
+/// The least share of all memory that victims get when they are too many to count.
 const CAUTIOUS: f64 = 0.9;
-/// So many times the victims are provided for that were foreseen, when nothing shows yet whether that was right.
+/// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was right.
 const MORE: f64 = 1.5;
 
 /// The parameters but T_h.
@@ -100,8 +100,8 @@ impl Attention {
         let (mut victims, blind) = (guess.likely, guess.least < guess.most);
         let doubtful = guess.least <= room && room < guess.most;
         if let Some(tried) = before.filter(|_| blind) {
-            // The epoch before could not tell either. What was ordered from it may be wrong, and shows two epochs from now: what else it
-            // may be is ordered for the epoch after that.
+            // The epoch before could not tell either. Its order may be wrong, which shows two epochs
+            // after it: the alternative is ordered for the epoch after that.
             victims = match tried {
                 State::Healthy if doubtful => guess.most,
                 State::Healthy => (guess.likely * MORE).min(room).max(guess.likely),
@@ -243,7 +243,8 @@ impl Attention {
         }
         let lower = !failed && load < LOW;
         let least = if failed { measured.saturating_add(1) } else { 2 };
-        let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hl);
+        let aim = if failed { LOW } else { AIM - if lower { MARGIN } else { 0.0 } };
+        let room = self.sizing.flows(aim, hl);
         let found = smallest(least, |threshold| expected(threshold) <= room).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {

@@ -36,12 +36,12 @@ impl Edge<'_> {
     }
 
     /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T).
-    /// How many flows collisions lift depends on the order of packets: of fewer in bursts than is expected. So when all
-    /// candidates were counted, those that were lifted make up for what differs, as far as they can. `None` at
-    /// every threshold when the edge cannot [tell](Self::tells): what is known of one alone is nothing to choose another by.
+    /// The number of flows that collisions lift depends on the order of packets: bursts have fewer than
+    /// the model expects. So when all candidates were counted, the lifted ones make up for what differs,
+    /// as far as they can. `None` at every threshold when the edge cannot [tell](Self::tells).
     ///
-    /// With `times` as many flows there are as many times more of them, and of those that are lifted that to the power of three: on
-    /// each of two counters another flow must be there.
+    /// `times` scales the number of flows: large ones grow by it, lifted ones by its third power, as
+    /// another flow must be on each of two counters.
     pub fn at(&self, threshold: u32, measured: u32, times: f64) -> Option<f64> {
         let expected = (self.expects)(threshold)?;
         if threshold >= measured && self.candidates == Some(0.0) {

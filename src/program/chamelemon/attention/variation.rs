@@ -4,9 +4,10 @@
 const EPOCHS: usize = 6;
 const STEPS: usize = 10;
 const LEAST: usize = 4;
-/// Steps that are larger than the usual one: changes of the traffic may be among them.
+/// The share of steps that are larger than the usual one: changes of the traffic may be among them.
 const RARE: f64 = 0.3;
-/// So much more than was expected, or so much less and some usual steps, is other traffic.
+/// A value is of other traffic when it is above the expected peak by this share, or below the mean by
+/// this share and [`FAR`] usual steps.
 const OTHER: f64 = 0.05;
 const FAR: f64 = 2.5;
 /// A step of this size is expected of any count: a sample varies by it.
@@ -50,7 +51,7 @@ impl Variation {
         usual.map_or(0.0, |step| (step - COUNTED).max(0.0))
     }
 
-    /// So many times a number that is at its least may soon be.
+    /// The factor between a number at its least and its peak.
     pub fn span(&self) -> f64 {
         1.0 + FAR * self.step()
     }
@@ -67,7 +68,7 @@ impl Variation {
         if self.step() > 0.0 { peak.max(self.mean() * above) } else { self.recent.last().copied().unwrap_or(0.0) }
     }
 
-    /// So many times the number of an epoch is to be expected of the next ones, at the least once.
+    /// The factor between an epoch's number and the most that is to be expected of the next; at least 1.
     pub fn reserve(&self, value: f64) -> f64 {
         (self.expected() / value.max(1.0)).max(1.0)
     }
