@@ -212,7 +212,7 @@ fn edges_alone_are_measured_as_in_the_network() {
         let setup = Setup {
             programs: vec![small.parse().unwrap()],
             delay: 1000,
-            ..setup("testbed", workload, &["flows=15%,rate=2%"])
+            ..setup("testbed", workload, &["flows=35%,rate=2%"])
         };
         let (_, whole) = run(&setup, 9);
         let mut edges = Edges::new(&setup).unwrap();
