@@ -313,7 +313,9 @@ fn a_loss_rate_that_jumps_with_growth_is_not_ill_for_long() {
             traffic.flows.iter_mut().for_each(|(size, lost)| *lost = (*lost * more).min(*size));
             model.epoch(&mut traffic)
         };
-        (0..10).for_each(|number| drop(epoch(20_000, 0.06, 1, number)));
+        for number in 0..10 {
+            epoch(20_000, 0.06, 1, number);
+        }
         let shown: Vec<_> = (10..18).map(|number| epoch(48_000, 0.06, 10, number)).collect();
         assert!(!shown[0].1, "the change is not noticed");
         assert!(shown[2..].iter().all(|(_, decoded)| *decoded), "{shown:?}");
