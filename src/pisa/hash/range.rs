@@ -103,7 +103,7 @@ mod tests {
                 while values < u64::from(n) || !n.is_power_of_two() && values < u64::from(n) << spare {
                     values *= 2;
                 }
-                let value = u64::from(h) * values >> 32;
+                let value = (u64::from(h) * values) >> 32;
                 prop_assert_eq!(u64::from(high.slot(h)), value % u64::from(n), "{} of {}", h, n);
                 prop_assert!(n == 1 || 1 << high.bits() == values);
             }
