@@ -100,7 +100,7 @@ fn one(number: u64, scenario: Scenario, verbose: bool) -> Result<Outcome> {
 
 fn shown(network: &NetworkEpoch, sizing: &Sizing, fits: bool) -> Shown {
     let runtime = network.runtime;
-    let decoded = network.hh_complete() && network.losses.as_ref().is_some_and(|losses| losses.complete);
+    let decoded = network.hh_complete() && network.losses.as_ref().is_some_and(|losses| losses.decoded);
     let candidates = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
     let most = candidates.map(|candidates| candidates.into_iter().fold(0.0, f64::max));
     Shown { runtime, decoded, fits, load: most.map(|most| sizing.load(most, runtime.division.hh)) }
@@ -127,6 +127,8 @@ fn setup(workload: Workload) -> Result<Setup> {
         everywhere: false,
         workload,
         losses: Vec::new(),
+        faults: Vec::new(),
+        wait: None,
         epoch: 50_000_000,
         transit: 10_000_000,
         latency: 1_000_000,
