@@ -139,6 +139,7 @@ impl EthDev {
         if config.promiscuous {
             device.set_promiscuous(true)?;
         }
+        log::forget_errors();
         Ok(device)
     }
 

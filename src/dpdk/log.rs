@@ -8,9 +8,9 @@ use std::{
 use super::{error::DpdkError, sys};
 
 /// Lines that are kept for an error's message.
-const KEPT: usize = 4;
+const KEPT: usize = 8;
 
-/// The last lines that DPDK logged as errors.
+/// The last lines that DPDK logged as errors, or as warnings: net_tap warns of what the kernel refuses.
 static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What DPDK's layers say of an error that one below them has told.
@@ -21,12 +21,12 @@ const ECHOES: [&str; 4] = [
     "Failed to hotplug add device",
 ];
 
-/// Forgets what was logged before: the caller begins something that may fail.
+/// Forgets what was logged before: the caller begins something that may fail, or it has not.
 pub(super) fn forget_errors() {
     drop(take_errors());
 }
 
-/// The last lines that DPDK logged as errors since this was last asked, without those that only repeat that something failed.
+/// The last lines that DPDK logged as errors or warnings since this was last asked, without those that only repeat that something failed.
 pub(super) fn take_errors() -> Option<String> {
     cause(std::mem::take(&mut *ERRORS.lock().ok()?))
 }
@@ -98,6 +98,16 @@ pub(super) fn hush_libbpf() {
     }
 }
 
+/// Keeps a line for the message of an error that may follow.
+fn keep(line: &str) {
+    if let Ok(mut errors) = ERRORS.lock() {
+        if errors.len() == KEPT {
+            errors.remove(0);
+        }
+        errors.push(line.to_owned());
+    }
+}
+
 fn event(level: i32, line: &str) {
     let about_qdiscs = line.contains("qdisc") || line.contains("rte flow support");
     let harmless = NO_ERRORS.iter().any(|text| line.contains(text));
@@ -107,14 +117,12 @@ fn event(level: i32, line: &str) {
     match u32::try_from(level).unwrap_or(sys::RTE_LOG_ERR) {
         ..=sys::RTE_LOG_ERR => {
             tracing::error!(target: "dpdk", "{line}");
-            if let Ok(mut errors) = ERRORS.lock() {
-                if errors.len() == KEPT {
-                    errors.remove(0);
-                }
-                errors.push(line.to_owned());
-            }
+            keep(line);
         }
-        sys::RTE_LOG_WARNING => tracing::warn!(target: "dpdk", "{line}"),
+        sys::RTE_LOG_WARNING => {
+            tracing::warn!(target: "dpdk", "{line}");
+            keep(line);
+        }
         sys::RTE_LOG_NOTICE => tracing::info!(target: "dpdk", "{line}"),
         sys::RTE_LOG_INFO => tracing::debug!(target: "dpdk", "{line}"),
         _ => tracing::trace!(target: "dpdk", "{line}"),
