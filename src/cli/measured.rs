@@ -100,7 +100,7 @@ impl Measured {
         let lack = Reasons::of_losses(Some(&losses), &sketches.runtime, sketches.has_gaps());
         let mut flows = Flows::new(&answers, analysis.least_named(), &losses, lack, &names, most);
         if let Some(exact) = exact {
-            flows = flows.with_truth(&exact.counts, analysis.distribution());
+            flows = flows.with_truth(&exact.counts, analysis.told_distribution());
         }
         let heavy = answers.heavy.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect();
         Self { unit: Unit::Packets, heavy, score: None, flows: Some(flows) }
@@ -142,8 +142,10 @@ fn flows_text(flows: &Flows) -> String {
     if flows.gained_packets > 0 {
         rows.push(["gained packets".into(), flows.gained_packets.to_string(), String::new()]);
     }
-    if let Some(wmre) = flows.distribution_wmre {
-        rows.push(["distribution of flow sizes".into(), String::new(), output::percent(wmre)]);
+    let wmre = flows.distribution_wmre.map(output::percent);
+    let told = if flows.distribution.is_empty() { "too many to tell" } else { "" };
+    if wmre.is_some() || !told.is_empty() {
+        rows.push(["distribution of flow sizes".into(), told.into(), wmre.unwrap_or_default()]);
     }
     let why = flows.losses_incomplete.iter().map(|reason| format!("\nnot all losses: {reason}"));
     output::table(["estimate", ">", ">error"], rows) + &why.collect::<String>()

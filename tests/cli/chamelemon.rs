@@ -106,6 +106,25 @@ fn wrong_parameters_say_what_would_be_right() {
     }
 }
 
+/// A classifier that is too full for the distribution of sizes does not give one, and with hardly an empty counter no number of flows.
+#[test]
+fn a_full_classifier_says_so() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp-scaled/uniform,flows=24k,packets=240k");
+    let replay = |tower: &str, words: &str| {
+        files.weir(&format!("replay t.pcap --program chamelemon:tower={tower},hh_threshold=100 --score {words}"))
+    };
+    let roomy = &replay("8x16384+16x8192", "--json").json()["programs"]["chamelemon"];
+    assert!(roomy["distribution_wmre"].as_f64().unwrap() < 0.25 && error(roomy, "flows") < 0.03, "{roomy}");
+    let full = &replay("8x4096+16x2048", "--json").json()["programs"]["chamelemon"];
+    assert_eq!((&full["distribution"], &full["distribution_wmre"]), (&Value::Array(vec![]), &Value::Null));
+    assert!(full["flows"].is_f64(), "{}", full["flows"]);
+    let brimming = &replay("8x1024+16x512", "--json").json()["programs"]["chamelemon"];
+    assert_eq!(brimming["flows"], Value::Null);
+    let text = replay("8x1024+16x512", "").stdout;
+    assert!(text.matches("too many to tell").count() >= 2, "{text}");
+}
+
 /// A scan of 20 000 addresses or ports, one packet each: with linear hashes the number of flows was off by 25 to 72 %, the
 /// distribution by up to its maximum, and nothing said so.
 #[test]

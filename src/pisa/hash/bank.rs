@@ -56,10 +56,11 @@ impl IndexBank {
             #[cfg(target_arch = "x86_64")]
             Form::Affine(affine) => affine.hashes(keys, out),
             Form::Rows(rows) => {
-                for (key, out) in keys.iter().zip(out) {
+                for (key, out) in keys.iter().zip(out.iter_mut()) {
                     *out = rows.crcs(key);
-                    join_shared(out);
                 }
+                // In a loop of its own, or the compiler would compute the shared lane twice.
+                out.iter_mut().for_each(join_shared);
             }
         }
     }

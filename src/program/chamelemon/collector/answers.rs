@@ -29,19 +29,21 @@ impl Answers {
         let mut lack = Reasons::default();
         lack.add_if(runtime.division.hh == 0, Reason::Unmeasured);
         lack.add_if(!analysis.hh().complete, Reason::Undecoded);
-        Self::of(runtime, analysis.cardinality(), analysis.distribution(), heavy, flows, lack)
+        let estimates = (analysis.told_cardinality(), analysis.told_entropy_bits());
+        Self::of(runtime, estimates, analysis.told_distribution(), heavy, flows, lack)
     }
 
     /// Of all switches whose flows are known.
     pub fn of_network(network: &NetworkEpoch, flows: usize) -> Self {
-        let (heavy, distribution) = (network.heavy_hitters(0), network.distribution());
+        let (heavy, distribution) = (network.heavy_hitters(0), network.told_distribution());
+        let estimates = (network.told_cardinality(), network.told_entropy_bits());
         let lack = network.flows_lack();
-        Self::of(network.runtime, network.cardinality(), distribution.as_ref(), heavy, flows, lack)
+        Self::of(network.runtime, estimates, distribution.as_ref(), heavy, flows, lack)
     }
 
     fn of(
         runtime: Runtime,
-        number: Option<f64>,
+        (number, entropy_bits): (Option<f64>, Option<f64>),
         distribution: Option<&Distribution>,
         mut heavy: Vec<Sized>,
         flows: usize,
@@ -53,7 +55,7 @@ impl Answers {
         Self {
             runtime,
             flows: number,
-            entropy_bits: distribution.map(Distribution::entropy_bits),
+            entropy_bits,
             distribution: distribution.map(Distribution::rounded),
             heavy,
             hh_flows,

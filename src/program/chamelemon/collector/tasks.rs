@@ -135,6 +135,26 @@ impl Analysis {
         self.distribution.get_or_init(|| self.estimated()).as_ref()
     }
 
+    /// The number of flows where its standard error is at most [`estimate::MAX_ERROR`]: what users are told.
+    pub fn told_cardinality(&self) -> Option<f64> {
+        let error = estimate::flows_error(&self.sketches.tower)?;
+        self.cardinality().filter(|_| error <= estimate::MAX_ERROR)
+    }
+
+    /// The distribution where it can be trusted: what users are told. Estimated from arrays with more than
+    /// [`estimate::MAX_LOAD`] flows a counter it would be wrong for most sizes.
+    pub fn told_distribution(&self) -> Option<&Distribution> {
+        let decoded = self.hh.complete && self.sketches.hh_threshold() == 1;
+        self.distribution().filter(|_| decoded || estimate::tells_sizes(&self.sketches.tower))
+    }
+
+    /// The entropy where it can be trusted. Flows with most packets decide it, so where these were decoded
+    /// a full classifier makes it at most 2 % wrong.
+    pub fn told_entropy_bits(&self) -> Option<f64> {
+        let told = if self.hh.complete { self.distribution() } else { self.told_distribution() };
+        told.map(Distribution::entropy_bits)
+    }
+
     fn estimated(&self) -> Option<Distribution> {
         // Over several epochs a flow can have more than T_h packets and have been no candidate.
         if !self.has_all_candidates() || self.below.is_some() {
