@@ -33,10 +33,10 @@ fn the_table_of_a_small_network() {
     chamelemon, its answers beside the truth:
 
     epoch  victims  found  exact  wrong  says  heavy F1  size error  flows error  entropy error   WMRE
-        0      100    100    100      0  all     0.00 %    100.00 %       0.14 %         0.03 %  0.007
-        1      100    100    100      0  all     0.00 %    100.00 %       0.06 %         0.01 %  0.002
-        2      100    100    100      0  all   100.00 %      0.00 %       0.28 %         0.00 %  0.000
-        3      100    100    100      0  all   100.00 %      0.00 %       0.09 %         0.00 %  0.000
+        0      100    100    100      0  all     0.00 %    100.00 %       0.06 %         0.01 %  0.001
+        1      100    100    100      0  all     0.00 %    100.00 %       0.15 %         0.02 %  0.003
+        2      100    100    100      0  all   100.00 %      0.00 %       0.08 %         0.00 %  0.000
+        3      100    100    100      0  all   100.00 %      0.00 %       0.06 %         0.00 %  0.000
 
     hashpipe, its answers beside the truth:
 
