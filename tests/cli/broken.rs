@@ -27,9 +27,14 @@ fn broken_captures_are_named() {
     ] {
         for words in [format!("replay {name}"), format!("replay good.pcap {name} --json --score")] {
             let ended = files.weir(&words);
-            let message = ended.refused(1);
+            let message = ended.stderr.trim_end();
+            assert_eq!(ended.code, 1, "{message}");
             assert!(message.starts_with(&format!("weir: {name}: ")) && message.contains(says), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");
+            // What was read before the damage is reported.
+            let reported = message.ends_with("; the report covers what came before");
+            assert_eq!(reported, !ended.stdout.is_empty(), "{message}");
+            assert!(reported || !words.contains("good.pcap"), "{message}");
         }
     }
 }

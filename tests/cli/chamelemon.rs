@@ -116,7 +116,7 @@ fn a_full_classifier_says_so() {
     };
     let roomy = &replay("8x16384+16x8192", "--json").json()["programs"]["chamelemon"];
     assert!(roomy["distribution_wmre"].as_f64().unwrap() < 0.25 && error(roomy, "flows") < 0.03, "{roomy}");
-    let full = &replay("8x4096+16x2048", "--json").json()["programs"]["chamelemon"];
+    let full = &replay("8x6144+16x3072", "--json").json()["programs"]["chamelemon"];
     assert_eq!((&full["distribution"], &full["distribution_wmre"]), (&Value::Array(vec![]), &Value::Null));
     assert!(full["flows"].is_f64(), "{}", full["flows"]);
     let brimming = &replay("8x1024+16x512", "--json").json()["programs"]["chamelemon"];

@@ -9,7 +9,7 @@ use crate::config::WRONG;
 use crate::{Files, weir};
 
 /// Of [`WRONG`], by what is said of it: mistakes that lie between two tables, in the words of faults, or before the TOML is read.
-const BEYOND: [&str; 10] = [
+const BEYOND: [&str; 11] = [
     "switch.epoch = 1us",
     "port[1].name = a: each name once",
     "port[0].cores = 1",
@@ -19,6 +19,7 @@ const BEYOND: [&str; 10] = [
     "acl[0].port = z",
     "acl[1].name = x",
     "mirror[0].to = b",
+    "each device once",
     "unclosed table",
 ];
 
