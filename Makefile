@@ -8,9 +8,6 @@ PORTLESS := --no-default-features
 # Tests that the build without live ports changes: commands, and what they promise.
 PORTLESS_TESTS := cli specification
 
-# The same code has been compiled with optimisation for the other tests.
-QUICKLY := --config profile.dev.package.weir.opt-level=0
-
 # Tests write down here what this kernel lacks for them.
 export WEIR_NOT_RUN := $(CURDIR)/target/not-run
 
@@ -33,7 +30,7 @@ build: setup-build ## the release binary, target/release/weir
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) --quiet $(QUICKLY) $(PORTLESS) --lib $(PORTLESS_TESTS:%=--test %)
+	$(CARGO) test $(LOCKED) --quiet $(PORTLESS) --lib $(PORTLESS_TESTS:%=--test %)
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 	$(CARGO) test $(LOCKED) --workspace --lib --bins --tests
