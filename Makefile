@@ -5,8 +5,9 @@ CARGO ?= cargo
 LOCKED := --locked
 PORTLESS := --no-default-features
 
-# Tests that the build without live ports changes: commands, and what they promise.
-PORTLESS_TESTS := cli specification
+# Tests that the build without live ports changes: commands, and what they promise. The library's own tests are the same, less those
+# of what is left out.
+PORTLESS_TESTS := --test cli --test specification
 
 # Tests write down here what this kernel lacks for them.
 export WEIR_NOT_RUN := $(CURDIR)/target/not-run
@@ -30,7 +31,7 @@ build: setup-build ## the release binary, target/release/weir
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) --quiet $(PORTLESS) --lib $(PORTLESS_TESTS:%=--test %)
+	$(CARGO) test $(LOCKED) --quiet $(PORTLESS) $(PORTLESS_TESTS)
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 	$(CARGO) test $(LOCKED) --workspace --lib --bins --tests
@@ -74,7 +75,7 @@ lint: setup-build ## formatting and clippy, with and without live ports
 	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets -- -D warnings && \
-		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets $(PORTLESS) -- -D warnings; \
+		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@$(CARGO) metadata $(LOCKED) --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
 		{ echo "fuzz/Cargo.lock is not up to date: cargo update --workspace --manifest-path fuzz/Cargo.toml" >&2; exit 1; }

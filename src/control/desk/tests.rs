@@ -35,7 +35,7 @@ fn config() -> NetworkConfig {
     let length = |text: &str| text.parse().unwrap();
     NetworkConfig {
         program,
-        epoch: length("20ms"),
+        epoch: length("100ms"),
         transit: length("2ms"),
         patience: Some(length("500ms")),
         ..NetworkConfig::default()
@@ -271,7 +271,7 @@ fn switches_that_do_not_fit_are_told_why() {
     };
     let (code, why) = refused(&|hello| hello.epoch_ns += 1);
     assert_eq!(code, Code::FailedPrecondition);
-    assert_eq!(why, "switch.epoch of the switch is 20000001 ns, and the controller's is 20000000 ns");
+    assert_eq!(why, "switch.epoch of the switch is 100000001 ns, and the controller's is 100000000 ns");
     let (code, why) = refused(&|hello| hello.shape.as_mut().unwrap().upstream = 65);
     assert_eq!(code, Code::FailedPrecondition);
     assert!(why.contains("upstream=65") && why.contains("upstream=64"), "{why}");

@@ -10,7 +10,7 @@ use crate::baseline::losses::Fermat;
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 use super::search;
-use super::sketch::{hashes, random_id, weir_sketch};
+use super::sketch::{client_id, hashes, random_id, weir_sketch};
 
 const FLOWS: [usize; 5] = [100, 300, 1000, 3000, 10_000];
 
@@ -102,6 +102,12 @@ pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
         (0..FLOWS).for_each(|_| sketch.insert(random_id(&mut rng), 1 + rng.below(64) as i64));
         sketch.decode(verify).complete
     };
+    let of_clients = |width: usize, trial: u64| {
+        let mut sketch = weir_sketch(width, 0, trial);
+        let mut rng = SplitMix64::new(trial);
+        (0..FLOWS).for_each(|flow| sketch.insert(client_id(trial, flow), 1 + rng.below(64) as i64));
+        sketch.decode(Verify::Fingerprint).complete
+    };
     let whole = |width: usize, trial| {
         let shape = Shape { arrays: 3, small: 0, upstream: 0, downstream: 0 };
         let mut part = shape.sketch(width as u32);
@@ -117,6 +123,7 @@ pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
         curve(2, "the switch without fingerprint", &|width, trial| {
             filled(weir_sketch(width, 0, trial), trial, Verify::Rehash)
         }),
+        curve(4, "the switch, clients' keys", &of_clients),
     ];
     Figure {
         name: "chamelemon_hashing",

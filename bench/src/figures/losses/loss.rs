@@ -14,13 +14,14 @@ use super::sketch::{Link, Sketch, WEIR_BUCKET_BYTES};
 
 /// Decodings that are timed.
 const TIMED: u64 = 51;
-const ALL: [Sketch; 4] = [Sketch::Fermat, Sketch::FlowRadar, Sketch::LossRadar, Sketch::Weir];
+const ALL: [Sketch; 5] = [Sketch::Fermat, Sketch::FlowRadar, Sketch::LossRadar, Sketch::Weir, Sketch::WeirClients];
 
 impl Sketch {
     fn name(self) -> &'static str {
         match self {
             Self::Fermat => "FermatSketch",
             Self::Weir => "FermatSketch of the switch",
+            Self::WeirClients => "the same, clients' keys",
             Self::FlowRadar => "FlowRadar",
             Self::LossRadar => "LossRadar",
         }
@@ -30,6 +31,7 @@ impl Sketch {
         match self {
             Self::Fermat => "fermat",
             Self::Weir => "weir",
+            Self::WeirClients => "weir_clients",
             Self::FlowRadar => "flowradar",
             Self::LossRadar => "lossradar",
         }
@@ -38,7 +40,7 @@ impl Sketch {
     fn bytes(self, width: usize) -> f64 {
         match self {
             Self::Fermat => 3.0 * width as f64 * Fermat::BUCKET_BYTES,
-            Self::Weir => 3.0 * width as f64 * WEIR_BUCKET_BYTES,
+            Self::Weir | Self::WeirClients => 3.0 * width as f64 * WEIR_BUCKET_BYTES,
             Self::FlowRadar => FlowRadar::bytes(width),
             Self::LossRadar => LossRadar::bytes(width),
         }
@@ -242,7 +244,10 @@ fn note(index: usize, measured: &[Vec<Measured>], authors: bool) -> String {
         _ => format!("median of {TIMED} decodings with the memory of (a); bar: 10th to 90th percentile"),
     };
     let theirs = if authors { " Hollow: the authors' programs, measured on another day." } else { "" };
-    format!("Filled: {points}.{theirs} The switch's sketch has flow IDs of 104 bits, the others of 32.")
+    format!(
+        "Filled: {points}.{theirs} The switch's sketch has flow IDs of 104 bits, the others of 32; clients' keys are \
+         connections of 20 clients, their ports in a row, all others random."
+    )
 }
 
 /// What counted as success: below a thousand trials none may fail.
@@ -265,7 +270,7 @@ fn theirs(sweep: &Sweep, sketch: Sketch, color: usize, known: Known) -> Option<C
 /// where it is known.
 fn compare(sweep: &Sweep, measured: &[Vec<Measured>]) -> String {
     let mut text = String::new();
-    let [fermat, flow_radar, loss_radar, _] = measured else { return text };
+    let [fermat, flow_radar, loss_radar, ..] = measured else { return text };
     for (against, other) in [flow_radar, loss_radar].into_iter().enumerate() {
         let most = |value: fn(&Measured) -> f64| {
             fermat.iter().zip(other).map(|(f, o)| value(o) / value(f)).fold(0.0, f64::max)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir::pisa::hash::Polynomials;
 use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
 use weir::program::chamelemon::{FlowId, Hashes, Shape};
-use weir::trace::{SizeLaw, SplitMix64};
+use weir::trace::{Keys, SizeLaw, SplitMix64};
 use weir::wire::Tuple4;
 
 use crate::baseline::losses::{Fermat, FlowRadar, LossRadar, Packets};
@@ -17,6 +17,8 @@ pub enum Sketch {
     Fermat,
     /// The switch's own: IDs of 104 bits, fingerprints of 20.
     Weir,
+    /// The same, with the five-tuples of clients' connections, whose ports are in a row, in place of random IDs.
+    WeirClients,
     FlowRadar,
     LossRadar,
 }
@@ -51,6 +53,11 @@ pub fn random_id(rng: &mut SplitMix64) -> FlowId {
     FlowId::of_v4(Tuple4((u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())) >> 24))
 }
 
+/// The ID of one of the connections of twenty clients.
+pub fn client_id(trial: u64, flow: usize) -> FlowId {
+    FlowId::of_v4(Keys::Clients.tuple(trial, flow as u32, 0.0).v4().expect("no flow is IPv6"))
+}
+
 /// The hash units of a deployment, a different one for each of 64 trials in a row.
 pub fn hashes(trial: u64) -> Arc<Hashes> {
     static FAMILIES: OnceLock<Vec<Arc<Hashes>>> = OnceLock::new();
@@ -73,7 +80,7 @@ impl Link {
     /// What the memory of a sketch depends on.
     pub fn items(&self, sketch: Sketch) -> usize {
         match sketch {
-            Sketch::Fermat | Sketch::Weir => self.victims,
+            Sketch::Fermat | Sketch::Weir | Sketch::WeirClients => self.victims,
             Sketch::FlowRadar => self.flows,
             Sketch::LossRadar => self.lost_packets(),
         }
@@ -93,6 +100,11 @@ impl Link {
             Sketch::Weir => {
                 let mut fermat = weir_sketch(width, 0, trial);
                 (0..self.victims).for_each(|flow| fermat.insert(random_id(&mut rng), self.lost(flow).into()));
+                Difference::Weir(fermat)
+            }
+            Sketch::WeirClients => {
+                let mut fermat = weir_sketch(width, 0, trial);
+                (0..self.victims).for_each(|flow| fermat.insert(client_id(trial, flow), self.lost(flow).into()));
                 Difference::Weir(fermat)
             }
             Sketch::FlowRadar => {
@@ -203,7 +215,7 @@ mod tests {
     #[test]
     fn every_sketch_decodes() {
         let link = Link { flows: 300, victims: 100, loss: 0.01 };
-        for sketch in [Sketch::Fermat, Sketch::Weir, Sketch::FlowRadar, Sketch::LossRadar] {
+        for sketch in [Sketch::Fermat, Sketch::Weir, Sketch::WeirClients, Sketch::FlowRadar, Sketch::LossRadar] {
             let items = link.items(sketch);
             assert!(link.decodes(sketch, 3 * items, 1) && link.difference(sketch, 3 * items, 2).decode(), "{sketch:?}");
             assert!(!link.decodes(sketch, items / 4, 1), "{sketch:?}");

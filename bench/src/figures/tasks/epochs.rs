@@ -1,7 +1,7 @@
 //! Two adjacent epochs of one workload, and how good an answer about them is (appendix C).
 
 use weir::program::chamelemon::collector::Distribution;
-use weir::trace::{Order, SizeLaw, Workload};
+use weir::trace::{Keys, Order, SizeLaw, Workload};
 use weir::wire::Tuple4;
 
 use crate::heavy::KeyMap;
@@ -35,10 +35,10 @@ pub struct Epochs {
 }
 
 /// `isp-scaled` in burst order, of which each half is an epoch: flows come, change and go between the two.
-pub fn workload(seed: u64, quick: bool) -> Workload {
+pub fn workload(seed: u64, keys: Keys, quick: bool) -> Workload {
     let part = if quick { 10 } else { 1 };
     let (flows, packets) = (FLOWS / part, 2 * PACKETS / u64::from(part));
-    Workload { law: SizeLaw::IspScaled, order: Order::Burst, flows, packets, seed, ..Workload::default() }
+    Workload { law: SizeLaw::IspScaled, order: Order::Burst, flows, packets, keys, seed, ..Workload::default() }
 }
 
 impl Epochs {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn epochs_are_adjacent_and_differ() {
-        let epochs = Epochs::new(workload(3, true));
+        let epochs = Epochs::new(workload(3, Keys::Random, true));
         let [before, after] = &epochs.both;
         let packets = |epoch: &Epoch| epoch.sizes.values().sum::<u64>();
         assert_eq!((packets(before), packets(after)), (230_000, 230_000));

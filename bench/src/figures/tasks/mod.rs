@@ -19,6 +19,7 @@ use epochs::Epochs;
 pub use runs::Algorithm;
 use runs::{MEMORY, Runs, Task};
 use weir::program::chamelemon::collector::Analysis;
+use weir::trace::Keys;
 
 use crate::tower_fermat::{Layout, TowerFermat};
 
@@ -43,7 +44,7 @@ pub fn run(out: &Path, quick: bool, only: &[Algorithm]) -> Result<()> {
 
 /// Milliseconds from one epoch's sketches to all six answers but for other epochs, the median of some.
 fn answer_ms(kilobytes: usize, quick: bool) -> f64 {
-    let epochs = Epochs::new(epochs::workload(1, quick));
+    let epochs = Epochs::new(epochs::workload(1, Keys::Random, quick));
     let sketch = epochs.both[0].feed(TowerFermat::new(kilobytes << 10, Layout::PAPER, 1), &epochs.keys);
     let once = || {
         let sketches = sketch.analysis().sketches().clone();
@@ -123,7 +124,8 @@ fn figure(runs: &Runs, task: Task, quick: bool) -> Figure {
         title: format!("ChameleMon, Figure 11({part}): {title}{quick}"),
         note: format!(
             "Filled: means of {} seeds, bars span them; isp-scaled/burst, epochs of {flows:.0} flows, {candidates:.0} of \
-             them with 250 packets or more.{printed} T+F is Tower+Fermat. A KB is 1024 bytes.",
+             them with 250 packets or more.{printed} T+F is Tower+Fermat; clients' \
+             keys are connections of 20 clients, their ports in a row, all others random. A KB is 1024 bytes.",
             runs.seeds
         ),
         x: Axis::new("memory (KB)", "memory_kb").range(180.0, 620.0),

@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use weir::trace::Keys;
+
 use super::epochs::{CHANGE, Epoch, Epochs, HEAVY, f1, relative_error, workload};
 use crate::baseline::{COUNT_ROWS, Cm, Coco, CountHeap, Cu, Elastic, Fcm, HEAP, Mrac, PipeTable, UnivMon};
 use crate::figures::experiment::Trials;
@@ -17,6 +19,8 @@ pub enum Algorithm {
     TowerFermat32,
     /// With 8-bit counters only.
     TowerFermat8,
+    /// The first with the five-tuples of clients' connections, whose ports are in a row.
+    TowerFermatClients,
     Cm,
     Cu,
     CountHeap,
@@ -50,25 +54,38 @@ impl Task {
     /// The algorithms that do it, weir's first.
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{
-            Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, TowerFermat8, TowerFermat32, UnivMon,
+            Cm, Coco, CountHeap, Cu, Elastic, Fcm, HashPipe, Mrac, TowerFermat, TowerFermat8, TowerFermat32,
+            TowerFermatClients, UnivMon,
         };
         match self {
-            Self::HeavyHitters | Self::HeavyChanges => {
-                &[TowerFermat, TowerFermat8, TowerFermat32, HashPipe, Elastic, Fcm, Coco, CountHeap, UnivMon]
+            Self::HeavyHitters | Self::HeavyChanges => &[
+                TowerFermat,
+                TowerFermat8,
+                TowerFermat32,
+                TowerFermatClients,
+                HashPipe,
+                Elastic,
+                Fcm,
+                Coco,
+                CountHeap,
+                UnivMon,
+            ],
+            Self::FlowSize => &[TowerFermat, TowerFermat8, TowerFermat32, TowerFermatClients, Elastic, Fcm, Cm, Cu],
+            Self::Distribution => &[TowerFermat, TowerFermat8, TowerFermat32, TowerFermatClients, Elastic, Fcm, Mrac],
+            Self::Entropy => {
+                &[TowerFermat, TowerFermat8, TowerFermat32, TowerFermatClients, Elastic, Fcm, Mrac, UnivMon]
             }
-            Self::FlowSize => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Cm, Cu],
-            Self::Distribution => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Mrac],
-            Self::Entropy => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, Mrac, UnivMon],
-            Self::Cardinality => &[TowerFermat, TowerFermat8, TowerFermat32, Elastic, Fcm, UnivMon],
+            Self::Cardinality => &[TowerFermat, TowerFermat8, TowerFermat32, TowerFermatClients, Elastic, Fcm, UnivMon],
         }
     }
 }
 
 impl Algorithm {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::TowerFermat,
         Self::TowerFermat32,
         Self::TowerFermat8,
+        Self::TowerFermatClients,
         Self::Cm,
         Self::Cu,
         Self::CountHeap,
@@ -85,6 +102,7 @@ impl Algorithm {
             Self::TowerFermat => "Tower+Fermat",
             Self::TowerFermat32 => "T+F, charged as 32 bits",
             Self::TowerFermat8 => "T+F, 8-bit counters only",
+            Self::TowerFermatClients => "T+F, clients' keys",
             Self::Cm => "CM",
             Self::Cu => "CU",
             Self::CountHeap => "CountHeap",
@@ -103,6 +121,7 @@ impl Algorithm {
             Self::TowerFermat => 0,
             Self::TowerFermat8 => 5,
             Self::TowerFermat32 => 3,
+            Self::TowerFermatClients => 9,
             Self::HashPipe | Self::Mrac => 7,
             Self::Elastic => 1,
             Self::Fcm => 2,
@@ -112,9 +131,15 @@ impl Algorithm {
         }
     }
 
+    fn keys(self) -> Keys {
+        if self == Self::TowerFermatClients { Keys::Clients } else { Keys::Random }
+    }
+
     fn run(self, epochs: &Epochs, bytes: usize, seed: u64) -> Vec<(Task, f64)> {
         match self {
-            Self::TowerFermat => judge(self, epochs, || TowerFermat::new(bytes, Layout::PAPER, seed)),
+            Self::TowerFermat | Self::TowerFermatClients => {
+                judge(self, epochs, || TowerFermat::new(bytes, Layout::PAPER, seed))
+            }
             Self::TowerFermat32 => judge(self, epochs, || TowerFermat::new(bytes, Layout::PAPERS_IDS, seed)),
             Self::TowerFermat8 => judge(self, epochs, || TowerFermat::new(bytes, Layout::NARROW, seed)),
             Self::Cm => judge(self, epochs, || Cm::<false>::new(bytes, seed)),
@@ -180,16 +205,21 @@ impl Runs {
         let setups: Vec<_> = only.iter().flat_map(|&a| MEMORY.map(|kilobytes| (a, kilobytes))).collect();
         let (mut runs, mut flows) = (Vec::new(), [0.0; 4]);
         for seed in 1..=seeds {
-            let workload = workload(seed, quick);
-            progress(&workload.to_string());
-            let epochs = Epochs::new(workload);
+            let draw = |keys| {
+                let workload = workload(seed, keys, quick);
+                progress(&workload.to_string());
+                (keys, Epochs::new(workload))
+            };
+            let drawn = [Keys::Random, Keys::Clients].map(draw);
+            // The sizes are the same, whatever the keys.
+            let (_, epochs) = &drawn[0];
             for epoch in &epochs.both {
                 let candidates = epoch.sizes.values().filter(|&&packets| packets >= CHANGE).count();
                 let counts = [epoch.sizes.len(), candidates, epoch.heavy().len(), epochs.changes.len()];
                 let share = 2.0 * seeds as f64;
                 flows.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count as f64 / share);
             }
-            runs.extend(all(&epochs, &setups, seed));
+            runs.extend(all(&drawn, &setups, seed));
         }
         Self { runs, seeds, flows }
     }
@@ -202,14 +232,15 @@ impl Runs {
     }
 }
 
-/// Runs all setups on one trace, on as many threads as there are cores.
-fn all(epochs: &Epochs, setups: &[(Algorithm, usize)], seed: u64) -> Vec<Run> {
+/// Runs all setups, each on the trace that has its keys, on as many threads as there are cores.
+fn all(drawn: &[(Keys, Epochs)], setups: &[(Algorithm, usize)], seed: u64) -> Vec<Run> {
     let (next, runs) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(&(algorithm, kilobytes)) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (_, epochs) = drawn.iter().find(|(keys, _)| *keys == algorithm.keys()).expect("both are drawn");
                     let values = algorithm.run(epochs, kilobytes << 10, seed);
                     let run = Run { algorithm, kilobytes, values };
                     runs.lock().expect("no thread panics while it holds the lock").push(run);
