@@ -207,9 +207,16 @@ impl Edges {
         }
         let light: Vec<usize> = ids.iter().map(|id| if first.samples(*id) { LL } else { NONE }).collect();
         let mut classes = vec![Classes::default(); ids.len()];
+        // The counters of a flow beyond all thresholds tell nobody more by growing. If it loses nothing more either, the rest
+        // of its packets is counted at once.
+        let beyond = runtime.hh_threshold.max(runtime.hl_threshold);
+        let mut settled = vec![false; ids.len()];
         let Generation { sequence, .. } = &mut self.generation;
         for number in std::mem::take(sequence) {
             let flow = number as usize;
+            if settled[flow] {
+                continue;
+            }
             let mut estimate = INFINITE;
             for (&place, &most) in places[flow * most.len()..][..most.len()].iter().zip(&most) {
                 let counter = &mut counters[place as usize];
@@ -229,6 +236,16 @@ impl Edges {
             } else {
                 let exit: Place = self.generation.flows[flow].exit;
                 self.generation.delivered(number, exit);
+            }
+            if estimate >= beyond
+                && let Some(rest) = self.generation.deliver_rest(number)
+            {
+                settled[flow] = true;
+                classes[flow].entered[class] += rest;
+                for (&place, &most) in places[flow * most.len()..][..most.len()].iter().zip(&most) {
+                    let counter = &mut counters[place as usize];
+                    *counter = counter.saturating_add(rest).min(most);
+                }
             }
         }
         let mut read = counters.chunks_exact(1.max(width));
