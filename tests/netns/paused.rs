@@ -202,5 +202,6 @@ fn pauses_longer_than_long_epochs() {
 /// One bit does not tell a packet's epoch from the one two later, so the switch that stood still has to.
 #[test]
 fn paused_switches_with_one_bit() {
-    stop_and_go("paused_switches_with_one_bit", &Stops { carrier: "tos", ..STOPS });
+    let stops = Stops { carrier: "tos", lengths: &[134, 134, 100, 100], ..STOPS };
+    stop_and_go("paused_switches_with_one_bit", &stops);
 }
