@@ -186,6 +186,15 @@ impl HandOver {
         if running & 1 == 0 { [this, other] } else { [other, this] }
     }
 
+    /// The first and the last epoch that packets can be of which came between these times, when a packet's lowest bit does not tell
+    /// all of them apart.
+    pub fn confused(&self, since: Nanos, until: Nanos) -> Option<(u64, u64)> {
+        let length = self.length?;
+        let first = since.saturating_sub(self.behind).saturating_sub(self.transit) / length;
+        let last = until.saturating_sub(self.behind).saturating_add(self.transit) / length;
+        (last >= first.saturating_add(2)).then_some((first, last))
+    }
+
     /// A zeroed spare, if the collector has given one back.
     pub fn spare(&self) -> Option<Vec<Box<dyn Bank>>> {
         self.spares.try_recv().ok()
@@ -327,6 +336,25 @@ mod tests {
         );
         hand_over.set_behind(0);
         assert_eq!(done(&mut hand_over, 10_310..10_311), [(10_310, End(103))]);
+    }
+
+    /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells two epochs in a row apart.
+    #[test]
+    fn one_bit_confuses_every_other_epoch() {
+        let (hand_over, _collecting) = hand_over(0, Some(100), 2);
+        let mut hand_over = hand_over.with_transit(20);
+        let cases = [
+            ((520, 679), None),
+            ((520, 680), Some((5, 7))),
+            ((519, 579), None),
+            ((519, 580), Some((4, 6))),
+            ((5, 950), Some((0, 9))),
+        ];
+        for ((since, until), confused) in cases {
+            assert_eq!(hand_over.confused(since, until), confused, "{since} to {until}");
+        }
+        hand_over.set_behind(300);
+        assert_eq!(hand_over.confused(820, 980), Some((5, 7)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod leave;
 mod parts;
 mod policed;
 mod tapped;
+mod waited;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -27,6 +27,8 @@ pub struct Worker {
     /// One more than the highest number in `tx` that ever had one.
     ports: usize,
     outbox: Outbox<Mbuf>,
+    /// Packets that came in the last round.
+    handled: u64,
     /// Without them nobody changes the worker.
     orders: Option<Orders>,
     patience: Arc<Patience>,
@@ -41,6 +43,7 @@ impl Worker {
             tx: (0..MAX_PORTS).map(|_| None).collect(),
             ports: 0,
             outbox: Outbox::new(ports),
+            handled: 0,
             orders: None,
             patience: Arc::default(),
         };
@@ -58,7 +61,7 @@ impl Worker {
         let _lcore = Lcore::register(eal, Some(core))?;
         sleep_precisely();
         let mut clock = Clock::new(cycles_per_second(eal));
-        let mut behind = 0;
+        let (mut behind, mut last) = (0, clock.now());
         let mut burst = Burst::new();
         let stats = Arc::clone(self.switch.stats());
         let mut idle = Idle::new(self.patience.clone());
@@ -71,6 +74,10 @@ impl Worker {
                 behind = clock.behind;
                 self.switch.set_behind(behind);
             }
+            if now - last > self.switch.longest_wait() {
+                self.stood_still(last, now);
+            }
+            last = now;
             let busy = self.round(now, &mut burst);
             stats.polls.add(1);
             if self.orders.as_ref().is_some_and(Orders::waiting) {
@@ -93,6 +100,7 @@ impl Worker {
     #[inline(always)]
     fn round(&mut self, now: Nanos, burst: &mut Burst) -> bool {
         let mut busy = false;
+        self.handled = 0;
         for queue in self.tx[..self.ports].iter_mut().flatten().filter(|queue| queue.holds()) {
             queue.flush();
             busy = true;
@@ -104,12 +112,24 @@ impl Worker {
                 continue;
             }
             busy = true;
+            self.handled += burst.len() as u64;
+            if let Some(since) = queue.waiting_since() {
+                self.switch.waited(*port, burst, since, now);
+            }
             while !burst.is_empty() {
                 self.switch.process(*port, burst, now, &mut self.outbox);
                 send(&mut self.tx, &mut self.switch, &mut self.outbox, now);
             }
         }
         busy
+    }
+
+    /// The last round began at `since`, and this one only now. What the queues hold may have waited meanwhile; what the last round handled
+    /// may have come in, or gone out, after the pause.
+    #[cold]
+    fn stood_still(&mut self, since: Nanos, now: Nanos) {
+        self.switch.stood_still(since, now, self.handled);
+        self.rx.iter_mut().for_each(|(_, queue)| queue.stood_still(since));
     }
 
     /// Makes the change that waits. The outbox is empty now, so no packet is under way.

@@ -187,7 +187,8 @@ impl Port {
             Device::Veth(veth) => RxDriver::Veth(veth.rx(i)?),
             Device::Memory(memory, _) => RxDriver::Memory(memory.clone()),
         };
-        Some(RxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
+        let (link, counters, faults) = (self.link.clone(), seat.counters.clone(), seat.end());
+        Some(RxQueue { driver, link, counters, faults, waiting_since: None })
     }
 
     /// Transmit queue `i`, for its one worker; `None` when it is taken or there is none.

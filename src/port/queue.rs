@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     dpdk::{Burst, EthRx, EthTx, Mbuf},
+    epoch::Nanos,
     wire::Frame,
 };
 
@@ -68,6 +69,7 @@ pub struct RxQueue {
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
     pub(super) faults: FaultEnd,
+    pub(super) waiting_since: Option<Nanos>,
 }
 
 impl RxQueue {
@@ -91,9 +93,23 @@ impl RxQueue {
             RxDriver::Veth(veth) => veth.receive(burst, &self.counters, &self.link),
             RxDriver::Memory(memory) => memory.receive(burst, &self.counters),
         }
+        if burst.len() == before {
+            self.waiting_since = None;
+        }
         if self.faults.is_on() {
             self.faults.pass(burst, before);
         }
+    }
+
+    /// Whoever polls it has not done so since then. That is kept until the queue is found empty.
+    pub fn stood_still(&mut self, since: Nanos) {
+        self.waiting_since.get_or_insert(since);
+    }
+
+    /// Since when its packets may have waited, when that is longer than they should.
+    #[inline(always)]
+    pub fn waiting_since(&self) -> Option<Nanos> {
+        self.waiting_since
     }
 
     /// Whether faults hold packets back, so that it must be asked also when nothing comes in.

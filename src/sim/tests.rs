@@ -1,5 +1,6 @@
 //! Whole networks: every packet is accounted for, whatever the topology and the losses.
 
+mod clocks;
 mod complete;
 
 use std::collections::BTreeMap;

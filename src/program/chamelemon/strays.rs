@@ -26,15 +26,15 @@ impl Default for StrayRegisters {
 }
 
 impl StrayRegisters {
-    /// Counts a packet of this epoch.
+    /// Counts packets of this epoch.
     #[cold]
-    pub fn count(&mut self, epoch: u32) {
+    pub fn count(&mut self, epoch: u32, more: u64) {
         let (of, packets) = &mut self.cells[epoch as usize % MAX_STRAY_EPOCHS];
         if *packets == 0 {
             *of = epoch;
         }
         let count = if *of == epoch { packets } else { &mut self.elsewhere };
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(more);
     }
 
     pub fn clear(&mut self) {
@@ -124,7 +124,7 @@ mod tests {
             let mut truth = BTreeMap::<u64, u64>::new();
             for age in &ages {
                 let Some(epoch) = last.checked_add_signed(-age) else { continue };
-                registers.count(epoch_of(epoch));
+                registers.count(epoch_of(epoch), 1);
                 *truth.entry(epoch).or_default() += 1;
             }
             let strays = registers.read();
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn epochs_of_one_register_are_not_mixed() {
         let mut registers = StrayRegisters::default();
-        [5, 5, 69, 6, 5].into_iter().for_each(|epoch| registers.count(epoch));
+        [5, 5, 69, 6, 5].into_iter().for_each(|epoch| registers.count(epoch, 1));
         let strays = registers.read();
         assert_eq!(
             strays.by_epoch().iter().map(|(&epoch, &packets)| (epoch, packets)).collect::<Vec<_>>(),

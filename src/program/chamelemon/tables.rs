@@ -293,7 +293,7 @@ impl ChameleMon {
             locate(meta, &self.exits[half][usize::from(phv.hierarchy & 3)], row_lane);
             meta.encoded &= self.open[half] == phv.epoch;
             if !meta.encoded {
-                self.strays.count(phv.epoch);
+                self.strays.count(phv.epoch, 1);
             }
         }
     }
@@ -327,6 +327,12 @@ impl Dataplane for ChameleMon {
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.leaving(std::slice::from_ref(phv));
         self.hashing.batch.metas.iter_mut().for_each(|meta| self.downstream.trace(meta, probe));
+    }
+
+    fn confuse(&mut self, epoch: u64, packets: u64) {
+        if packets > 0 {
+            self.strays.count(shim::epoch_of(epoch), packets);
+        }
     }
 
     fn prepare(&mut self, epoch: u64) {

@@ -8,9 +8,9 @@ use crate::sim::loss::LinkName;
 use crate::trace::SplitMix64;
 
 /// Epochs of one scenario, and nanoseconds of an epoch.
-const EPOCHS: u64 = 40;
-const EPOCH: u64 = 5_000_000;
-const TRANSIT: u64 = 1_000_000;
+pub(super) const EPOCHS: u64 = 40;
+pub(super) const EPOCH: u64 = 5_000_000;
+pub(super) const TRANSIT: u64 = 1_000_000;
 
 struct Draw(SplitMix64);
 
@@ -90,7 +90,7 @@ fn faults(draw: &mut Draw, setup: &Setup) -> Vec<Fault> {
     faults
 }
 
-fn audit(setup: &Setup) -> Audit {
+pub(super) fn audit(setup: &Setup) -> Audit {
     let mut simulation = Simulation::new(setup).unwrap();
     for _ in 0..EPOCHS {
         assert!(simulation.epoch(&setup.workload, setup.victims()).is_none());
