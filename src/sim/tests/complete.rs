@@ -39,7 +39,16 @@ fn scenario(seed: u64) -> Setup {
     let flows = 10 + draw.0.below(190);
     let (order, keys) = (draw.of(&["uniform", "burst"]), draw.of(&["random", "scan", "range", "clients"]));
     let workload = format!("keyvalue/{order},flows={flows},longest=12,keys={keys},seed={seed}");
+    let fabric = Fabric {
+        carrier: draw.of(&[Carrier::Shim, Carrier::Shim, Carrier::Tos]),
+        workers: draw.of(&[1, 1, 2, 3]),
+        cuts: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
+    };
     let mut losses = Vec::new();
+    if fabric.cuts > 0.0 && draw.one_in(2) {
+        // So that some fragments of a packet are lost, and others not.
+        losses.push("link=all,rate=2%");
+    }
     if !draw.one_in(3) {
         losses.push(draw.of(&["flows=2%,rate=20%", "flows=30%,rate=20%", "flows=100%,rate=50%", "link=all,rate=1%"]));
     }
@@ -48,11 +57,6 @@ fn scenario(seed: u64) -> Setup {
     let ill = "chamelemon:tower=8x512+16x256,upstream=128,downstream=96,hh=32,hl=64,ll=32,hh_threshold=8,hl_threshold=4,sample=20000";
     let program = draw.of(&[healthy, healthy, small, ill]);
     let built = setup(topology, &workload, &losses);
-    let fabric = Fabric {
-        carrier: draw.of(&[Carrier::Shim, Carrier::Shim, Carrier::Tos]),
-        workers: draw.of(&[1, 1, 2, 3]),
-        cuts: draw.of(&[0.0, 0.0, 0.0002, 0.01]),
-    };
     let (faults, everywhere) = (faults(&mut draw, &built, fabric), draw.one_in(2));
     Setup {
         fabric,
