@@ -16,7 +16,7 @@ use crate::pisa::{Order, PortId};
 use crate::switch::{Role, Switch};
 use crate::trace::{Frames, SplitMix64};
 
-/// The MTU of every second port between switches where packets are to be cut.
+/// The MTU of ports where packets are to be cut.
 const NARROW: u32 = 600;
 
 /// What a port leads to.
@@ -63,6 +63,7 @@ pub fn nodes(
     let polynomials = Polynomials::reproducible(setup.workload.seed);
     let Fabric { carrier, workers, cuts } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
+    let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
     let mut family = polynomials;
     let (mut nodes, mut placed) = (Vec::new(), false);
     for switch in switches {
@@ -73,7 +74,8 @@ pub fn nodes(
         let mut config = addresses.config(topology, switch, distances);
         config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
         config.switch.carrier = carrier;
-        if cuts > 0.0 {
+        let between = topology.hosts_of(switch).is_empty();
+        if cuts > 0.0 && (between || !has_middle) {
             let fabric = config.ports.iter_mut().filter(|port| port.role == Role::Fabric);
             fabric.step_by(2).for_each(|port| port.mtu = NARROW);
         }
