@@ -48,8 +48,8 @@ impl Ledger {
 
     /// Whether only some fragments of a packet left, so that no answer is exact.
     pub fn is_torn(&self, epoch: u32) -> bool {
-        let of_epoch = self.cut.iter().filter(|((of, ..), _)| *of == epoch);
-        of_epoch.into_iter().any(|(_, pieces)| pieces.left > 0 && pieces.left != pieces.all)
+        let mut of_epoch = self.cut.iter().filter(|((of, ..), _)| *of == epoch);
+        of_epoch.any(|(_, pieces)| pieces.left > 0 && pieces.left != pieces.all)
     }
 
     /// The flows of an epoch of which not as many packets left as entered, and the difference.
