@@ -47,7 +47,7 @@ fn scenario(seed: u64) -> Setup {
     let mut losses = Vec::new();
     if fabric.cuts > 0.0 && draw.one_in(2) {
         // So that some fragments of a packet are lost, and others not.
-        losses.push("link=all,rate=2%");
+        losses.push(draw.of(&["link=all,rate=2%", "link=all,rate=20%"]));
     }
     if !draw.one_in(3) {
         losses.push(draw.of(&["flows=2%,rate=20%", "flows=30%,rate=20%", "flows=100%,rate=50%", "link=all,rate=1%"]));
@@ -142,4 +142,18 @@ fn no_answer_that_is_called_complete_is_wrong() {
     assert!(wrong.is_empty(), "{} scenarios:\n{}", wrong.len(), wrong.join("\n"));
     // A rule that calls nothing complete would hold, too.
     assert!(all.complete_epochs * 4 > all.epochs && all.complete_epochs < all.epochs, "{all:?}");
+}
+
+/// Some fragments of a packet are lost and others are not, behind a router that measures nothing.
+#[test]
+fn torn_packets_are_in_no_complete_answer() {
+    for (carrier, workers) in [(Carrier::Shim, 1), (Carrier::Tos, 3)] {
+        let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
+        // A fault that is none, for the audit.
+        let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
+        let fabric = Fabric { carrier, workers, cuts: 0.005 };
+        let audit = audit(&Setup { faults, fabric, epoch: EPOCH, transit: TRANSIT, latency: 100_000, ..built });
+        assert!(audit.wrong_epochs.is_empty() && audit.miscalled_flows == 0, "{audit:?}");
+        assert!(audit.gaps["unfollowed"] > 5 && audit.complete_epochs > 5, "{audit:?}");
+    }
 }
