@@ -147,8 +147,8 @@ impl SwitchFaults {
         own
     }
 
-    /// Until when a worker of a switch of so many stands still, if it does. A pause is one of all of them or of a single one, as its
-    /// nanosecond says.
+    /// Until when a worker stands still, if it does; `of` is how many the switch has. A pause holds up one of
+    /// them or all, by the nanosecond in which it begins.
     pub fn paused(&self, now: Nanos, worker: usize, of: usize) -> Option<Nanos> {
         let is_his = |from: Nanos| of == 1 || [worker, of].contains(&((from % (of as Nanos + 1)) as usize));
         let ends = self.pauses.iter().filter(|(from, until)| (*from..*until).contains(&now) && is_his(*from));

@@ -90,8 +90,8 @@ pub struct Fabric {
     pub carrier: Carrier,
     /// Of each switch. Its ports are dealt out over them in turn.
     pub workers: usize,
-    /// The share of packets that may be cut and are too long for every second port of the switches without hosts, or, where all
-    /// have some, of every second one between switches.
+    /// The share of packets that may be cut and are too long for every second port of the switches without
+    /// hosts. Where all switches have hosts, for every second port between switches.
     pub cuts: f64,
 }
 

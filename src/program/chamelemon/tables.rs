@@ -295,10 +295,13 @@ impl ChameleMon {
             locate(meta, &self.exits[half][usize::from(phv.hierarchy & 3)], row_lane);
             let open = self.open[half] == phv.epoch;
             meta.encoded &= open;
-            if open && phv.hierarchy == hierarchy::SEVERAL {
-                self.unfollowed += 1;
-            } else if !meta.encoded {
-                self.strays.count(phv.epoch);
+            if !meta.encoded {
+                // One of several has no part.
+                if open && phv.hierarchy == hierarchy::SEVERAL {
+                    self.unfollowed += 1;
+                } else {
+                    self.strays.count(phv.epoch);
+                }
             }
         }
     }
