@@ -204,7 +204,7 @@ proptest! {
             },
             downstream_fragments,
         );
-        let (mut expected, mut strays) = (Vec::new(), BTreeMap::new());
+        let (mut expected, mut strays, mut several) = (Vec::new(), BTreeMap::new(), 0);
         for phv in &packets {
             let mut hierarchy = phv.hierarchy;
             if let Some(id) = reference.naming.id(&phv.headers) {
@@ -222,10 +222,13 @@ proptest! {
                         upstream.insert((part - 1, id), 1);
                     }
                     // Candidates for heavy hitters leave among the heavy losses.
-                    hierarchy = if encoded && (part < 3 || up[1] > 0) { part as u8 } else { 0 };
+                    hierarchy = if encoded && (part < 3 || up[1] > 0) { part.min(2) as u8 } else { 0 };
                 }
-                let exit = usize::from(hierarchy).min(2);
-                if phv.leaves && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
+                // 3 is one of several.
+                let exit = usize::from(hierarchy);
+                if phv.leaves && exit == 3 && phv.epoch < 2 {
+                    several += 1;
+                } else if phv.leaves && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
                     downstream.insert((phv.epoch == 1, exit - 1, id), 1);
                 } else if phv.leaves && exit > 0 {
                     *strays.entry(phv.epoch).or_insert(0) += 1;
@@ -238,6 +241,7 @@ proptest! {
         prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
         prop_assert_eq!(bank.read().strays.by_epoch().clone(), strays);
+        prop_assert_eq!(bank.read().unfollowed, several);
         prop_assert_eq!(packets.iter().map(|phv| phv.hierarchy).collect::<Vec<_>>(), expected);
     }
 

@@ -13,7 +13,7 @@ use crate::epoch::Nanos;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
 use crate::sim::report::{ChameleMonReport, EpochReport, HashPipeReport, LostAt};
-use crate::sim::{Audit, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::sim::{Audit, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::trace::Workload;
 
 #[derive(Debug, Args)]
@@ -151,6 +151,7 @@ impl Sim {
             patience: check("patience", self.patience, 0, SECOND)?,
             faults: self.faults.clone(),
             wait: None,
+            fabric: Fabric::default(),
         })
     }
 

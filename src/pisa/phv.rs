@@ -32,7 +32,8 @@ pub struct Phv {
     pub unfollowed: bool,
     /// The number of the epoch in which it entered the network, as far as a shim tells it (`wire::shim::EPOCH_BITS`).
     pub epoch: u32,
-    /// What ChameleMon took it for where it entered, two bits: `program::chamelemon::dataplane::hierarchy`.
+    /// What ChameleMon took it for where it entered, or that it is one of several, two bits:
+    /// `program::chamelemon::dataplane::hierarchy`.
     pub hierarchy: u8,
 }
 

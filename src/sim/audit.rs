@@ -38,7 +38,7 @@ impl Audit {
         }
         if answers.has_all_losses() {
             self.complete_epochs += 1;
-            if !is_right(answers, &truth) {
+            if !is_right(answers, &truth) || ledger.is_torn(answers.epoch as u32) {
                 self.wrong_epochs.push(answers.epoch);
             }
         }

@@ -6,26 +6,18 @@ use super::addresses::{Addresses, Place, host_mac, port_mac};
 use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
-use super::{Setup, SimError};
+use super::{Fabric, Node, Setup, SimError};
 use crate::assemble::{Measures, measures, place, port_info, routed};
 use crate::config::Length;
 use crate::control::Routing;
-use crate::epoch::{Collecting, Nanos};
+use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order, PortId};
-use crate::program::chamelemon::Schedule;
-use crate::switch::Switch;
+use crate::switch::{Role, Switch};
 use crate::trace::{Frames, SplitMix64};
 
-/// A switch with what stands beside it.
-pub struct Node {
-    pub switch: Switch,
-    /// Where its registers come at an epoch's end.
-    pub collecting: Collecting,
-    /// Where the parameters of its programs are set, by their place.
-    pub schedules: Vec<Option<Schedule>>,
-    _routing: Routing,
-}
+/// The MTU of ports where packets are to be cut.
+const NARROW: u32 = 600;
 
 /// What a port leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +61,9 @@ pub fn nodes(
     distances: &[Vec<u32>],
 ) -> Result<Vec<Node>, SimError> {
     let polynomials = Polynomials::reproducible(setup.workload.seed);
+    let Fabric { carrier, workers, cuts } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
+    let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
     let mut family = polynomials;
     let (mut nodes, mut placed) = (Vec::new(), false);
     for switch in switches {
@@ -79,6 +73,12 @@ pub fn nodes(
         }
         let mut config = addresses.config(topology, switch, distances);
         config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
+        config.switch.carrier = carrier;
+        let between = topology.hosts_of(switch).is_empty();
+        if cuts > 0.0 && (between || !has_middle) {
+            let fabric = config.ports.iter_mut().filter(|port| port.role == Role::Fabric);
+            fabric.step_by(2).for_each(|port| port.mtu = NARROW);
+        }
         if setup.everywhere || !topology.hosts_of(switch).is_empty() {
             config.programs = setup.programs.clone();
             // The same programs everywhere, so one placement tells for all.
@@ -90,15 +90,12 @@ pub fn nodes(
         (0..).zip(&ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
         let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
         let hashes = [family.get(of_family), family.get(of_family + 1)];
-        let (routing, mut forwards) = Routing::new(&config, &named, routed(&ports), hashes, 1)?;
-        let Measures { mut measures, mut collecting, schedules } =
-            measures(&config, Some(setup.epoch), &polynomials, 1)?;
-        let (Some(forward), Some(measure), Some(collecting)) = (forwards.pop(), measures.pop(), collecting.pop())
-        else {
-            continue;
-        };
-        let switch = Switch::new(ports, measure, forward, Order::PacketMajor);
-        nodes.push(Node { switch, collecting, schedules, _routing: routing });
+        let (routing, forwards) = Routing::new(&config, &named, routed(&ports), hashes, workers)?;
+        let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &polynomials, workers)?;
+        let replicas = forwards.into_iter().zip(measures).map(|(forward, measure)| {
+            Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_carrier(carrier)
+        });
+        nodes.push(Node::new(replicas.collect(), collecting, schedules, routing));
     }
     Ok(nodes)
 }

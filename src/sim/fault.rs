@@ -147,9 +147,11 @@ impl SwitchFaults {
         own
     }
 
-    /// Until when the switch stands still, if it does.
-    pub fn paused(&self, now: Nanos) -> Option<Nanos> {
-        let ends = self.pauses.iter().filter(|(from, until)| (*from..*until).contains(&now));
+    /// Until when a worker stands still, if it does; `of` is how many the switch has. A pause holds up one of
+    /// them or all, by the nanosecond in which it begins.
+    pub fn paused(&self, now: Nanos, worker: usize, of: usize) -> Option<Nanos> {
+        let is_his = |from: Nanos| of == 1 || [worker, of].contains(&((from % (of as Nanos + 1)) as usize));
+        let ends = self.pauses.iter().filter(|(from, until)| (*from..*until).contains(&now) && is_his(*from));
         ends.map(|(_, until)| *until).max()
     }
 
@@ -215,9 +217,9 @@ mod tests {
             .into();
         let own = SwitchFaults::new(&faults, "a");
         const SECOND: Nanos = 1_000_000_000;
-        assert_eq!([0, 1, 2].map(|at| own.paused(at * SECOND)), [None, Some(2 * SECOND), None]);
+        assert_eq!([0, 1, 2].map(|at| own.paused(at * SECOND, 0, 1)), [None, Some(2 * SECOND), None]);
         assert_eq!([0, 4, 5].map(|at| own.clock(at * SECOND, 7)), [2, 6, 4].map(|at| at * SECOND + 7));
-        assert_eq!(SwitchFaults::new(&faults, "b").paused(SECOND), None);
+        assert_eq!(SwitchFaults::new(&faults, "b").paused(SECOND, 0, 1), None);
         assert_eq!(longest(&faults), 3 * SECOND);
     }
 }

@@ -9,7 +9,6 @@ use crate::control::controller::{Controller, EpochAnswers, JoinError, Joining, O
 use crate::epoch::Nanos;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{Config, Sketches};
-use crate::switch::Carrier;
 
 /// One switch's record, and the epochs that it covers.
 #[derive(Debug)]
@@ -53,7 +52,7 @@ impl Follow {
             tower: config.tower.clone(),
             length: setup.epoch,
             transit: setup.transit,
-            carrier: Carrier::default(),
+            carrier: setup.fabric.carrier,
         };
         let now = setup.first_epoch() * setup.epoch;
         for name in switches {

@@ -9,25 +9,53 @@ use super::packet::Sent;
 use crate::program::chamelemon::FlowId;
 
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(BTreeMap<u32, FxHashMap<Sent, (FlowId, i64)>>);
+pub struct Ledger {
+    epochs: BTreeMap<u32, FxHashMap<Sent, (FlowId, i64)>>,
+    /// Packets that were cut, by epoch, flow and number.
+    cut: BTreeMap<(u32, Sent, u16), Pieces>,
+}
+
+/// The fragments of a packet, and those of them that went to a host.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    all: u32,
+    left: u32,
+}
 
 impl Ledger {
     /// A packet enters the network, at a switch where this epoch is running.
     pub fn entered(&mut self, epoch: u32, flow: Sent, id: FlowId) {
-        self.0.entry(epoch).or_default().entry(flow).or_insert((id, 0)).1 += 1;
+        self.epochs.entry(epoch).or_default().entry(flow).or_insert((id, 0)).1 += 1;
     }
 
-    /// A packet that entered in this epoch goes to a host.
-    pub fn left(&mut self, epoch: u32, flow: Sent) {
-        if let Some((_, net)) = self.0.get_mut(&epoch).and_then(|flows| flows.get_mut(&flow)) {
+    /// A packet that entered in this epoch becomes one fragment more.
+    pub fn cut(&mut self, epoch: u32, flow: Sent, number: u16) {
+        self.cut.entry((epoch, flow, number)).or_insert(Pieces { all: 1, left: 0 }).all += 1;
+    }
+
+    /// A packet that entered in this epoch goes to a host. One that was cut has left when all of it has.
+    pub fn left(&mut self, epoch: u32, flow: Sent, number: u16) {
+        if let Some(pieces) = self.cut.get_mut(&(epoch, flow, number)) {
+            pieces.left += 1;
+            if pieces.left != pieces.all {
+                return;
+            }
+        }
+        if let Some((_, net)) = self.epochs.get_mut(&epoch).and_then(|flows| flows.get_mut(&flow)) {
             *net -= 1;
         }
+    }
+
+    /// Whether only some fragments of a packet left, so that no answer is exact.
+    pub fn is_torn(&self, epoch: u32) -> bool {
+        let mut of_epoch = self.cut.iter().filter(|((of, ..), _)| *of == epoch);
+        of_epoch.any(|(_, pieces)| pieces.left > 0 && pieces.left != pieces.all)
     }
 
     /// The flows of an epoch of which not as many packets left as entered, and the difference.
     pub fn nets(&self, epoch: u32) -> FxHashMap<FlowId, i64> {
         let mut nets = FxHashMap::<FlowId, i64>::default();
-        let flows = self.0.get(&epoch).into_iter().flat_map(FxHashMap::values);
+        let flows = self.epochs.get(&epoch).into_iter().flat_map(FxHashMap::values);
         flows.for_each(|&(id, net)| *nets.entry(id).or_default() += net);
         nets.retain(|_, net| *net != 0);
         nets

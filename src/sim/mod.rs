@@ -20,6 +20,7 @@ mod keys;
 mod ledger;
 pub mod loss;
 mod network;
+mod node;
 mod packet;
 pub mod report;
 mod simulation;
@@ -30,11 +31,11 @@ use self::calendar::MAX_WINDOWS;
 use self::fault::SwitchName;
 pub use addresses::Place;
 pub use audit::Audit;
-pub use build::Node;
 pub use edges::Edges;
 pub use fault::{Fault, FaultError};
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
+pub use node::Node;
 pub use report::{EpochReport, ProgramReport};
 pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};
@@ -45,6 +46,7 @@ use crate::config::ConfigError;
 use crate::control::controller::JoinError;
 use crate::epoch::Nanos;
 use crate::program::ProgramConfig;
+use crate::switch::Carrier;
 use crate::trace::Workload;
 
 /// The longest frame with FCS, preamble and gap, and two shims.
@@ -79,6 +81,24 @@ pub struct Setup {
     pub faults: Vec<Fault>,
     /// How long after the transit time the controller waits for a record; by default an epoch.
     pub wait: Option<Nanos>,
+    pub fabric: Fabric,
+}
+
+/// What switches and the links between them are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fabric {
+    pub carrier: Carrier,
+    /// Of each switch. Its ports are dealt out over them in turn.
+    pub workers: usize,
+    /// The share of packets that may be cut and are too long for every second port of the switches without
+    /// hosts. Where all switches have hosts, for every second port between switches.
+    pub cuts: f64,
+}
+
+impl Default for Fabric {
+    fn default() -> Self {
+        Self { carrier: Carrier::default(), workers: 1, cuts: 0.0 }
+    }
 }
 
 impl Setup {

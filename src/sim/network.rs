@@ -5,10 +5,11 @@ use std::num::NonZeroU64;
 use arrayvec::ArrayVec;
 
 use super::addresses::{Addresses, Place};
-use super::build::{Node, Peer, Wire, hosts, nodes, owners, wires};
+use super::build::{Peer, Wire, hosts, nodes, owners, wires};
 use super::calendar::Calendar;
 use super::fault::{self, SwitchFaults};
 use super::ledger::Ledger;
+use super::node::Node;
 use super::packet::{Packet, Sent, Tag};
 use super::topology::Topology;
 use super::traffic::{Generation, Where};
@@ -17,8 +18,8 @@ use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::program::chamelemon::FlowId;
 use crate::switch::{BURST, Burst, Outbox};
-use crate::trace::{Frames, Tuple, Workload};
-use crate::wire::{Frame, HeapFrame, ethertype};
+use crate::trace::{Frames, SplitMix64, Tuple, Workload};
+use crate::wire::{Frame, HeapFrame, ethertype, ipv4};
 
 /// Counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,24 @@ pub struct Network {
     flows_before: u64,
     hops: u64,
     shims_at_hosts: u64,
+    /// Of 2^64: how likely a packet is long and may be cut.
+    cuts: u64,
+    random: SplitMix64,
+}
+
+/// Bytes of a packet that is too long for a narrow link.
+const LONG: usize = 1000;
+
+/// Takes DF off an IPv4 packet.
+fn may_be_cut(frame: &mut [u8]) {
+    if let Some((_, packet)) = frame.split_at_mut_checked(14)
+        && let Some(flags) = packet.get_mut(6)
+    {
+        *flags = 0;
+        if let Ok(mut packet) = ipv4::View::new(packet) {
+            packet.fill_checksum();
+        }
+    }
 }
 
 /// Where the sending of an epoch's packets stands.
@@ -108,6 +127,8 @@ impl Network {
             flows_before: 0,
             hops: 0,
             shims_at_hosts: 0,
+            cuts: (setup.fabric.cuts * 18_446_744_073_709_551_616.0) as u64,
+            random: SplitMix64::new(setup.workload.seed ^ 0xc075),
             rate: setup.rate.and_then(NonZeroU64::new),
             patience: setup.patience,
             topology,
@@ -167,9 +188,11 @@ impl Network {
     pub fn tick(&mut self) {
         let now = self.calendar.now();
         for switch in 0..self.nodes.len() {
-            if self.paused(switch as u32).is_none() {
-                let clock = self.clock(switch as u32, now);
-                self.nodes[switch].switch.tick(clock);
+            let clock = self.clock(switch as u32, now);
+            for worker in 0..self.nodes[switch].workers.len() {
+                if self.paused(switch as u32, worker).is_none() {
+                    self.nodes[switch].workers[worker].tick(clock);
+                }
             }
         }
     }
@@ -186,10 +209,11 @@ impl Network {
         (0..self.nodes.len() as u32).map(|switch| self.clock(switch, now)).collect()
     }
 
-    /// Until when a switch stands still, if it does.
+    /// Until when a worker stands still, if it does.
     #[inline]
-    fn paused(&self, switch: u32) -> Option<Nanos> {
-        self.faults.get(switch as usize)?.paused(self.calendar.now())
+    fn paused(&self, switch: u32, worker: usize) -> Option<Nanos> {
+        let of = self.nodes[switch as usize].workers.len();
+        self.faults.get(switch as usize)?.paused(self.calendar.now(), worker, of)
     }
 
     /// The right time, as clocks show it.
@@ -211,13 +235,18 @@ impl Network {
             let flow = &generation.flows[number as usize];
             let tuple = Tuple::V4(flow.tuple);
             let packet = source.next as u64;
-            let length = self.workload.frame_len(packet, tuple);
+            let long = self.cuts > 0 && self.random.next_u64() < self.cuts;
+            let length = if long { LONG } else { self.workload.frame_len(packet, tuple) };
             let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
             // One that was lost on a link still has its shim, and less headroom.
             frame.refill(&[]);
             frame.resize(length);
             self.hosts[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
-            let tag = Tag { at: source.at, epoch: epoch as u32, flow: number, entered: 0, hops: 0, doomed };
+            if long {
+                may_be_cut(frame.bytes_mut());
+            }
+            let (epoch, number_in_epoch) = (epoch as u32, packet as u16);
+            let tag = Tag { at: source.at, epoch, flow: number, entered: 0, hops: 0, doomed, number: number_in_epoch };
             self.calendar.push(self.addresses.of_host(&self.topology, flow.src as usize), Packet { frame, tag });
             source.advance(self.epoch);
         }
@@ -226,7 +255,8 @@ impl Network {
     /// Takes the packets that arrive at a port in this window through its switch, in bursts.
     fn arrive(&mut self, port: Place) {
         let (switch, own) = self.owners[port as usize];
-        if let Some(until) = self.paused(switch) {
+        let worker = usize::from(own) % self.nodes[switch as usize].workers.len();
+        if let Some(until) = self.paused(switch, worker) {
             return self.postpone(port, until);
         }
         let mut packets = self.calendar.take(port);
@@ -235,11 +265,13 @@ impl Network {
             // A switch may leave the rest of a burst for the next call.
             self.burst.extend(rest.by_ref().take(BURST - self.burst.len()));
             let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
-            let arrived: ArrayVec<Sent, BURST> = self.burst.iter().map(|packet| packet.tag.of()).collect();
+            let arrived: ArrayVec<Tag, BURST> = self.burst.iter().map(|packet| packet.tag).collect();
             let clock = self.clock(switch, now);
-            self.nodes[switch as usize].switch.process(own, &mut self.burst, clock, &mut self.outbox);
+            let replica = &mut self.nodes[switch as usize].workers[worker];
+            replica.process(own, &mut self.burst, clock, &mut self.outbox);
+            let entered = replica.epoch() as u32;
             let arrived = &arrived[..arrived.len() - self.burst.len()];
-            self.enter(port, arrived);
+            self.enter(port, entered, arrived);
             self.depart(switch, arrived);
         }
         drop(rest);
@@ -260,14 +292,13 @@ impl Network {
 
     /// Notes packets that a switch has taken in from a host, with the epoch that it counted them in.
     #[inline]
-    fn enter(&mut self, port: Place, arrived: &[Sent]) {
+    fn enter(&mut self, port: Place, entered: u32, arrived: &[Tag]) {
         let Peer::Host(_) = self.wires[port as usize].peer else { return };
         let Some(ledger) = &mut self.ledger else { return };
-        let entered = self.nodes[self.owners[port as usize].0 as usize].switch.epoch() as u32;
-        for sent in arrived {
-            let generation = &self.generations[sent.epoch as usize % self.generations.len()];
-            if let Some(flow) = generation.flows.get(sent.flow as usize) {
-                ledger.entered(entered, *sent, FlowId::of_v4(flow.tuple));
+        for tag in arrived {
+            let generation = &self.generations[tag.epoch as usize % self.generations.len()];
+            if let Some(flow) = generation.flows.get(tag.flow as usize) {
+                ledger.entered(entered, tag.of(), FlowId::of_v4(flow.tuple));
             }
         }
         for (_, queue) in self.outbox.queues() {
@@ -275,16 +306,16 @@ impl Network {
         }
     }
 
-    fn depart(&mut self, switch: u32, arrived: &[Sent]) {
+    fn depart(&mut self, switch: u32, arrived: &[Tag]) {
         let first = self.addresses.of_switch(switch).start;
         let mut outbox = std::mem::replace(&mut self.outbox, Outbox::new(0));
         self.hops += arrived.len() as u64;
         let left: usize = outbox.queues().map(|(_, queue)| queue.len()).sum();
-        if left < arrived.len() {
+        if left < arrived.len() || self.cuts > 0 {
             self.lost_within(switch, arrived, &mut outbox);
         }
         for (own, queue) in outbox.queues() {
-            let stats = self.nodes[switch as usize].switch.stats().port(own);
+            let stats = self.nodes[switch as usize].workers[0].stats().port(own);
             stats.tx_packets.add(queue.len() as u64);
             stats.tx_bytes.add(queue.iter().map(|packet| packet.wire_len() as u64).sum());
             let port = first + Place::from(own);
@@ -293,16 +324,22 @@ impl Network {
         self.outbox = outbox;
     }
 
-    /// Finds the flows whose packets went into a switch and did not come out.
+    /// Finds the flows whose packets went into a switch and did not come out, and the packets that it cut.
     #[cold]
-    fn lost_within(&mut self, switch: u32, arrived: &[Sent], outbox: &mut Outbox<Packet>) {
+    fn lost_within(&mut self, switch: u32, arrived: &[Tag], outbox: &mut Outbox<Packet>) {
         let mut left = arrived.to_vec();
-        for packet in outbox.queues().flat_map(|(_, queue)| queue.iter()) {
-            if let Some(found) = left.iter().position(|flow| *flow == packet.tag.of()) {
+        for Packet { tag, .. } in outbox.queues().flat_map(|(_, queue)| queue.iter()) {
+            if let Some(found) = left.iter().position(|arrived| arrived.is_of(tag)) {
                 left.swap_remove(found);
+                continue;
+            }
+            let generations = self.generations.len();
+            self.generations[tag.epoch as usize % generations].doubled += 1;
+            if let Some(ledger) = &mut self.ledger {
+                ledger.cut(tag.entered, tag.of(), tag.number);
             }
         }
-        left.into_iter().for_each(|flow| self.lost(flow, Where::Switch(switch)));
+        left.into_iter().for_each(|tag| self.lost(tag.of(), Where::Switch(switch)));
     }
 
     /// Sends a packet over the link behind a port.
@@ -311,7 +348,7 @@ impl Network {
         let wire = &mut self.wires[port as usize];
         let between = matches!(wire.peer, Peer::Port(_));
         if let (false, Some(ledger)) = (between, &mut self.ledger) {
-            ledger.left(packet.tag.entered, packet.tag.of());
+            ledger.left(packet.tag.entered, packet.tag.of(), packet.tag.number);
         }
         packet.tag.hops += u8::from(between);
         let chosen = between && packet.tag.doomed == packet.tag.hops && packet.tag.doomed > 0;

@@ -17,6 +17,8 @@ pub struct Tag {
     pub hops: u8,
     /// The link of its path, counted from 1, on which it is to be lost; 0 for none.
     pub doomed: u8,
+    /// The low bits of its number in its epoch. Its fragments have the same.
+    pub number: u16,
 }
 
 impl Tag {
@@ -24,10 +26,15 @@ impl Tag {
     pub fn of(&self) -> Sent {
         Sent { epoch: self.epoch, flow: self.flow }
     }
+
+    /// Whether both are of one packet.
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.of() == other.of() && self.number == other.number
+    }
 }
 
 /// A flow of an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sent {
     pub epoch: u32,
     pub flow: u32,

@@ -7,7 +7,7 @@ use super::audit::Audit;
 use super::follow::{Follow, Named};
 use super::report::{ChameleMonReport, EpochReport, HashPipeReport, LossScore, ProgramReport};
 use super::traffic::Where;
-use super::{Network, Setup, SimError, Victims, fault};
+use super::{Network, Setup, SimError, Victims, fault, node};
 use crate::control::controller::Order;
 use crate::epoch::Nanos;
 use crate::program::hashpipe::{self, Counts};
@@ -216,15 +216,11 @@ impl Simulation {
     fn records(&mut self) -> Vec<Vec<Handed>> {
         let mut records: Vec<Vec<_>> = self.collectors.iter().map(|_| Vec::new()).collect();
         let clocks = self.network.clocks();
-        for ((node, name), sent) in self.network.nodes().iter().zip(&self.names).zip(clocks) {
-            while let Ok(mut banks) = node.collecting.full.try_recv() {
-                for (records, bank) in records.iter_mut().zip(&mut banks.banks) {
-                    let (first_epoch, epoch) = (banks.first_epoch, banks.last_epoch);
-                    records.push(Handed { switch: name.clone(), first_epoch, epoch, sent, record: bank.record() });
-                    bank.clear();
+        for ((node, name), sent) in self.network.nodes().iter_mut().zip(&self.names).zip(clocks) {
+            for node::Handed { first_epoch, epoch, records: handed } in node.records() {
+                for (records, record) in records.iter_mut().zip(handed) {
+                    records.push(Handed { switch: name.clone(), first_epoch, epoch, sent, record });
                 }
-                // There is room for every set of registers that exists.
-                let _ = node.collecting.spares.try_send(banks.banks);
             }
         }
         records

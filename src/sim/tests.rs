@@ -26,6 +26,7 @@ pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
         patience: 0,
         faults: Vec::new(),
         wait: None,
+        fabric: Fabric::default(),
     }
 }
 
@@ -56,14 +57,14 @@ fn balance(simulation: &mut Simulation, reports: &[EpochReport]) {
     let lost: u64 = reports.iter().map(|epoch| epoch.lost_packets).sum();
     let (mut received, mut dropped) = (0, 0);
     for node in network.nodes() {
-        let ports = || node.switch.stats().ports();
+        let ports = || node.workers[0].stats().ports();
         let sum = |count: &dyn Fn(&crate::stats::PortStats) -> u64| ports().map(count).sum::<u64>();
         let drops = sum(&|port| DropReason::ALL.iter().map(|reason| port.dropped(*reason)).sum());
         assert_eq!(
             sum(&|port| port.rx_packets.get()) + sum(&|port| port.copies.get()),
             sum(&|port| port.tx_packets.get()) + drops
         );
-        assert_eq!(node.switch.stats().late_epochs.get() + node.switch.stats().lost_epochs.get(), 0);
+        assert_eq!(node.workers[0].stats().late_epochs.get() + node.workers[0].stats().lost_epochs.get(), 0);
         received += sum(&|port| port.rx_packets.get());
         dropped += drops;
     }

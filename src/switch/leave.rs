@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{BURST, Burst, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Routed, Switch};
 use crate::forward::route;
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
-use crate::wire::{self, Frame, Net, Shim};
+use crate::wire::{self, Frame, Net, Shim, shim};
 
 /// What became of a packet, as egress stages see it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -220,9 +220,10 @@ impl Switch {
     }
 }
 
-/// A packet that becomes several: copies, or pieces. Where each of them leaves nobody can tell that they were one. So
-/// what is measured of it ends here, and they carry no class; a switch that does not measure leaves it to one of them. When some go
-/// on to other switches, or cannot be sent, whether the packet has come as far as it was to go is not known.
+/// A packet that becomes several: copies, or pieces. Where they leave, they cannot be matched to it. So what
+/// is measured of it ends here, and they carry no class. When some go on to other switches, or cannot be sent,
+/// it is not known whether the packet has come as far as it was to go. A switch that does not measure cannot
+/// count that: each of its copies and pieces carries that it is one of several, and is counted where it leaves.
 struct Several<'a> {
     switch: &'a Switch,
     class: u8,
@@ -232,14 +233,15 @@ struct Several<'a> {
 
 impl<'a> Several<'a> {
     fn of(switch: &'a Switch, phv: &Phv) -> Self {
-        let class = if switch.measure.egress { 0 } else { phv.hierarchy };
+        let ends = switch.measure.egress || phv.hierarchy == shim::NO_CLASS;
+        let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
         Self { switch, class, sent: false, unfollowed: false }
     }
 
     fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut Outbox<F>) {
         match self.switch.send(frame, &Phv { hierarchy: self.class, ..*phv }, port, out) {
             Ok(fate) => {
-                (self.class, self.sent) = (0, true);
+                self.sent = true;
                 self.unfollowed |= fate != Fate::Left;
             }
             Err(reason) => self.fails(reason, phv),

@@ -34,6 +34,11 @@ pub fn epoch_of(number: u64) -> u32 {
 pub const MAX_HOP: u8 = 63;
 pub const MAX_LOOPS: u8 = 3;
 
+/// The hierarchy of a packet of which nothing is measured.
+pub const NO_CLASS: u8 = 0;
+/// The hierarchy of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
+pub const SEVERAL: u8 = 3;
+
 /// Where the shim starts in a frame.
 const AT: usize = 12;
 

@@ -13,7 +13,7 @@ use scenario::{Load, Outcome, Scenario, Shown};
 use weir::program::chamelemon::attention::sizing::{AIM, Sizing};
 use weir::program::chamelemon::network::NetworkEpoch;
 use weir::sim::loss::Flows;
-use weir::sim::{Edges, Setup, Shape, Victims};
+use weir::sim::{Edges, Fabric, Setup, Shape, Victims};
 use weir::trace::Workload;
 
 /// Packets of a flow, on average, of laws that have no mean of their own.
@@ -129,6 +129,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         losses: Vec::new(),
         faults: Vec::new(),
         wait: None,
+        fabric: Fabric::default(),
         epoch: 50_000_000,
         transit: 10_000_000,
         latency: 1_000_000,

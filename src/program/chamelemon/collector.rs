@@ -85,7 +85,8 @@ pub struct Sketches {
     pub strays: Strays,
     /// Packets that went on to another switch without their class, so that it cannot count them where they leave.
     pub unmarked: u64,
-    /// Packets that became copies or fragments, of which some went on to other switches or could not be sent.
+    /// Packets that became copies or fragments, of which some went on to other switches or could not be sent,
+    /// and copies and fragments that left here and were made by a switch that does not measure.
     pub unfollowed: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,

@@ -14,7 +14,7 @@ pub const MAX_LEVELS: usize = 8;
 /// Most bucket arrays of an encoder, a small one included.
 pub const MAX_ROWS: usize = 5;
 
-/// The two bits that tell the last switch what the first one took a packet for.
+/// What the first switch took a packet for, and the two bits that tell the last switch of it.
 pub mod hierarchy {
     /// Not encoded: not measured, or a light-loss candidate that is not sampled.
     pub const NONE: u8 = 0;
@@ -22,8 +22,10 @@ pub mod hierarchy {
     pub const LL: u8 = 1;
     /// A heavy-loss candidate.
     pub const HL: u8 = 2;
-    /// A heavy-hitter candidate.
+    /// A heavy-hitter candidate. No packet carries it: it leaves as a heavy-loss candidate, and carries that.
     pub const HH: u8 = 3;
+    /// In packets: one of several. It is counted where it leaves, and encoded nowhere.
+    pub use crate::wire::shim::SEVERAL;
 }
 
 /// The PHV as ChameleMon sees it.
@@ -223,7 +225,7 @@ impl Gate {
             hierarchy::NONE,
             carried(hierarchy::LL, counted(hierarchy::LL)),
             carried(hierarchy::HL, counted(hierarchy::HL)),
-            carried(hierarchy::HH, counted(hierarchy::HH) && counted(hierarchy::HL)),
+            carried(hierarchy::HL, counted(hierarchy::HH) && counted(hierarchy::HL)),
         ]
     }
 

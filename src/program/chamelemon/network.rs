@@ -47,8 +47,8 @@ pub enum Gap {
     Repeated,
     /// So many packets went on to another switch without their class: they seem lost, and may not be.
     Unmarked { packets: u64 },
-    /// Packets that became copies or fragments, of which some went on to another switch or could not be sent: what was lost of
-    /// those nobody knows.
+    /// Packets that became copies or fragments, of which some went on to another switch or could not be sent,
+    /// and copies and fragments that a switch without ChameleMon made: their losses are not known.
     Unfollowed { packets: u64 },
 }
 

@@ -136,10 +136,11 @@ impl Runtime {
     }
 
     /// The entries for packets that leave and carry this epoch bit: LL, then HL, where HH go too.
+    /// One of several is not encoded.
     pub(super) fn downstream(&self, shape: &Shape, bit: bool) -> [Part; 4] {
         let start = |row| if bit { shape.cells(row, shape.downstream) } else { 0 };
         let [ll, hl] = shape.parts([self.division.ll, self.division.hl], start);
-        [Part::new(), ll, hl.clone(), hl]
+        [Part::new(), ll, hl, Part::new()]
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::bank::{ChameleMonBank, Counters, RowRegisters};
-use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, locate};
+use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, hierarchy, locate};
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
@@ -277,23 +277,31 @@ impl ChameleMon {
         }
     }
 
-    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch that is not counted now is a stray.
+    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch that is not
+    /// counted now is a stray. One of several is counted as such: what became of the others is not known.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let row_lane = self.hashing.lanes.row;
         let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
         let batch = self.hashing.take(phvs, |phv| {
             *unmarked += u64::from(phv.unmarked);
-            *unfollowed += u64::from(phv.unfollowed && phv.hierarchy != 0);
-            phv.leaves && phv.hierarchy != 0
+            let classed = phv.hierarchy != hierarchy::NONE;
+            *unfollowed += u64::from(phv.unfollowed && classed && phv.hierarchy != hierarchy::SEVERAL);
+            phv.leaves && classed
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
             let half = (phv.epoch & 1) as usize;
             locate(meta, &self.exits[half][usize::from(phv.hierarchy & 3)], row_lane);
-            meta.encoded &= self.open[half] == phv.epoch;
+            let open = self.open[half] == phv.epoch;
+            meta.encoded &= open;
             if !meta.encoded {
-                self.strays.count(phv.epoch, 1);
+                // One of several has no part.
+                if open && phv.hierarchy == hierarchy::SEVERAL {
+                    self.unfollowed += 1;
+                } else {
+                    self.strays.count(phv.epoch, 1);
+                }
             }
         }
     }

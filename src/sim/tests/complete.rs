@@ -5,6 +5,7 @@
 use super::*;
 use crate::sim::fault::SwitchName;
 use crate::sim::loss::LinkName;
+use crate::switch::Carrier;
 use crate::trace::SplitMix64;
 
 /// Epochs of one scenario, and nanoseconds of an epoch.
@@ -30,14 +31,24 @@ impl Draw {
     }
 }
 
-/// A network of some edge switches, small sketches, in which some of all that can go wrong does.
+/// A network of some edge switches with one or several workers, small sketches, and either carrier, in which some of all that
+/// can go wrong does, routers that cut packets among it.
 fn scenario(seed: u64) -> Setup {
     let mut draw = Draw(SplitMix64::new(seed));
     let topology = draw.of(&["line:1", "line:2", "line:3", "line:4", "spine-leaf:2,3,1", "fat-tree:2", "testbed"]);
     let flows = 10 + draw.0.below(190);
     let (order, keys) = (draw.of(&["uniform", "burst"]), draw.of(&["random", "scan", "range", "clients"]));
     let workload = format!("keyvalue/{order},flows={flows},longest=12,keys={keys},seed={seed}");
+    let fabric = Fabric {
+        carrier: draw.of(&[Carrier::Shim, Carrier::Shim, Carrier::Tos]),
+        workers: draw.of(&[1, 1, 2, 3]),
+        cuts: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
+    };
     let mut losses = Vec::new();
+    if fabric.cuts > 0.0 && draw.one_in(2) {
+        // So that some fragments of a packet are lost, and others not.
+        losses.push(draw.of(&["link=all,rate=2%", "link=all,rate=20%"]));
+    }
     if !draw.one_in(3) {
         losses.push(draw.of(&["flows=2%,rate=20%", "flows=30%,rate=20%", "flows=100%,rate=50%", "link=all,rate=1%"]));
     }
@@ -46,8 +57,9 @@ fn scenario(seed: u64) -> Setup {
     let ill = "chamelemon:tower=8x512+16x256,upstream=128,downstream=96,hh=32,hl=64,ll=32,hh_threshold=8,hl_threshold=4,sample=20000";
     let program = draw.of(&[healthy, healthy, small, ill]);
     let built = setup(topology, &workload, &losses);
-    let (faults, everywhere) = (faults(&mut draw, &built), draw.one_in(2));
+    let (faults, everywhere) = (faults(&mut draw, &built, fabric), draw.one_in(2));
     Setup {
+        fabric,
         programs: vec![program.parse().unwrap()],
         everywhere,
         epoch: EPOCH,
@@ -61,7 +73,12 @@ fn scenario(seed: u64) -> Setup {
     }
 }
 
-fn faults(draw: &mut Draw, setup: &Setup) -> Vec<Fault> {
+/// With the DSCP a packet must be off by less than an epoch less the transit time: all times together are less.
+fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
+    let [pauses, clocks, delays] = match fabric.carrier {
+        Carrier::Shim => [6.0, 20.0, 5.0],
+        Carrier::Tos => [0.08, 0.08, 0.2],
+    };
     let names = setup.topology.switches().to_vec();
     let links = setup.topology.links().len() as u32;
     let switch = |draw: &mut Draw| SwitchName::Named(draw.of(&names));
@@ -69,7 +86,7 @@ fn faults(draw: &mut Draw, setup: &Setup) -> Vec<Fault> {
     let mut faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
     if draw.one_in(2) {
         for _ in 0..1 + draw.0.below(4) {
-            let (switch, at, length) = (switch(draw), draw.0.below(EPOCHS * EPOCH), draw.time(6.0));
+            let (switch, at, length) = (switch(draw), draw.0.below(EPOCHS * EPOCH), draw.time(pauses));
             faults.push(Fault::Pause { switch, at, length });
         }
     }
@@ -77,14 +94,15 @@ fn faults(draw: &mut Draw, setup: &Setup) -> Vec<Fault> {
         for _ in 0..1 + draw.0.below(3) {
             let at = if draw.one_in(2) { 0 } else { draw.0.below(EPOCHS * EPOCH) };
             let behind = if draw.one_in(2) { -1 } else { 1 };
-            faults.push(Fault::Clock { switch: switch(draw), at, ahead: behind * draw.time(20.0) as i64 });
+            faults.push(Fault::Clock { switch: switch(draw), at, ahead: behind * draw.time(clocks) as i64 });
         }
     }
     if links > 0 && draw.one_in(3) {
-        let (rate, delay) = (draw.of(&[0.001, 0.02, 0.5]), draw.time(5.0));
+        let (rate, delay) = (draw.of(&[0.001, 0.02, 0.5]), draw.time(delays));
         faults.push(Fault::Delay { link: LinkName::Number(draw.0.below(links.into()) as u32), rate, delay });
     }
-    if draw.one_in(4) {
+    // Of a packet that is doubled and cut the truth would not be known.
+    if fabric.cuts == 0.0 && draw.one_in(4) {
         faults.push(Fault::Double { link: LinkName::All, rate: draw.of(&[0.0001, 0.01]) });
     }
     faults
@@ -113,7 +131,7 @@ fn no_answer_that_is_called_complete_is_wrong() {
         let audit = audit(&setup);
         if !audit.wrong_epochs.is_empty() || audit.miscalled_flows > 0 {
             let faults: Vec<_> = setup.faults.iter().map(ToString::to_string).collect();
-            wrong.push(format!("seed {seed}, {} {faults:?}: {audit:?}", setup.workload));
+            wrong.push(format!("seed {seed}, {} {:?} {faults:?}: {audit:?}", setup.workload, setup.fabric));
         }
         all.merge(audit);
         if all.epochs >= epochs {
@@ -124,4 +142,18 @@ fn no_answer_that_is_called_complete_is_wrong() {
     assert!(wrong.is_empty(), "{} scenarios:\n{}", wrong.len(), wrong.join("\n"));
     // A rule that calls nothing complete would hold, too.
     assert!(all.complete_epochs * 4 > all.epochs && all.complete_epochs < all.epochs, "{all:?}");
+}
+
+/// Some fragments of a packet are lost and others are not, behind a router that measures nothing.
+#[test]
+fn torn_packets_are_in_no_complete_answer() {
+    for (carrier, workers) in [(Carrier::Shim, 1), (Carrier::Tos, 3)] {
+        let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
+        // A fault that is none, for the audit.
+        let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
+        let fabric = Fabric { carrier, workers, cuts: 0.005 };
+        let audit = audit(&Setup { faults, fabric, epoch: EPOCH, transit: TRANSIT, latency: 100_000, ..built });
+        assert!(audit.wrong_epochs.is_empty() && audit.miscalled_flows == 0, "{audit:?}");
+        assert!(audit.gaps["unfollowed"] > 5 && audit.complete_epochs > 5, "{audit:?}");
+    }
 }

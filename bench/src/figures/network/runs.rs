@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use weir::program::chamelemon::attention::State;
 use weir::sim::loss::Flows;
 use weir::sim::report::ChameleMonReport;
-use weir::sim::{Edges, EpochReport, ProgramReport, Setup, Shape, SimError, Victims};
+use weir::sim::{Edges, EpochReport, Fabric, ProgramReport, Setup, Shape, SimError, Victims};
 use weir::trace::{Workload, WorkloadError};
 
 /// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
@@ -204,5 +204,6 @@ fn setup(workload: Workload) -> Result<Setup> {
         patience: 0,
         faults: Vec::new(),
         wait: None,
+        fabric: Fabric::default(),
     })
 }
