@@ -186,8 +186,8 @@ impl HandOver {
         if running & 1 == 0 { [this, other] } else { [other, this] }
     }
 
-    /// The first and the last epoch that packets can be of which came between these times, when a packet's lowest bit does not tell
-    /// all of them apart.
+    /// The first and the last epoch that packets can be of which came between these times, when a packet's
+    /// lowest bit does not tell all of them apart.
     pub fn confused(&self, since: Nanos, until: Nanos) -> Option<(u64, u64)> {
         let length = self.length?;
         let first = since.saturating_sub(self.behind).saturating_sub(self.transit) / length;
@@ -338,7 +338,8 @@ mod tests {
         assert_eq!(done(&mut hand_over, 10_310..10_311), [(10_310, End(103))]);
     }
 
-    /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells two epochs in a row apart.
+    /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells two
+    /// epochs in a row apart.
     #[test]
     fn one_bit_confuses_every_other_epoch() {
         let (hand_over, _collecting) = hand_over(0, Some(100), 2);

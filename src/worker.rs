@@ -74,7 +74,7 @@ impl Worker {
                 behind = clock.behind;
                 self.switch.set_behind(behind);
             }
-            if now - last > self.switch.longest_wait() {
+            if now.saturating_sub(last) > self.switch.longest_wait() {
                 self.stood_still(last, now);
             }
             last = now;
@@ -124,8 +124,8 @@ impl Worker {
         busy
     }
 
-    /// The last round began at `since`, and this one only now. What the queues hold may have waited meanwhile; what the last round handled
-    /// may have come in, or gone out, after the pause.
+    /// The last round began at `since`, and this one only now. What the queues hold may have waited
+    /// meanwhile; what the last round handled may have come in, or gone out, after the pause.
     #[cold]
     fn stood_still(&mut self, since: Nanos, now: Nanos) {
         self.switch.stood_still(since, now, self.handled);

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     dpdk::{Burst, EthRx, EthTx, Mbuf},
-    epoch::Nanos,
     wire::Frame,
 };
 
@@ -69,7 +68,8 @@ pub struct RxQueue {
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
     pub(super) faults: FaultEnd,
-    pub(super) waiting_since: Option<Nanos>,
+    /// By the clock of whoever polls it.
+    pub(super) waiting_since: Option<u64>,
 }
 
 impl RxQueue {
@@ -102,13 +102,13 @@ impl RxQueue {
     }
 
     /// Whoever polls it has not done so since then. That is kept until the queue is found empty.
-    pub fn stood_still(&mut self, since: Nanos) {
+    pub fn stood_still(&mut self, since: u64) {
         self.waiting_since.get_or_insert(since);
     }
 
     /// Since when its packets may have waited, when that is longer than they should.
     #[inline(always)]
-    pub fn waiting_since(&self) -> Option<Nanos> {
+    pub fn waiting_since(&self) -> Option<u64> {
         self.waiting_since
     }
 

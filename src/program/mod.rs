@@ -24,8 +24,8 @@ pub trait Dataplane: Send {
     fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
-    /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or of one two, four or more later, and be
-    /// counted in another of these.
+    /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or of one
+    /// two, four or more later, and be counted in another of these.
     fn confuse(&mut self, _epoch: u64, _packets: u64) {}
     /// Epoch number `epoch` begins in less than the transit time: packets of it may come from switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}

@@ -1,9 +1,9 @@
 //! Packets that waited while the driver of the switch stood still.
 //!
-//! A packet that carries all of its epoch's number is counted in that epoch or in none, however long it waited. Where it
-//! carries the lowest bit alone, one that waited for about two epochs is taken for a packet of another epoch. So a driver
-//! that notices that it stood still says which packets may have waited, and the epochs that these may be of are told with
-//! the strays.
+//! A packet that carries all of its epoch's number is counted in that epoch or in none, however long it
+//! waited. Where it carries the lowest bit alone, one that waited for about two epochs is taken for a packet
+//! of another epoch. So a driver that notices that it stood still says which packets may have waited, and the
+//! epochs that these may be of are told with the strays.
 
 use super::{Carrier, Role, Switch};
 use crate::epoch::Nanos;
@@ -21,21 +21,22 @@ impl Switch {
         if by_bit { self.measure.hand_over.transit() } else { Nanos::MAX }
     }
 
-    /// The driver stood still from `since` to `now`, in the midst of so many packets: they may have come in when it went on, and were
-    /// processed with the time before; or they went out then, with the epoch's bit of before.
+    /// The driver stood still from `since` to `now`, in the midst of so many packets: they may have come in
+    /// when it went on, and were processed with the time before; or they went out then, with the epoch's bit
+    /// of before.
     #[cold]
     pub fn stood_still(&mut self, since: Nanos, now: Nanos, packets: u64) {
-        self.confuse([packets; 2], since, now);
+        if let Some(epochs) = self.confused(since, now) {
+            self.confuse([packets; 2], epochs);
+        }
     }
 
     /// The packets of this burst, which is to be processed at `now`, may have waited since then.
     #[cold]
     pub fn waited<F: Frame>(&mut self, ingress: PortId, burst: &[F], since: Nanos, now: Nanos) {
+        // Those from hosts are counted in the epoch in which they are processed.
         let from_fabric = self.ports.get(usize::from(ingress)).is_some_and(|port| port.role == Role::Fabric);
-        if !from_fabric {
-            // They are counted in the epoch in which they are processed.
-            return;
-        }
+        let Some(epochs) = self.confused(since, now).filter(|_| from_fabric) else { return };
         let mut by_bit = [0; 2];
         for frame in burst {
             let mut headers = Headers::default();
@@ -45,15 +46,19 @@ impl Switch {
             };
             by_bit[usize::from(bit)] += u64::from(class != 0);
         }
-        self.confuse(by_bit, since, now);
+        self.confuse(by_bit, epochs);
     }
 
-    /// Packets of each epoch bit, of between these times, may be counted in other epochs than their own.
-    fn confuse(&mut self, by_bit: [u64; 2], since: Nanos, now: Nanos) {
-        let by_bit = if self.longest_wait() < Nanos::MAX { by_bit } else { [0; 2] };
-        let Some((first, last)) = self.measure.hand_over.confused(since, now) else { return };
+    /// The first and the last epoch of those that packets of between these times can be of, when their bit
+    /// does not tell all of them apart.
+    fn confused(&self, since: Nanos, now: Nanos) -> Option<(u64, u64)> {
+        if self.longest_wait() == Nanos::MAX { None } else { self.measure.hand_over.confused(since, now) }
+    }
+
+    /// Packets of each epoch bit may be of any of these epochs.
+    fn confuse(&mut self, by_bit: [u64; 2], (first, last): (u64, u64)) {
         // Each stands for the one two later as well.
-        let end = last - 1;
+        let end = last.saturating_sub(1);
         let back = (first + MOST).max(end.saturating_sub(MOST));
         for epoch in (first..end.min(first + MOST)).chain(back..end) {
             let packets = by_bit[(epoch & 1) as usize];

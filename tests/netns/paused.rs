@@ -1,5 +1,5 @@
-//! Switches that are stopped for a while and go on: packets are late by epochs, none is lost, and no answer that is called complete says
-//! so.
+//! Switches that are stopped for a while and go on: packets are late by epochs, none is lost, and no answer
+//! that is called complete says so.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -29,6 +29,8 @@ struct Line {
 /// What they have in common, and who is stopped for how long.
 struct Stops {
     epoch: &'static str,
+    /// How long the controller waits for records.
+    patience: &'static str,
     carrier: &'static str,
     middle: bool,
     /// Of the pauses and between two of them, in milliseconds.
@@ -37,7 +39,8 @@ struct Stops {
 }
 
 /// The default epoch, and pauses that are longer.
-const STOPS: Stops = Stops { epoch: "67108864ns", carrier: "shim", middle: false, lengths: &[100], run: 400 };
+const STOPS: Stops =
+    Stops { epoch: "67108864ns", patience: "67108864ns", carrier: "shim", middle: false, lengths: &[100], run: 400 };
 
 /// A link between two switches, `a` and `b`.
 fn link((a, from): (&Namespace, &str), (b, to): (&Namespace, &str)) {
@@ -61,8 +64,8 @@ impl Line {
             }
         }
         let hosts = ports.connect();
-        let Stops { epoch, carrier, .. } = stops;
-        let agreed = format!("--epoch {epoch} --carrier {carrier} --switch near --switch far");
+        let Stops { epoch, patience, carrier, .. } = stops;
+        let agreed = format!("--epoch {epoch} --patience {patience} --carrier {carrier} --switch near --switch far");
         let controller = Controller::start(lab, &agreed);
         let at = Controller::switch_socket(lab);
         let measures = format!("[[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n", at.display());
@@ -132,7 +135,8 @@ fn epochs(client: &Client) -> Vec<Losses> {
     }
 }
 
-/// Stops switches while packets pass, and holds all answers that are called complete against what was dropped.
+/// Stops switches while packets pass, and holds all answers that are called complete against what was
+/// dropped.
 fn stop_and_go(name: &str, stops: &Stops) {
     let Some(lab) = Lab::new(name) else { return };
     let line = Line::new(&lab, stops);
@@ -196,12 +200,16 @@ fn a_switch_in_the_middle_stands_still() {
 
 #[test]
 fn pauses_longer_than_long_epochs() {
-    stop_and_go("pauses_longer_than_long_epochs", &Stops { epoch: "200ms", lengths: &[300], run: 1100, ..STOPS });
+    stop_and_go(
+        "pauses_longer_than_long_epochs",
+        &Stops { epoch: "200ms", patience: "200ms", lengths: &[300], run: 1100, ..STOPS },
+    );
 }
 
-/// One bit does not tell a packet's epoch from the one two later, so the switch that stood still has to.
+/// One bit does not tell a packet's epoch from the one two later, so the switch that stood still has to. Its
+/// records are waited for.
 #[test]
 fn paused_switches_with_one_bit() {
-    let stops = Stops { carrier: "tos", lengths: &[134, 134, 100, 100], ..STOPS };
+    let stops = Stops { carrier: "tos", patience: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };
     stop_and_go("paused_switches_with_one_bit", &stops);
 }
