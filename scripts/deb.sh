@@ -44,7 +44,7 @@ install -d "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 chmod 0644 "$root"/usr/share/man/man1/*
 
-cp docs/*.md docs/weir.toml docs/edge.toml "$doc"
+cp docs/*.md docs/*.toml "$doc"
 [[ -d docs/reproduce ]] && cp -r docs/reproduce "$doc"
 [[ -d docs/containerlab ]] && cp -r docs/containerlab "$doc"
 {
@@ -54,7 +54,7 @@ cp docs/*.md docs/weir.toml docs/edge.toml "$doc"
 } >"$doc/copyright"
 {
     printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
-    sed -n 's/^- /  * /p' CHANGELOG.md
+    sed -n 's/^- /  * /p; t; s/^  \([^ ]\)/    \1/p' CHANGELOG.md
     printf '\n -- the authors of weir <root@localhost>  %s\n' "$(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")"
 } | gzip -9n >"$doc/changelog.gz"
 find "$doc" -type f -exec chmod 0644 {} +

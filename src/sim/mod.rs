@@ -168,7 +168,7 @@ pub enum SimError {
     #[error("--transit {transit} ns: packets are under way for up to {path} ns")]
     TransitTooShort { transit: Nanos, path: Nanos },
     #[error(
-        "--delay {delay} ns is too short: a packet may be on a link for {link} ns, by --patience and the time that --rate gives the longest frame, and that is more than {MAX_WINDOWS} times as long"
+        "--delay {delay} ns is too short: a packet may be on a link for {link} ns, by --patience, the time that --rate gives the longest frame, and --fault, and that is more than {MAX_WINDOWS} times as long"
     )]
     DelayTooShort { delay: Nanos, link: Nanos },
     #[error(

@@ -39,6 +39,14 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate(pub u64);
 
+impl Rate {
+    const WHOLE: f64 = 4_294_967_296.0;
+
+    fn of(part: f64) -> Self {
+        Self((part * Self::WHOLE).round() as u64)
+    }
+}
+
 /// What is done to the packets that pass the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -153,7 +161,7 @@ fn rate(key: &str, value: &str) -> Result<Rate, String> {
     let (text, whole) = value.strip_suffix('%').map_or((value, 1.0), |text| (text, 100.0));
     let part = text.parse::<f64>().ok().map(|number| number / whole).filter(|part| (0.0..=1.0).contains(part));
     let part = part.ok_or_else(|| format!("{key}={value}: a part from 0 to 1, as 0.01 or 1%"))?;
-    Ok(Rate((part * 4_294_967_296.0).round() as u64))
+    Ok(Rate::of(part))
 }
 
 pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(key: &str, value: &str, least: T) -> Result<T, String> {
@@ -166,9 +174,13 @@ fn time(key: &str, value: &str) -> Result<Duration, String> {
     length.ok_or_else(|| format!("{key}={value}: a length of time up to 60s, as 5ms"))
 }
 
+/// The shortest decimal fraction that is read as this rate.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0 as f64 / 4_294_967_296.0)
+        let exact = self.0 as f64 / Self::WHOLE;
+        let mut shorter = (0..10).map(|digits| format!("{exact:.digits$}"));
+        let same = |text: &String| text.parse().is_ok_and(|value: f64| Self::of(value) == *self);
+        f.write_str(&shorter.find(same).unwrap_or_else(|| exact.to_string()))
     }
 }
 
@@ -241,6 +253,8 @@ mod tests {
             "rx:corrupt=0.25,duplicate=1,reorder=0.125,gap=2ms",
             "rx:drop=1,src=10.0.0.0/8,dst=fd00::1,proto=6,sport=80,dport=443;tx:delay=5ms,jitter=1ms,seed=7",
             "tx:delay=1s500ms",
+            "rx:drop=0.001",
+            "rx:drop=0.000000001",
         ] {
             let spec: FaultSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);

@@ -4,8 +4,10 @@
 const EPOCHS: usize = 6;
 const STEPS: usize = 10;
 const LEAST: usize = 4;
-/// The share of steps that are larger than the usual one: changes of the traffic may be among them.
-const RARE: f64 = 0.3;
+/// The share of steps that may be changes of the traffic: those of one in three epochs, and the next one's.
+const RARE: f64 = 0.4;
+/// Of steps that are chance, by a normal law, this times the largest of the others is exceeded by three in ten.
+const USUAL: f64 = 1.23;
 /// A value is of other traffic when it is above the expected peak by this share, or below the mean by
 /// this share and [`FAR`] usual steps.
 const OTHER: f64 = 0.05;
@@ -48,7 +50,7 @@ impl Variation {
         let mut sorted = self.steps.clone();
         sorted.sort_by(f64::total_cmp);
         let usual = sorted.get(((1.0 - RARE) * sorted.len() as f64) as usize).filter(|_| sorted.len() >= LEAST);
-        usual.map_or(0.0, |step| (step - COUNTED).max(0.0))
+        usual.map_or(0.0, |step| (USUAL * step - COUNTED).max(0.0))
     }
 
     /// The factor between a number at its least and its peak.
@@ -86,6 +88,8 @@ mod tests {
         let mut noisy = Variation::default();
         [1000.0, 1100.0, 920.0, 1050.0, 900.0, 1000.0].into_iter().for_each(|value| noisy.push(value));
         assert!((1.1..1.4).contains(&noisy.reserve(1000.0)), "{}", noisy.reserve(1000.0));
+        [2000.0, 4000.0, 1000.0].into_iter().for_each(|value| (0..3).for_each(|_| still.push(value)));
+        assert_eq!((still.reserve(1000.0), still.span()), (1.0, 1.0), "nor are changes of every third epoch");
         noisy.push(3000.0);
         assert!((1.0..1.4).contains(&noisy.reserve(3000.0)), "the peak of other traffic is forgotten");
     }
