@@ -32,7 +32,7 @@ pub fn broken(number: usize) -> bool {
 
 #[derive(clap::Args)]
 pub struct Breaks {
-    /// Numbers of promises, such as 4.2, or of sections, such as 4; all, if there are none
+    /// Numbers of promises, such as 4.2, or of sections, such as 4, or parts of tests' names, such as netns; all, if there are none
     promises: Vec<String>,
 }
 
@@ -59,27 +59,48 @@ impl Breaks {
     pub fn run(&self) -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("bench has a parent")?;
         let List { breaks } = toml::from_str(&fs::read_to_string(root.join("tests/breaks.toml"))?)?;
-        let asked: Vec<_> = breaks.iter().enumerate().filter(|(_, tried)| self.asks_for(&tried.promise)).collect();
-        ensure!(!asked.is_empty(), "no promise has one of these numbers");
+        let mut runs: Vec<_> = breaks.iter().enumerate().flat_map(|(number, tried)| tried.runs(number)).collect();
+        runs.retain(|run| self.asks_for(run));
+        ensure!(!runs.is_empty(), "no promise has one of these numbers, and no test such a name");
         let workshop = Workshop { tree: root.join("target/breaks/tree"), target: root.join("target/breaks/target") };
         copy(root, &workshop.tree, &guarded_files(root, &breaks)?)?;
-        let mut findings = workshop.attempt_together(&asked)?;
-        for (_, tried) in asked.iter().filter(|(_, tried)| tried.alone) {
-            findings.extend(workshop.attempt_alone(tried)?);
+        let (alone, mut together) = runs.iter().copied().partition::<Vec<_>, _>(|run| run.tried.alone);
+        // Between namespaces a test takes seconds, elsewhere much less.
+        together.sort_by_key(|run| run.test.starts_with("tests/netns/"));
+        let mut findings = workshop.attempt_together(&together)?;
+        for runs in alone.chunk_by(|a, b| a.number == b.number) {
+            findings.extend(workshop.attempt_alone(runs)?);
         }
-        println!("{} breaks tried, {} findings", asked.len(), findings.len());
+        println!("{} runs of tests that must fail, {} findings", runs.len(), findings.len());
         findings.iter().for_each(|finding| println!("{finding}"));
         ensure!(findings.is_empty(), "a promise that can be broken unseen is none");
         Ok(())
     }
 
-    fn asks_for(&self, promise: &str) -> bool {
+    fn asks_for(&self, run: &Run) -> bool {
+        let promise = run.tried.promise.as_str();
         let section = promise.split('.').next();
-        self.promises.is_empty() || self.promises.iter().any(|asked| asked == promise || Some(&**asked) == section)
+        let meant = |asked: &String| match asked.starts_with(|c: char| c.is_ascii_digit()) {
+            true => asked == promise || Some(&**asked) == section,
+            false => run.test.contains(asked.as_str()),
+        };
+        self.promises.is_empty() || self.promises.iter().any(meant)
     }
 }
 
+/// A break, by its number in the list, and one of its tests.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    number: usize,
+    tried: &'a Break,
+    test: &'a str,
+}
+
 impl Break {
+    fn runs(&self, number: usize) -> impl Iterator<Item = Run<'_>> {
+        self.tests.iter().map(move |test| Run { number, tried: self, test })
+    }
+
     /// Where in its file it is.
     fn find(&self, text: &str) -> Result<usize> {
         let mut places = text.match_indices(&self.find);
@@ -97,46 +118,47 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// Runs the tests of each break that can be chosen at run time; what there is to say of those that do not notice theirs.
-    fn attempt_together(&self, asked: &[(usize, &Break)]) -> Result<Vec<String>> {
-        let chosen = asked.iter().filter(|(_, tried)| !tried.alone);
-        let mut runs: Vec<_> =
-            chosen.flat_map(|&(number, tried)| tried.tests.iter().map(move |test| (number, tried, test))).collect();
-        // Between namespaces a test takes seconds, elsewhere much less.
-        runs.sort_by_key(|(.., test)| test.starts_with("tests/netns/"));
-        let targets: HashSet<_> = runs.iter().map(|(.., test)| target(test)).collect::<Result<_>>()?;
-        let programs = self.build(&targets.into_iter().map(|(target, _)| target).collect())?;
+    /// With breaks that can be chosen at run time: what there is to say of tests that do not notice theirs.
+    fn attempt_together(&self, runs: &[Run]) -> Result<Vec<String>> {
+        let programs = self.build(runs)?;
         let mut sound = HashSet::new();
         let mut findings = Vec::new();
-        for (number, tried, test) in runs {
-            let (target, name) = target(test)?;
-            let run = |number| self.passes(&programs[&target], &name, number);
-            if sound.insert(test) && !run(None)? {
-                findings.push(format!("{:5} FAILS with nothing broken: {test}", tried.promise));
+        for run in runs {
+            let (target, name) = target(run.test)?;
+            let passes = |number| self.passes(&programs[&target], &name, number);
+            if sound.insert(run.test) && !passes(None)? {
+                findings.push(format!("{:5} FAILS with nothing broken: {}", run.tried.promise, run.test));
                 println!("{}", findings[findings.len() - 1]);
             }
-            findings.extend(report(tried, test, || run(Some(number)))?);
+            findings.extend(run.report(|| passes(Some(run.number)))?);
         }
         Ok(findings)
     }
 
-    fn attempt_alone(&self, tried: &Break) -> Result<Vec<String>> {
+    /// The same with one break by itself.
+    fn attempt_alone(&self, runs: &[Run]) -> Result<Vec<String>> {
+        let Some(Run { tried, .. }) = runs.first() else { return Ok(Vec::new()) };
         let path = self.tree.join(&tried.file);
         let text = fs::read_to_string(&path)?;
         tried.find(&text)?;
         fs::write(&path, text.replacen(&tried.find, &tried.replace, 1))?;
-        let tests: Vec<_> = tried.tests.iter().map(|test| target(test)).collect::<Result<_>>()?;
-        let programs = self.build(&tests.iter().map(|(target, _)| target.clone()).collect())?;
+        let programs = self.build(runs)?;
         let mut findings = Vec::new();
-        for (test, (target, name)) in tried.tests.iter().zip(&tests) {
-            findings.extend(report(tried, test, || self.passes(&programs[target], name, None))?);
+        for run in runs {
+            let (target, name) = target(run.test)?;
+            findings.extend(run.report(|| self.passes(&programs[&target], &name, None))?);
         }
         fs::write(path, text)?;
         Ok(findings)
     }
 
-    /// Compiles test targets: the program of each.
-    fn build(&self, targets: &HashSet<String>) -> Result<HashMap<String, PathBuf>> {
+    /// Compiles the targets of tests: the program of each.
+    fn build(&self, runs: &[Run]) -> Result<HashMap<String, PathBuf>> {
+        let targets: HashSet<_> = runs.iter().map(|run| target(run.test)).collect::<Result<_>>()?;
+        let targets: HashSet<_> = targets.into_iter().map(|(target, _)| target).collect();
+        if targets.is_empty() {
+            return Ok(HashMap::new());
+        }
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args([
             "test",
@@ -147,7 +169,7 @@ impl Workshop {
             "--message-format",
             "json-render-diagnostics",
         ]);
-        for target in targets {
+        for target in &targets {
             match target.as_str() {
                 LIBRARY => command.arg("--lib"),
                 BENCH => command.args(["--bin", BENCH]),
@@ -199,18 +221,21 @@ fn full_name(program: &Path, name: &str) -> Result<String> {
     found.map(|name| (*name).to_owned()).with_context(|| format!("there is no test {name}"))
 }
 
-/// Says what became of a test, and gives it back if it passed.
-fn report(tried: &Break, test: &str, passes: impl FnOnce() -> Result<bool>) -> Result<Option<String>> {
-    let start = Instant::now();
-    let passed = passes()?;
-    let verdict = if passed { "UNNOTICED" } else { "noticed" };
-    let mut line = format!("{:5} {verdict} after {:.1} s by {test}", tried.promise, start.elapsed().as_secs_f32());
-    if passed {
-        let (file, find, replace) = (tried.file.display(), tried.find.trim(), tried.replace.trim());
-        line += &format!("\n      {file}: {replace} instead of {find}");
+impl Run<'_> {
+    /// Says what became of the test, and gives it back if it passed.
+    fn report(&self, passes: impl FnOnce() -> Result<bool>) -> Result<Option<String>> {
+        let Self { tried, test, .. } = self;
+        let start = Instant::now();
+        let passed = passes()?;
+        let verdict = if passed { "UNNOTICED" } else { "noticed" };
+        let mut line = format!("{:5} {verdict} after {:.1} s by {test}", tried.promise, start.elapsed().as_secs_f32());
+        if passed {
+            let (file, find, replace) = (tried.file.display(), tried.find.trim(), tried.replace.trim());
+            line += &format!("\n      {file}: {replace} instead of {find}");
+        }
+        println!("{line}");
+        Ok(passed.then_some(line))
     }
-    println!("{line}");
-    Ok(passed.then_some(line))
 }
 
 /// What the copy has in place of the tree's files: all breaks that can be chosen at run time, also those that are not asked
