@@ -32,7 +32,7 @@ pub fn broken(number: usize) -> bool {
 
 #[derive(clap::Args)]
 pub struct Breaks {
-    /// Numbers of promises, such as 4.2, or of sections, such as 4, or parts of tests' names, such as netns; all, if there are none
+    /// Numbers of promises (4.2) or sections (4), or parts of tests' names (netns); all, if there are none
     promises: Vec<String>,
 }
 
