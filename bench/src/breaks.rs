@@ -63,13 +63,16 @@ impl Breaks {
         runs.retain(|run| self.asks_for(run));
         ensure!(!runs.is_empty(), "no promise has one of these numbers, and no test such a name");
         let workshop = Workshop { tree: root.join("target/breaks/tree"), target: root.join("target/breaks/target") };
+        for tried in breaks.iter().filter(|tried| tried.alone) {
+            tried.find(&fs::read_to_string(root.join(&tried.file))?)?;
+        }
         copy(root, &workshop.tree, &guarded_files(root, &breaks)?)?;
         let (alone, mut together) = runs.iter().copied().partition::<Vec<_>, _>(|run| run.tried.alone);
         // Between namespaces a test takes seconds, elsewhere much less.
         together.sort_by_key(|run| run.test.starts_with("tests/netns/"));
         let mut findings = workshop.attempt_together(&together)?;
         for runs in alone.chunk_by(|a, b| a.number == b.number) {
-            findings.extend(workshop.attempt_alone(runs)?);
+            findings.extend(workshop.attempt_alone(root, runs)?);
         }
         println!("{} runs of tests that must fail, {} findings", runs.len(), findings.len());
         findings.iter().for_each(|finding| println!("{finding}"));
@@ -135,12 +138,11 @@ impl Workshop {
         Ok(findings)
     }
 
-    /// The same with one break by itself.
-    fn attempt_alone(&self, runs: &[Run]) -> Result<Vec<String>> {
+    /// The same with one break by itself, in a file of the tree at `root` that has no other.
+    fn attempt_alone(&self, root: &Path, runs: &[Run]) -> Result<Vec<String>> {
         let Some(Run { tried, .. }) = runs.first() else { return Ok(Vec::new()) };
         let path = self.tree.join(&tried.file);
-        let text = fs::read_to_string(&path)?;
-        tried.find(&text)?;
+        let (text, guarded) = (fs::read_to_string(root.join(&tried.file))?, fs::read_to_string(&path)?);
         fs::write(&path, text.replacen(&tried.find, &tried.replace, 1))?;
         let programs = self.build(runs)?;
         let mut findings = Vec::new();
@@ -148,7 +150,7 @@ impl Workshop {
             let (target, name) = target(run.test)?;
             findings.extend(run.report(|| self.passes(&programs[&target], &name, None))?);
         }
-        fs::write(path, text)?;
+        fs::write(path, guarded)?;
         Ok(findings)
     }
 
