@@ -41,7 +41,7 @@ test: setup lint doc ## everything: lints, documentation, unit tests with and wi
 test-netns: setup ## only the tests between network namespaces
 	$(CARGO) test $(LOCKED) --test netns
 
-breaks: setup ## break each promise on purpose and see its tests fail; half an hour, or PROMISES="4.2 7" for some
+breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
 	@$(CARGO) run $(LOCKED) --quiet --package bench $(PORTLESS) -- breaks $(PROMISES)
 
 bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same ports; then cycles a packet, step by step

@@ -243,8 +243,9 @@ fn files_at_a_ports_path_are_left_alone() {
     let devices = |file: &str| ["vhost:", "memif:0,socket=", "pcap:,"].map(|dev| format!("{dev}{file}"));
     for dev in [at(&open, "precious"), at(&open, "link")].iter().flat_map(|file| devices(file)) {
         let mut weir = lab.switch.command(BINARY);
-        weir.args(["run", "--forward", "xconnect", "--port", &format!("a={dev}"), "--port", "b=ring:r", "--socket"]);
-        let output = weir.arg(lab.path("refused.sock")).stdin(Stdio::null()).output().expect("runs");
+        weir.args(["run", "--duration", "5s", "--forward", "xconnect", "--port", &format!("a={dev}")]);
+        weir.args(["--port", "b=ring:r", "--socket"]).arg(lab.path("refused.sock"));
+        let output = weir.stdin(Stdio::null()).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains("or name another"), "{dev}: {said}");
     }

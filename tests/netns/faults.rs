@@ -1,5 +1,6 @@
 //! While things go wrong: every packet is still forwarded or counted, and what worked works again afterwards.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{Host, Iperf, Lab, Link, Protocol, Weir, eventually};
@@ -54,9 +55,11 @@ fn veth_interface_down_and_up() {
     let Some(lab) = Lab::new("veth_interface_down_and_up") else { return };
     let (weir, hosts) = lab.start(Link::Veth, 2, "");
     let (a, b) = pair(&hosts);
-    under_traffic(weir, &hosts, |_| {
+    under_traffic(weir, &hosts, |weir| {
         for _ in 0..3 {
             lab.switch.run("ip link set p2 down");
+            let is_down = || weir.ask("show ports")["ports"][1]["link_up"] == false;
+            eventually("the link to be called down", || is_down().then_some(()));
             assert!(!a.ping(b, "-c 2 -W 1"), "nothing passes an interface that is down");
             lab.switch.run("ip link set p2 up");
             a.reaches(b);
@@ -82,7 +85,8 @@ fn hosts_interface_flaps() {
     }
 }
 
-/// A host's interface that is deleted takes the switch's end of a veth pair with it; the other ports go on.
+/// A host's interface that is deleted takes the switch's end of a veth pair with it; the other ports go on, and what is on its
+/// way to that port is counted.
 #[test]
 fn veth_interface_deleted() {
     let Some(lab) = Lab::new("veth_interface_deleted") else { return };
@@ -90,9 +94,15 @@ fn veth_interface_deleted() {
     let [a, b, c] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
     a.reaches(c);
+    let mut ping = a.space.command("ping");
+    ping.args(["-n", "-q", "-i", "0.001", "-w", "2", &c.address()]).stdout(Stdio::null());
+    let mut ping = ping.spawn().expect("ping runs");
+    std::thread::sleep(Duration::from_millis(500));
     c.space.run(&format!("ip link del {c}"));
     assert!(a.ping(b, "-c 5"), "the others go on");
-    weir.stop();
+    ping.wait().expect("ping ends");
+    let totals = weir.stop();
+    assert!(totals.dropped("port_down") > 0, "{}", totals.0);
 }
 
 fn count(ports: &serde_json::Value, port: usize, key: &str) -> u64 {

@@ -1,7 +1,7 @@
 //! The learning switch against a naive one, and under a flood of addresses.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -258,6 +258,11 @@ fn a_train_of_frames_sends_one_digest() {
 #[test]
 fn workers_learn_from_each_other_while_they_run() {
     let mut control = control(64);
+    let end = Instant::now() + Duration::from_secs(10);
+    let wait = || {
+        assert!(Instant::now() < end, "they do not learn");
+        std::thread::yield_now();
+    };
     std::thread::scope(|scope| {
         for worker in 0..3u16 {
             let mut learn = control.dataplane();
@@ -271,13 +276,13 @@ fn workers_learn_from_each_other_while_they_run() {
                         break;
                     }
                     assert_eq!(phvs[0].verdict, Verdict::Flood);
-                    std::thread::yield_now();
+                    wait();
                 }
             });
         }
         while control.entries(SECOND).len() < 3 {
             control.serve(SECOND);
-            std::thread::yield_now();
+            wait();
         }
     });
 }

@@ -158,3 +158,18 @@ fn workers_share_a_bucket() {
     assert!(passed <= rate + 100_000 + (WORKERS - 1) * 32_000, "{passed} of {rate}");
     assert!(passed as f64 >= rate as f64 * 0.99, "{passed} of {rate}");
 }
+
+/// Two workers whose bursts overlap always: neither sees what the other spends.
+#[test]
+fn bursts_that_overlap_add_up() {
+    let limiter = limiter("1Gbps,burst=100KB");
+    let mut passed = 0;
+    for round in 0..20_000 {
+        let mut meters = [0; 2].map(|_| limiter.open(NOW + round * 1000));
+        for meter in &mut meters {
+            passed += 1000 * (0..32).filter(|_| meter.pass(1000)).count();
+        }
+        meters.into_iter().for_each(Meter::close);
+    }
+    assert!((2_500_000..=2_500_000 + 100_000 + 32_000).contains(&passed), "{passed} of 2500000");
+}

@@ -82,7 +82,7 @@ proptest! {
     ) {
         let spec = format!(
             "rx:drop={drop}%,seed={seed},every={};tx:duplicate={duplicate}%,reorder={reorder}%,gap=2us,delay={delay}us,\
-             jitter={jitter}ns", every * 3
+             jitter={jitter}ns;rx:drop={drop}%,every=17", every * 3
         );
         let (out, counts) = run(&mut engine(&spec), numbered(n), size);
         prop_assert_eq!(u64::from(n) + counts.duplicated, out.len() as u64 + counts.dropped + counts.overflow);
