@@ -18,6 +18,7 @@ test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
 test    python3-jsonschema  reads the JSON Schema as an editor does
+test    openssl        makes certificates as docs/security.md says
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory
