@@ -116,7 +116,7 @@ const QUANTITIES: [Quantity; 4] = [
         column: "flows",
         log: false,
         curves: &[
-            ("heavy-hitter candidates of a switch", |r| r.hh_flows),
+            ("candidates of one switch", |r| r.hh_flows),
             ("heavy losses", |r| r.hl_flows),
             ("sampled light losses", |r| r.ll_flows),
         ],
