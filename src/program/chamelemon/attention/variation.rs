@@ -4,10 +4,10 @@
 const EPOCHS: usize = 6;
 const STEPS: usize = 10;
 const LEAST: usize = 4;
-/// The share of steps that may be changes of the traffic: those of one in three epochs, and the next one's.
-const RARE: f64 = 0.4;
-/// Of steps that are chance, by a normal law, this times the largest of the others is exceeded by three in ten.
-const USUAL: f64 = 1.23;
+/// Where the usual step stands among all, from the smallest on: of ten, three may be changes of the traffic.
+const USUAL: f64 = 0.6;
+/// Steps of chance are larger than this times the usual one twice in ten times, by a normal law.
+const LARGE: f64 = 1.23;
 /// A value is of other traffic when it is above the expected peak by this share, or below the mean by
 /// this share and [`FAR`] usual steps.
 const OTHER: f64 = 0.05;
@@ -49,8 +49,8 @@ impl Variation {
     fn step(&self) -> f64 {
         let mut sorted = self.steps.clone();
         sorted.sort_by(f64::total_cmp);
-        let usual = sorted.get(((1.0 - RARE) * sorted.len() as f64) as usize).filter(|_| sorted.len() >= LEAST);
-        usual.map_or(0.0, |step| (USUAL * step - COUNTED).max(0.0))
+        let usual = sorted.get((USUAL * sorted.len() as f64) as usize).filter(|_| sorted.len() >= LEAST);
+        usual.map_or(0.0, |step| (LARGE * step - COUNTED).max(0.0))
     }
 
     /// The factor between a number at its least and its peak.
@@ -88,8 +88,8 @@ mod tests {
         let mut noisy = Variation::default();
         [1000.0, 1100.0, 920.0, 1050.0, 900.0, 1000.0].into_iter().for_each(|value| noisy.push(value));
         assert!((1.1..1.4).contains(&noisy.reserve(1000.0)), "{}", noisy.reserve(1000.0));
-        [2000.0, 4000.0, 1000.0].into_iter().for_each(|value| (0..3).for_each(|_| still.push(value)));
-        assert_eq!((still.reserve(1000.0), still.span()), (1.0, 1.0), "nor are changes of every third epoch");
+        [2000.0, 4000.0, 1000.0].into_iter().for_each(|value| (0..4).for_each(|_| still.push(value)));
+        assert_eq!((still.reserve(1000.0), still.span()), (1.0, 1.0), "nor are changes of every fourth epoch");
         noisy.push(3000.0);
         assert!((1.0..1.4).contains(&noisy.reserve(3000.0)), "the peak of other traffic is forgotten");
     }
