@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::{Host, collect, finish};
 
+/// What iperf3 says when the server would not have it.
+const REFUSED: [&str; 2] = ["unable to connect to server: Connection reset by peer", "the server is busy"];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
@@ -46,8 +49,17 @@ impl<'a> Iperf<'a> {
         Running { client, report: Some(report), protocol }
     }
 
+    /// A server that has not done with the client before resets a connection, or says that it is busy: then once more.
     pub fn run(&self, from: &Host, protocol: Protocol, options: &str) -> Received {
-        self.start(from, protocol, options).finish()
+        for _ in 0..20 {
+            match self.start(from, protocol, options).end() {
+                Ok(received) => return received,
+                Err(error) if REFUSED.iter().any(|refused| error.contains(refused)) => eprintln!("iperf3: {error}"),
+                Err(error) => panic!("iperf3: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        panic!("the server of iperf3 takes no client");
     }
 }
 
@@ -66,13 +78,20 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn finish(mut self) -> Received {
+    pub fn finish(self) -> Received {
+        self.end().unwrap_or_else(|error| panic!("iperf3: {error}"))
+    }
+
+    /// What the far end got, or why there was nothing.
+    fn end(mut self) -> Result<Received, String> {
         finish(&mut self.client, Duration::from_secs(90)).expect("iperf3 ends");
         let text = self.report.take().expect("taken once").join().expect("reads");
         let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
-        assert!(report.get("error").is_none(), "iperf3: {}", report["error"]);
+        if let Some(error) = report.get("error") {
+            return Err(error.to_string());
+        }
         let end = &report["end"];
-        match self.protocol {
+        Ok(match self.protocol {
             Protocol::Tcp => {
                 Received { bits_per_second: float(&end["sum_received"]["bits_per_second"]), lost_percent: 0.0 }
             }
@@ -80,7 +99,7 @@ impl Running {
                 bits_per_second: float(&end["sum"]["bits_per_second"]),
                 lost_percent: float(&end["sum"]["lost_percent"]),
             },
-        }
+        })
     }
 }
 
