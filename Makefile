@@ -56,7 +56,7 @@ figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolc
 		$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures $$paper --out out/figures || exit 1; \
 	done
 
-figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; half an hour or more on two cores
+figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2
 	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures chamelemon-network --out out/figures
 
