@@ -101,7 +101,7 @@ impl RxQueue {
         }
     }
 
-    /// Whoever polls it has not done so since then. That is kept until the queue is found empty.
+    /// Its worker has not polled it since then, which is remembered until the queue is found empty.
     pub fn stood_still(&mut self, since: u64) {
         self.waiting_since.get_or_insert(since);
     }
