@@ -15,7 +15,7 @@ use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
-    Analysis, ChameleMon, ChameleMonBank, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming, Runtime,
+    Analysis, ChameleMonDataplane, ChameleMonBank, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming, Runtime,
     Schedule, Sketches,
 };
 use weir::program::{Dataplane, Record};
@@ -155,7 +155,7 @@ fn run(
     burst: usize,
     order: Order,
 ) -> Box<ChameleMonBank> {
-    let mut program = ChameleMon::new(config, polynomials).unwrap();
+    let mut program = ChameleMonDataplane::new(config, polynomials).unwrap();
     program.equip();
     for burst in packets.chunks_mut(burst) {
         program.ingress(burst, order);
@@ -323,7 +323,7 @@ proptest! {
 #[test]
 fn parameters_change_between_epochs() {
     let config = Config::default();
-    let mut program = ChameleMon::new(&config, &Polynomials::reproducible(1)).unwrap();
+    let mut program = ChameleMonDataplane::new(&config, &Polynomials::reproducible(1)).unwrap();
     let schedule = Schedule::new(config.shape(), config.runtime());
     program.follow(&schedule);
     let before = *program.runtime();

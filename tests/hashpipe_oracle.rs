@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::hashpipe::oracle::Oracle;
-use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, Unit};
+use weir::program::hashpipe::{Config, Counts, Estimate, HashPipeDataplane, HashPipeBank, Unit};
 use weir::program::{Bank, Dataplane};
 use weir::tap::{Recorder, Unwatched, Watch};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
@@ -48,7 +48,7 @@ fn run<const SUM: bool>(
     burst: usize,
     order: Order,
 ) -> HashPipeBank<Tuple4, Tuple6> {
-    let mut program = HashPipe::<Tuple4, Tuple6, SUM>::new(config, polynomials);
+    let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, polynomials);
     program.equip();
     packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);

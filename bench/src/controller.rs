@@ -9,7 +9,7 @@ use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Setti
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::encoding::{Form, Reader};
-use weir::program::chamelemon::{ChameleMon, Config, Schedule};
+use weir::program::chamelemon::{ChameleMonDataplane, Config, Schedule};
 use weir::program::{Bank, Dataplane, Record};
 use weir::trace::{SplitMix64, Trace, Workload};
 use weir::wire::{Flow, Headers, Net};
@@ -39,14 +39,14 @@ pub struct ControllerTime {
 }
 
 struct Edge {
-    program: ChameleMon,
+    program: ChameleMonDataplane,
     schedule: Schedule,
     spare: Box<dyn Bank>,
 }
 
 impl Edge {
     fn new(config: &Config, polynomials: &Polynomials) -> Result<Self> {
-        let mut program = ChameleMon::new(config, polynomials)?;
+        let mut program = ChameleMonDataplane::new(config, polynomials)?;
         let schedule = Schedule::new(config.shape(), config.runtime());
         program.equip();
         program.follow(&schedule);

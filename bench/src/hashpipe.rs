@@ -11,7 +11,7 @@ use weir::wire::{Headers, Net, Tuple4, Tuple6};
 use crate::heavy::HeavyHitter;
 
 pub struct HashPipe {
-    program: hashpipe::HashPipe<Tuple4, Tuple6, false>,
+    program: hashpipe::HashPipeDataplane<Tuple4, Tuple6, false>,
     /// What the registers are exchanged with to read them.
     bank: HashPipeBank<Tuple4, Tuple6>,
     phvs: Vec<Phv>,
@@ -27,7 +27,7 @@ impl HashPipe {
         let number = |n: usize| u32::try_from(n).expect("a table that fits in memory");
         let slots = number((counters / stages).max(1));
         let config = Config { stages: number(stages), slots, slots6: Some(0), ..Config::default() };
-        let mut program = hashpipe::HashPipe::new(&config, polynomials);
+        let mut program = hashpipe::HashPipeDataplane::new(&config, polynomials);
         program.equip();
         Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }

@@ -9,7 +9,7 @@
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::{Analysis, Distribution};
-use weir::program::chamelemon::{ChameleMon, Config, FlowId, Level, TowerShape, Width};
+use weir::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Level, TowerShape, Width};
 use weir::program::{Dataplane, Record};
 use weir::wire::Tuple4;
 
@@ -26,7 +26,7 @@ const PAPERS_BUCKET_BYTES: u32 = 8;
 const THRESHOLD: u32 = 250;
 
 pub struct TowerFermat {
-    program: ChameleMon,
+    program: ChameleMonDataplane,
     phvs: Vec<Phv>,
     analysis: Option<Analysis>,
 }
@@ -65,7 +65,7 @@ impl TowerFermat {
     /// The same `seed` gives the same hash functions.
     pub fn new(bytes: usize, layout: Layout, seed: u64) -> Self {
         let mut program =
-            ChameleMon::new(&config(bytes, layout), &Polynomials::reproducible(seed)).expect("a configuration of ours");
+            ChameleMonDataplane::new(&config(bytes, layout), &Polynomials::reproducible(seed)).expect("a configuration of ours");
         program.equip();
         Self { program, phvs: Vec::new(), analysis: None }
     }

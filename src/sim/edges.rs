@@ -18,7 +18,7 @@ use crate::pisa::hash::Polynomials;
 use crate::program::chamelemon::attention::Attention;
 use crate::program::chamelemon::collector::INFINITE;
 use crate::program::chamelemon::network::{Before, NetworkEpoch, Reported};
-use crate::program::chamelemon::{ChameleMon, Config, FlowId, Runtime, Schedule, Sketches};
+use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
 use crate::program::{Bank, Dataplane, ProgramConfig, Record};
 use crate::trace::Workload;
 
@@ -32,7 +32,7 @@ pub struct Edges {
     names: Vec<Arc<str>>,
     name: String,
     /// Makes blank records with the lengths of an epoch's parameters.
-    program: ChameleMon,
+    program: ChameleMonDataplane,
     schedule: Schedule,
     spare: Box<dyn Bank>,
     attention: Attention,
@@ -268,8 +268,8 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
     [false, division.ll > 0, division.hl > 0, division.hh > 0]
 }
 
-fn follower(config: &Config, polynomials: &Polynomials) -> Result<(ChameleMon, Schedule), SimError> {
-    let mut program = ChameleMon::new(config, polynomials).map_err(AssembleError::from)?;
+fn follower(config: &Config, polynomials: &Polynomials) -> Result<(ChameleMonDataplane, Schedule), SimError> {
+    let mut program = ChameleMonDataplane::new(config, polynomials).map_err(AssembleError::from)?;
     let schedule = Schedule::new(config.shape(), config.runtime());
     program.equip();
     program.follow(&schedule);

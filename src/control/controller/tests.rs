@@ -14,7 +14,7 @@ use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
 use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::{Gap, SwitchGap};
-use crate::program::chamelemon::{ChameleMon, Config, FlowId, Schedule};
+use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule};
 use crate::program::{Bank, Dataplane, Record};
 use crate::wire::{Headers, Net};
 
@@ -57,7 +57,7 @@ fn address(flow: u32) -> u32 {
 /// An edge switch.
 struct Edge {
     name: String,
-    program: ChameleMon,
+    program: ChameleMonDataplane,
     runtime: Runtime,
     schedule: Schedule,
     spare: Box<dyn Bank>,
@@ -65,7 +65,7 @@ struct Edge {
 
 impl Edge {
     fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
-        let mut program = ChameleMon::new(&config(), &polynomials()).unwrap();
+        let mut program = ChameleMonDataplane::new(&config(), &polynomials()).unwrap();
         let schedule = Schedule::new(config().shape(), runtime);
         program.equip();
         program.follow(&schedule);

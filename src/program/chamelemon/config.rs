@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dataplane::MAX_LEVELS;
 use super::runtime::{Division, Runtime, Shape};
-use super::tables::ChameleMon;
+use super::tables::ChameleMonDataplane;
 use crate::pisa::hash::Polynomials;
 use crate::program::{Dataplane, ProgramError};
 
@@ -239,6 +239,6 @@ impl Config {
 
     /// A replica of the program. All replicas of a switch are built from the same polynomials.
     pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        Ok(Box::new(ChameleMon::new(self, polynomials)?))
+        Ok(Box::new(ChameleMonDataplane::new(self, polynomials)?))
     }
 }

@@ -76,4 +76,4 @@ pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
 pub use schedule::Schedule;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
-pub use tables::ChameleMon;
+pub use tables::ChameleMonDataplane;

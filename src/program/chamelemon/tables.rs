@@ -167,7 +167,7 @@ impl Hashing {
 }
 
 /// ChameleMon in one switch.
-pub struct ChameleMon {
+pub struct ChameleMonDataplane {
     config: Config,
     shape: Shape,
     hashing: Hashing,
@@ -192,7 +192,7 @@ pub struct ChameleMon {
     unfollowed: u64,
 }
 
-impl ChameleMon {
+impl ChameleMonDataplane {
     /// # Errors
     /// If the configuration is out of range.
     pub fn new(config: &Config, polynomials: &Polynomials) -> Result<Self, ProgramError> {
@@ -307,7 +307,7 @@ impl ChameleMon {
     }
 }
 
-impl Dataplane for ChameleMon {
+impl Dataplane for ChameleMonDataplane {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
         phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
     }

@@ -32,7 +32,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use collector::{Counts, Heavy};
-pub use tables::{HashPipe, HashPipeBank, Tables};
+pub use tables::{HashPipeDataplane, HashPipeBank, Tables};
 
 use super::{Dataplane, ProgramError};
 use crate::pisa::hash::Polynomials;
@@ -181,21 +181,21 @@ impl Config {
     pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
         self.validate()?;
         Ok(match (self.key, self.estimate) {
-            (Key::Tuple, Estimate::First) => Box::new(HashPipe::<Tuple4, Tuple6, false>::new(self, polynomials)),
-            (Key::Tuple, Estimate::Sum) => Box::new(HashPipe::<Tuple4, Tuple6, true>::new(self, polynomials)),
-            (Key::Pair, Estimate::First) => Box::new(HashPipe::<Pair4, Pair6, false>::new(self, polynomials)),
-            (Key::Pair, Estimate::Sum) => Box::new(HashPipe::<Pair4, Pair6, true>::new(self, polynomials)),
+            (Key::Tuple, Estimate::First) => Box::new(HashPipeDataplane::<Tuple4, Tuple6, false>::new(self, polynomials)),
+            (Key::Tuple, Estimate::Sum) => Box::new(HashPipeDataplane::<Tuple4, Tuple6, true>::new(self, polynomials)),
+            (Key::Pair, Estimate::First) => Box::new(HashPipeDataplane::<Pair4, Pair6, false>::new(self, polynomials)),
+            (Key::Pair, Estimate::Sum) => Box::new(HashPipeDataplane::<Pair4, Pair6, true>::new(self, polynomials)),
             (Key::Source, Estimate::First) => {
-                Box::new(HashPipe::<Addr4<false>, Addr6<false>, false>::new(self, polynomials))
+                Box::new(HashPipeDataplane::<Addr4<false>, Addr6<false>, false>::new(self, polynomials))
             }
             (Key::Source, Estimate::Sum) => {
-                Box::new(HashPipe::<Addr4<false>, Addr6<false>, true>::new(self, polynomials))
+                Box::new(HashPipeDataplane::<Addr4<false>, Addr6<false>, true>::new(self, polynomials))
             }
             (Key::Destination, Estimate::First) => {
-                Box::new(HashPipe::<Addr4<true>, Addr6<true>, false>::new(self, polynomials))
+                Box::new(HashPipeDataplane::<Addr4<true>, Addr6<true>, false>::new(self, polynomials))
             }
             (Key::Destination, Estimate::Sum) => {
-                Box::new(HashPipe::<Addr4<true>, Addr6<true>, true>::new(self, polynomials))
+                Box::new(HashPipeDataplane::<Addr4<true>, Addr6<true>, true>::new(self, polynomials))
             }
         })
     }

@@ -116,13 +116,13 @@ impl<K: FlowKey + Word> Tables<K> {
 }
 
 /// HashPipe with keys `A` for IPv4 and `B` for IPv6.
-pub struct HashPipe<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> {
+pub struct HashPipeDataplane<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> {
     v4: Family<A, SUM>,
     v6: Family<B, SUM>,
     config: Config,
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> {
+impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A, B, SUM> {
     pub fn new(config: &Config, polynomials: &Polynomials) -> Self {
         Self {
             v4: Family::new(config, config.slots, config.prefix, polynomials),
@@ -132,7 +132,7 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipe<A, B, SUM> 
     }
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipe<A, B, SUM> {
+impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipeDataplane<A, B, SUM> {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
         let unit = self.config.count;
         // The families share nothing, so their order does not matter.
