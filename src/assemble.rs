@@ -15,8 +15,7 @@ use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
-use crate::program::chamelemon::Schedule;
-use crate::program::{ProgramConfig, ProgramError};
+use crate::program::{AnySchedule, ProgramConfig, ProgramError};
 use crate::switch::{Measure, PortInfo, Switch};
 
 mod room;
@@ -60,8 +59,8 @@ pub struct Assembly {
     pub publisher: Publisher,
     /// The ports' names as those tables know them.
     pub names: PortNames,
-    /// Where the parameters of programs that can change from epoch to epoch are set, by the program's place.
-    pub schedules: Vec<Option<Schedule>>,
+    /// Where the parameters of programs are set, by the program's place.
+    pub schedules: Vec<AnySchedule>,
 }
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
@@ -115,11 +114,11 @@ pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
     }
 }
 
-/// The replicas' programs, the collector's ends of their hand-over, and where parameters are set, if they can be.
+/// The replicas' programs, the collector's ends of their hand-over, and where parameters are set.
 pub struct Measures {
     pub measures: Vec<Measure>,
     pub collecting: Vec<Collecting>,
-    pub schedules: Vec<Option<Schedule>>,
+    pub schedules: Vec<AnySchedule>,
 }
 
 /// Builds the programs of all replicas.
@@ -133,11 +132,9 @@ pub fn measures(
     let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
     let transit = config.switch.transit.0.as_nanos() as Nanos;
     for replica in 0..replicas {
-        let mut programs: Vec<_> =
-            config.programs.iter().map(|program| program.build(polynomials)).collect::<Result<_, _>>()?;
-        let followed =
-            programs.iter_mut().zip(&schedules).filter_map(|(program, schedule)| Some((program, schedule.as_ref()?)));
-        followed.for_each(|(program, schedule)| program.follow(schedule));
+        let configured = config.programs.iter().zip(&schedules);
+        let programs = configured.map(|(program, schedule)| program.dataplane(polynomials, schedule));
+        let programs = programs.collect::<Result<_, _>>()?;
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
         let measure = Measure::new(programs, hand_over.with_transit(transit));
         for _ in 0..SPARES {

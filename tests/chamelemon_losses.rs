@@ -8,9 +8,9 @@ use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::control::History;
 use weir::pisa::{DropReason, PortId};
-use weir::program::Record;
+use weir::program::answers::Gap;
 use weir::program::chamelemon::collector::Delta;
-use weir::program::chamelemon::network::{Before, Gap, NetworkEpoch, Reported};
+use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{Burst, Outbox};
 use weir::wire::{Flow, Frame, HeapFrame};
@@ -86,7 +86,7 @@ impl Net {
         for Assembly { switches, collector, history, .. } in &mut self.switches {
             switches[0].finish();
             collector.finish();
-            if let Some(Record::ChameleMon(sketches)) = history.lock().unwrap().record(0) {
+            if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
                 records.push((**sketches).clone());
             }
         }

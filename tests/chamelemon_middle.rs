@@ -9,7 +9,6 @@ use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::control::History;
 use weir::pisa::{DropReason, PortId};
-use weir::program::Record;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{FlowId, Sketches};
 use weir::switch::{Burst, Outbox};
@@ -217,7 +216,7 @@ impl Network {
         for Assembly { switches, collector, history, .. } in &mut self.switches {
             switches.iter_mut().for_each(|switch| switch.finish());
             collector.finish();
-            if let Some(Record::ChameleMon(sketches)) = history.lock().unwrap().record(0) {
+            if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
                 records.push(sketches.clone());
             }
         }

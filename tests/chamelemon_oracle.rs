@@ -15,10 +15,10 @@ use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
-    Analysis, ChameleMonDataplane, ChameleMonBank, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming, Runtime,
-    Schedule, Sketches,
+    Analysis, ChameleMonBank, ChameleMonDataplane, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming,
+    Runtime, Schedule, Sketches,
 };
-use weir::program::{Dataplane, Record};
+use weir::program::{AnyRecord, Dataplane};
 use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
@@ -314,7 +314,7 @@ proptest! {
             run(&config, &polynomials, &mut packets, 32, Order::PacketMajor).read()
         };
         let mut sum = sketches(Some(false));
-        sum.merge(&sketches(Some(true)));
+        sum.merge(&sketches(Some(true))).unwrap();
         prop_assert_eq!(sum, sketches(None));
     }
 }
@@ -324,12 +324,12 @@ proptest! {
 fn parameters_change_between_epochs() {
     let config = Config::default();
     let mut program = ChameleMonDataplane::new(&config, &Polynomials::reproducible(1)).unwrap();
-    let schedule = Schedule::new(config.shape(), config.runtime());
+    let schedule = Schedule::new(config.clone(), config.runtime());
     program.follow(&schedule);
     let before = *program.runtime();
     let after = Runtime { division: Division { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
     program.enter(7, true);
-    schedule.order(9, after).unwrap();
+    schedule.update(9, after).unwrap();
     program.enter(8, true);
     assert_eq!(*program.runtime(), before);
     program.enter(9, false);
@@ -337,7 +337,7 @@ fn parameters_change_between_epochs() {
     program.enter(10, true);
     assert_eq!(*program.runtime(), after);
     program.prepare(11);
-    schedule.order(11, before).unwrap();
+    schedule.update(11, before).unwrap();
     program.enter(11, true);
     assert_eq!(*program.runtime(), after, "the order came when its epoch was about to begin");
     program.enter(12, true);
@@ -378,10 +378,7 @@ fn records(switch: &mut Switch, collecting: &Collecting) -> BTreeMap<u64, Sketch
 
 /// Those that it has handed over by now. It gets its registers back.
 fn collected(collecting: &Collecting) -> BTreeMap<u64, Sketches> {
-    let sketches = |record: Record| match record {
-        Record::ChameleMon(sketches) => *sketches,
-        other => panic!("{other:?}"),
-    };
+    let sketches = |record: AnyRecord| *record.into::<Sketches>().expect("ChameleMon's record");
     let take = |mut banks: epoch::Banks| {
         let record = (banks.last_epoch, sketches(banks.banks[0].record()));
         banks.banks.iter_mut().for_each(|bank| bank.clear());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::hashpipe::oracle::Oracle;
-use weir::program::hashpipe::{Config, Counts, Estimate, HashPipeDataplane, HashPipeBank, Unit};
+use weir::program::hashpipe::{Config, Counts, Estimate, HashPipeBank, HashPipeDataplane, Unit};
 use weir::program::{Bank, Dataplane};
 use weir::tap::{Recorder, Unwatched, Watch};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
@@ -156,7 +156,7 @@ proptest! {
         }
         let mut bank = program.spare();
         program.exchange(bank.as_mut());
-        let weir::program::Record::HashPipe(counts) = bank.record() else { panic!("another program's record") };
+        let counts = bank.record().into::<Counts>().expect("HashPipe's record");
         for (flow, count) in &counts.0 {
             prop_assert!(count <= &truth.0[flow], "{flow} reads {count}");
         }

@@ -9,8 +9,7 @@ use weir::config::Config;
 use weir::control::History;
 use weir::control::tables::{Change, Op, Table};
 use weir::pisa::{DropReason, PortId};
-use weir::program::Record;
-use weir::program::chamelemon::Analysis;
+use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{BURST, Burst, Outbox};
 use weir::wire::{Flow, Frame, HeapFrame};
 
@@ -251,7 +250,7 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
     switches[0].finish();
     collector.finish();
     let history = history.lock().unwrap();
-    let Some(Record::ChameleMon(sketches)) = history.record(0) else { panic!("no record") };
+    let sketches = history.record(0).and_then(|record| record.get::<Sketches>()).expect("a record");
     let id = |dport| {
         let ip = |last| Some(std::net::Ipv4Addr::new(10, 0, 0, last).into());
         let flow = Flow { src: ip(2), dst: ip(1), sport: Some(0x3039), dport: Some(dport), proto: Some(6) };

@@ -7,7 +7,7 @@ use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
 use weir::control::{Collector, History};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
-use weir::program::{ProgramConfig, Record};
+use weir::program::{AnyRecord, ProgramConfig};
 use weir::switch::{BURST, Burst, Outbox, Role, Switch};
 use weir::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
 use weir::wire::{Frame, HeapFrame};
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// What each program measured.
-    fn finish(mut self) -> Vec<Record> {
+    fn finish(mut self) -> Vec<AnyRecord> {
         self.switch.finish();
         self.collector.finish();
         let history = self.history.lock().unwrap();

@@ -9,8 +9,8 @@ use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Setti
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::encoding::{Form, Reader};
-use weir::program::chamelemon::{ChameleMonDataplane, Config, Schedule};
-use weir::program::{Bank, Dataplane, Record};
+use weir::program::chamelemon::{ChameleMonDataplane, Config, Schedule, Sketches};
+use weir::program::{Bank, Dataplane};
 use weir::trace::{SplitMix64, Trace, Workload};
 use weir::wire::{Flow, Headers, Net};
 
@@ -47,7 +47,7 @@ struct Edge {
 impl Edge {
     fn new(config: &Config, polynomials: &Polynomials) -> Result<Self> {
         let mut program = ChameleMonDataplane::new(config, polynomials)?;
-        let schedule = Schedule::new(config.shape(), config.runtime());
+        let schedule = Schedule::new(config.clone(), config.runtime());
         program.equip();
         program.follow(&schedule);
         program.enter(0, true);
@@ -61,7 +61,7 @@ impl Edge {
         self.program.prepare(epoch + 1);
         self.program.enter(epoch + 1, true);
         self.program.exchange_egress(self.spare.as_mut());
-        let Record::ChameleMon(sketches) = self.spare.record() else { return None };
+        let sketches = self.spare.record().into::<Sketches>()?;
         self.spare.clear();
         Some(sketches.encode())
     }
@@ -148,7 +148,7 @@ impl ControllerTime {
                 orders.push(analysis.elapsed());
                 let reconfiguration = Instant::now();
                 for (edge, order) in edges.iter().flat_map(|edge| order.map(|order| (edge, order))) {
-                    edge.schedule.order(order.epoch, order.runtime)?;
+                    edge.schedule.update(order.epoch, order.runtime)?;
                 }
                 ordered.push(reconfiguration.elapsed());
                 all.push(start.elapsed());

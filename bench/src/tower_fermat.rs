@@ -8,9 +8,9 @@
 
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
+use weir::program::Dataplane;
 use weir::program::chamelemon::collector::{Analysis, Distribution};
-use weir::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Level, TowerShape, Width};
-use weir::program::{Dataplane, Record};
+use weir::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Level, Sketches, TowerShape, Width};
 use weir::wire::Tuple4;
 
 use crate::hashpipe::phv;
@@ -64,8 +64,8 @@ fn config(bytes: usize, Layout { bucket_bytes, tower }: Layout) -> Config {
 impl TowerFermat {
     /// The same `seed` gives the same hash functions.
     pub fn new(bytes: usize, layout: Layout, seed: u64) -> Self {
-        let mut program =
-            ChameleMonDataplane::new(&config(bytes, layout), &Polynomials::reproducible(seed)).expect("a configuration of ours");
+        let mut program = ChameleMonDataplane::new(&config(bytes, layout), &Polynomials::reproducible(seed))
+            .expect("a configuration of ours");
         program.equip();
         Self { program, phvs: Vec::new(), analysis: None }
     }
@@ -90,7 +90,7 @@ impl Summary for TowerFermat {
         let mut bank = self.program.spare();
         self.program.exchange(bank.as_mut());
         self.program.exchange_egress(bank.as_mut());
-        if let Record::ChameleMon(sketches) = bank.record() {
+        if let Some(sketches) = bank.record().into::<Sketches>() {
             self.analysis = Some(Analysis::new(*sketches));
         }
     }

@@ -1,24 +1,32 @@
-//! Records of switches: any bytes are sketches or an error; what is read at all is written as the same bytes. The first byte
-//! chooses the shape that is expected.
+//! Records of switches: any bytes are a record of the expected program and shape, or an error; what is read at all is written as
+//! the same bytes. The first byte chooses the program and its shape.
 
 use std::sync::LazyLock;
 
 use weir::pisa::hash::Polynomials;
-use weir::program::chamelemon::Config;
-use weir::program::chamelemon::collector::encoding::{Form, Reader};
+use weir::program::chamelemon::collector::encoding::Form;
+use weir::program::chamelemon::{ChameleMon, Config};
+use weir::program::hashpipe::{self, HashPipe};
+use weir::program::{ProgramConfig, RecordReader};
 
-/// Made once: to draw the polynomials takes far longer than to read a record.
-static READERS: LazyLock<[Reader; 3]> = LazyLock::new(|| {
+/// Made once, with the longest encoding: to draw the polynomials takes far longer than to read a record.
+static READERS: LazyLock<[(RecordReader, usize); 4]> = LazyLock::new(|| {
     let small = Config { tower: "8x16+16x8".parse().unwrap(), upstream: 8, downstream: 6, ..Config::default() };
     let smaller = Config { small: 1, arrays: 2, ..small.clone() };
     let polynomials = Polynomials::standard();
-    [small, smaller, Config::default()].map(|config| Reader::new(Form::of(&config), &polynomials))
+    let reader = |config: Config| {
+        let longest = Form::of(&config).longest();
+        (ProgramConfig::new::<ChameleMon>(config).reader(&polynomials), longest)
+    };
+    let hashpipe = hashpipe::Config { stages: 1, slots: 2, slots6: Some(1), ..hashpipe::Config::default() };
+    let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader(&polynomials);
+    [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX)]
 });
 
 pub fn run(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
-    let reader = &READERS[usize::from(choice % 3)];
-    if let Ok(sketches) = reader.read(bytes) {
-        assert!(sketches.encode() == bytes && bytes.len() <= reader.form().longest());
+    let (reader, longest) = &READERS[usize::from(choice % 4)];
+    if let Ok(record) = reader.read(bytes) {
+        assert!(record.encode() == bytes && bytes.len() <= *longest);
     }
 }

@@ -34,5 +34,5 @@ fn blame(config: &Config, error: &BudgetError) -> (String, String, String) {
 }
 
 fn value(program: &ProgramConfig, key: &str) -> String {
-    serde_json::to_value(program).ok().map_or_else(String::new, |program| program[key].to_string())
+    program.parameter(key).map_or_else(String::new, |value| value.to_string())
 }

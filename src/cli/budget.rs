@@ -74,28 +74,30 @@ fn document(placement: Placement) -> Document {
 fn text(placement: &Placement) -> String {
     let target = &placement.target;
     let mut rows = Vec::new();
-    for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
+    for (stage_number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
         if stage.arrays.is_empty() && stage.hashes.is_empty() && stage.tables.is_empty() {
-            rows.push([number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
+            rows.push([stage_number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
         }
-        for (i, placed) in stage.arrays.iter().enumerate() {
+        for (i, equals) in stage.arrays.chunk_by(PartialEq::eq).enumerate() {
+            let [placed, ..] = equals else { continue };
             let usage = &placed.usage;
-            let share = usage.sram_bits() as f64 / target.sram_bits as f64;
+            let sram_bits = usage.sram_bits() * equals.len() as u64;
             rows.push([
-                if i == 0 { number.to_string() } else { String::new() },
+                if i == 0 { stage_number.to_string() } else { String::new() },
                 format!("{} {} stage {}", placed.program, usage.name, placed.logical),
-                format!("{} × {} bits", output::grouped(usage.cells), usage.cell_bits),
-                output::grouped(usage.sram_bits()),
-                output::percent(share),
+                format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits),
+                output::grouped(sram_bits),
+                output::percent(sram_bits as f64 / target.sram_bits as f64),
                 format!("{} bits", usage.hash_bits),
             ]);
         }
-        for (i, placed) in stage.hashes.iter().enumerate() {
+        for (i, equals) in stage.hashes.chunk_by(PartialEq::eq).enumerate() {
+            let [placed, ..] = equals else { continue };
             let usage = &placed.usage;
             rows.push([
-                if i == 0 && stage.arrays.is_empty() { number.to_string() } else { String::new() },
+                if i == 0 && stage.arrays.is_empty() { stage_number.to_string() } else { String::new() },
                 format!("{} {} stage {}", placed.program, usage.name, placed.logical),
-                if usage.added { "a CRC, added" } else { "a CRC" }.into(),
+                format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" }),
                 String::new(),
                 String::new(),
                 format!("{} bits", usage.bits),
@@ -109,7 +111,7 @@ fn text(placement: &Placement) -> String {
             };
             rows.push([
                 if i == 0 && stage.arrays.is_empty() && stage.hashes.is_empty() {
-                    number.to_string()
+                    stage_number.to_string()
                 } else {
                     String::new()
                 },
@@ -140,4 +142,9 @@ fn text(placement: &Placement) -> String {
         ],
     );
     format!("{table}\n\n{totals}")
+}
+
+/// Stands before what is there several times.
+fn times(number: usize) -> String {
+    if number > 1 { format!("{number} × ") } else { String::new() }
 }

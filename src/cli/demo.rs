@@ -6,13 +6,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::measured::{Exact, Measured};
+use super::measured::Measured;
 use super::replay::score_text;
 use super::{Failure, Programs, in_memory, output, show};
 use crate::config::ForwardMode;
 use crate::control::view::{Drops, Ports};
 use crate::pisa::PortId;
-use crate::program::ProgramConfig;
+use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::trace::{Frames, Trace, Workload};
 use crate::wire::Mac;
@@ -72,7 +72,7 @@ impl Demo {
         let mut documents = std::collections::BTreeMap::new();
         for (i, (name, program)) in super::named(programs).enumerate() {
             let exact = exact(trace, program);
-            let measured = Measured::new(program, i, &replayer.history(), (self.top, SCORED), Some(&exact));
+            let measured = Measured::new(program, i, &replayer.history(), (self.top, SCORED), Some(&*exact));
             documents.insert(name, measured);
         }
         Document {
@@ -137,8 +137,8 @@ fn hostile(turn: u64, port: PortId, at: u64, frame: &mut [u8], replayer: &mut Re
 }
 
 /// Exact counts in the program's own terms.
-fn exact(trace: &Trace, program: &ProgramConfig) -> Exact {
-    let mut exact = Exact::new(program);
+fn exact(trace: &Trace, program: &ProgramConfig) -> Box<dyn Exact> {
+    let mut exact = program.exact();
     trace.truth().flows().iter().for_each(|flow| exact.flow(&flow.flow, flow.packets, flow.bytes));
     exact
 }

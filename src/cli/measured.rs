@@ -1,6 +1,5 @@
 //! What a program measured over a run that has an end, with exact counts beside it on request.
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::output;
@@ -8,44 +7,12 @@ use crate::control::History;
 use crate::control::flows::{Flows, Names};
 use crate::control::score::{Score, score};
 use crate::control::view::HeavyFlow;
-use crate::program::chamelemon::completeness::Reasons;
+use crate::program::chamelemon::Sketches;
+use crate::program::chamelemon::completeness::losses_lack;
 use crate::program::chamelemon::{Analysis, Answers};
-use crate::program::hashpipe::{self, Heavy, Unit};
-use crate::program::{ProgramConfig, Record};
-use crate::wire::{Flow, Headers};
-
-/// Exact counts of what one program measures.
-pub struct Exact {
-    config: hashpipe::Config,
-    pub counts: FxHashMap<Flow, u64>,
-}
-
-impl Exact {
-    pub fn new(program: &ProgramConfig) -> Self {
-        let config = match program {
-            ProgramConfig::HashPipe(config) => config.clone(),
-            // Packets by five-tuple, which is HashPipe's default too.
-            ProgramConfig::ChameleMon(_) => hashpipe::Config::default(),
-        };
-        Self { config, counts: FxHashMap::default() }
-    }
-
-    pub fn packet(&mut self, headers: &Headers, wire_bytes: usize) {
-        if let Some(flow) = self.config.flow(headers) {
-            self.count(flow, 1, wire_bytes as u64);
-        }
-    }
-
-    /// Adds the packets and bytes of a five-tuple.
-    pub fn flow(&mut self, flow: &Flow, packets: u64, bytes: u64) {
-        self.count(self.config.narrow(flow), packets, bytes);
-    }
-
-    fn count(&mut self, flow: Flow, packets: u64, bytes: u64) {
-        let weight = if self.config.count == Unit::Packets { packets } else { bytes };
-        *self.counts.entry(flow).or_default() += weight;
-    }
-}
+use crate::program::hashpipe::{self, HashPipe, Heavy};
+use crate::program::{Exact, ProgramConfig, Unit};
+use crate::wire::Flow;
 
 /// One program's part of a report.
 #[derive(Serialize)]
@@ -65,23 +32,22 @@ impl Measured {
         number: usize,
         history: &History,
         (top, scored): (usize, usize),
-        exact: Option<&Exact>,
+        exact: Option<&dyn Exact>,
     ) -> Self {
-        let mut measured = match (program, history.record(number)) {
-            (ProgramConfig::HashPipe(config), _) => Self::counts(config, number, history, top.max(scored)),
-            (ProgramConfig::ChameleMon(_), Some(Record::ChameleMon(sketches))) => {
+        let sketches = history.record(number).and_then(|record| record.get::<Sketches>());
+        let mut measured = match (program.get::<HashPipe>(), sketches) {
+            (Some(config), _) => Self::counts(config, number, history, top.max(scored)),
+            (None, Some(sketches)) => {
                 let below = history.below(number).cloned().unwrap_or_default();
-                Self::sketches(Analysis::of_series((**sketches).clone(), below), top.max(scored), exact)
+                Self::sketches(Analysis::of_series(sketches.clone(), below), top.max(scored), exact)
             }
-            (ProgramConfig::ChameleMon(_), _) => {
-                Self { unit: Unit::Packets, heavy: Vec::new(), score: None, flows: Some(Flows::default()) }
-            }
+            (None, None) => Self { unit: Unit::Packets, heavy: Vec::new(), score: None, flows: Some(Flows::default()) },
         };
         if let Some(exact) = exact {
-            let truth = |flow: &Flow| exact.counts.get(flow).copied().unwrap_or_default();
+            let truth = |flow: &Flow| exact.counts().get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(truth(&h.flow))).collect();
             let report = measured.heavy.iter().map(|h| Heavy { flow: h.flow, count: h.count() });
-            measured.score = Some(score(&report.collect::<Vec<_>>(), &exact.counts, scored));
+            measured.score = Some(score(&report.collect::<Vec<_>>(), exact.counts(), scored));
         }
         measured.heavy.truncate(top);
         measured
@@ -93,14 +59,14 @@ impl Measured {
         Self { unit: config.count, heavy, score: None, flows: None }
     }
 
-    fn sketches(analysis: Analysis, most: usize, exact: Option<&Exact>) -> Self {
-        let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts.keys())).unwrap_or_default();
+    fn sketches(analysis: Analysis, most: usize, exact: Option<&dyn Exact>) -> Self {
+        let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts().keys())).unwrap_or_default();
         let answers = Answers::new(&analysis, most);
         let (losses, sketches) = (analysis.losses(), analysis.sketches());
-        let lack = Reasons::of_losses(Some(&losses), &sketches.runtime, sketches.has_gaps());
+        let lack = losses_lack(Some(&losses), &sketches.runtime, sketches.has_gaps());
         let mut flows = Flows::new(&answers, analysis.least_named(), &losses, lack, &names, most);
         if let Some(exact) = exact {
-            flows = flows.with_truth(&exact.counts, analysis.told_distribution());
+            flows = flows.with_truth(exact.counts(), analysis.told_distribution());
         }
         let heavy = answers.heavy.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect();
         Self { unit: Unit::Packets, heavy, score: None, flows: Some(flows) }

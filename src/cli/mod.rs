@@ -38,6 +38,8 @@ use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::Polynomials;
+use crate::program::chamelemon::ChameleMon;
+use crate::program::hashpipe::HashPipe;
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -166,7 +168,7 @@ impl Programs {
     /// The programs given, or HashPipe as it stands.
     fn or_default(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
-        Ok(if programs.is_empty() { vec![ProgramConfig::HashPipe(Default::default())] } else { programs })
+        Ok(if programs.is_empty() { vec![ProgramConfig::new::<HashPipe>(Default::default())] } else { programs })
     }
 }
 
@@ -174,7 +176,7 @@ impl Programs {
     /// The programs given, or ChameleMon as it stands.
     fn or_chamelemon(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
-        Ok(if programs.is_empty() { vec![ProgramConfig::ChameleMon(Default::default())] } else { programs })
+        Ok(if programs.is_empty() { vec![ProgramConfig::new::<ChameleMon>(Default::default())] } else { programs })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::config::Length;
 use crate::control::client::Client;
 use crate::control::flows::CountedFlow;
 use crate::control::view::{self, Covered};
-use crate::program::chamelemon::completeness::Reason;
+use crate::program::answers::Reason;
 
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);

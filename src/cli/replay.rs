@@ -7,12 +7,12 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::measured::{Exact, Measured};
+use super::measured::Measured;
 use super::{Failure, Programs, in_memory, output};
 use crate::config::{ForwardMode, Length, OrderConfig};
 use crate::control::score::Score;
 use crate::control::view::Packets;
-use crate::program::ProgramConfig;
+use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::trace::CaptureReader;
 use crate::wire::{Headers, parse};
@@ -89,7 +89,7 @@ impl Replay {
         config.validate()?;
         let mut replayer =
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
-        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(Exact::new).collect();
+        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(ProgramConfig::exact).collect();
 
         let started = Instant::now();
         let mut totals = Totals::default();
@@ -108,7 +108,7 @@ impl Replay {
         &self,
         file: &Path,
         replayer: &mut Replayer,
-        exact: &mut [Exact],
+        exact: &mut [Box<dyn Exact>],
         totals: &mut Totals,
     ) -> Result<(), String> {
         let broken = |error| format!("{}: {error}", file.display());
@@ -140,14 +140,20 @@ impl Replay {
         json: bool,
         programs: &[ProgramConfig],
         replayer: &Replayer,
-        exact: Vec<Exact>,
+        exact: Vec<Box<dyn Exact>>,
         totals: Totals,
         seconds: f64,
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         for (i, (name, program)) in super::named(programs).enumerate() {
-            let measured = Measured::new(program, i, &replayer.history(), (self.top, self.top), exact.get(i));
+            let measured = Measured::new(
+                program,
+                i,
+                &replayer.history(),
+                (self.top, self.top),
+                exact.get(i).map(|exact| &**exact),
+            );
             if let (Some(score), Some(least)) = (&measured.score, self.min_recall)
                 && score.recall < least
             {

@@ -38,7 +38,7 @@ impl ControllerConfig {
             return wrong("controller.name", format!("{name:?}"), right);
         }
         let Some(address) = self.address()? else { return Ok(()) };
-        if !programs.iter().any(|program| matches!(program, ProgramConfig::ChameleMon(_))) {
+        if !programs.iter().any(|program| program.is_networked()) {
             return wrong(
                 "controller.at",
                 address,

@@ -10,6 +10,7 @@ use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
 use crate::control::controller::{Settings, Terms};
 use crate::epoch::{self, Nanos};
 use crate::program::chamelemon::AttentionMode;
+use crate::program::chamelemon::ChameleMon;
 use crate::program::{ProgramConfig, chamelemon};
 use crate::switch::Carrier;
 
@@ -65,7 +66,7 @@ impl Default for NetworkConfig {
         Self {
             name: "controller".into(),
             switches: Vec::new(),
-            program: ProgramConfig::ChameleMon(chamelemon::Config::default()),
+            program: ProgramConfig::new::<ChameleMon>(chamelemon::Config::default()),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             carrier: Carrier::default(),
@@ -105,7 +106,7 @@ impl NetworkConfig {
                 return wrong(format!("switches[{i}]"), name, "each name once");
             }
         }
-        let ProgramConfig::ChameleMon(program) = &self.program else {
+        let Some(program) = self.program.get::<ChameleMon>() else {
             return wrong("program.name", self.program.name(), "chamelemon, whose records a controller takes");
         };
         program
@@ -127,10 +128,7 @@ impl NetworkConfig {
     }
 
     fn program(&self) -> chamelemon::Config {
-        match &self.program {
-            ProgramConfig::ChameleMon(config) => config.clone(),
-            ProgramConfig::HashPipe(_) => chamelemon::Config::default(),
-        }
+        self.program.get::<ChameleMon>().cloned().unwrap_or_default()
     }
 
     /// What all switches of the network have in common.

@@ -86,7 +86,7 @@ pub(super) fn check(program: &ProgramConfig) -> Result<(), Wrong> {
 /// out, so each can be tried alone.
 fn culprit(table: &toml::Table, message: &str) -> Wrong {
     let wrong = |key: &str, value: String, right: String| Wrong { key: key.into(), value, right };
-    let names = || format!("one of {}", ProgramConfig::NAMES.join(", "));
+    let names = || format!("one of {}", ProgramConfig::names().collect::<Vec<_>>().join(", "));
     let Some(name) = table.get("name") else { return wrong("name", "(missing)".into(), names()) };
     let Some(schema) = name.as_str().and_then(ProgramConfig::schema) else {
         return wrong("name", name.to_string(), names());

@@ -8,13 +8,12 @@ use crossbeam_channel::{RecvTimeoutError, Select};
 
 use super::history::{History, Summary};
 use crate::epoch::{Banks, Collecting};
-use crate::program::Record;
-use crate::program::chamelemon::Schedule;
+use crate::program::{AnyRecord, AnySchedule};
 
 /// An epoch for which some replicas have not reported yet.
 struct Pending {
     first: u64,
-    records: Vec<Record>,
+    records: Vec<AnyRecord>,
     /// The replicas that have reported.
     replicas: Vec<usize>,
     /// Whether the epoch was over when each of them reported.
@@ -40,7 +39,7 @@ pub struct Collector {
 pub struct Closed<'a> {
     pub first: u64,
     pub last: u64,
-    pub records: &'a [Record],
+    pub records: &'a [AnyRecord],
 }
 
 /// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait, and not for an
@@ -49,8 +48,8 @@ pub trait Sink: Send {
     fn closed(&mut self, epoch: Closed<'_>);
     /// What there is of an epoch that is not whole. It is worth nothing but for what it tells of others.
     fn partial(&mut self, _epoch: Closed<'_>) {}
-    /// The switch goes on with other programs, whose parameters are set here, one for each program that has any.
-    fn renewed(&mut self, _schedules: &[Option<Schedule>]) {}
+    /// The switch goes on with other programs, whose parameters are set here.
+    fn renewed(&mut self, _schedules: &[AnySchedule]) {}
 }
 
 impl Collector {
@@ -90,7 +89,7 @@ impl Collector {
     /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
     /// [finished](crate::switch::Measure::finish): what they sent last is taken, and then forgotten with the rest of the
     /// history, which counts it.
-    pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[Option<Schedule>]) {
+    pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[AnySchedule]) {
         self.finish();
         self.newest = vec![0; replicas.len()];
         self.replicas = replicas;
@@ -129,7 +128,13 @@ impl Collector {
                 // One that reports an epoch twice measured it twice, because its clock was set back.
                 pending.over &= banks.over && !pending.replicas.contains(&banks.replica);
                 pending.replicas.push(banks.replica);
-                pending.records.iter_mut().zip(&records).for_each(|(merged, record)| merged.merge(record));
+                for (merged, record) in pending.records.iter_mut().zip(&records) {
+                    if let Err(error) = merged.merge(record) {
+                        // Replicas are built from one configuration, so their records have one shape.
+                        tracing::error!(target: "weir", event = "records", "epoch {last}: {error}");
+                        pending.over = false;
+                    }
+                }
             }
         }
         let done = |(&epoch, pending): (&u64, &Pending)| {
@@ -182,8 +187,8 @@ mod tests {
             self.0 = 0;
         }
 
-        fn record(&self) -> Record {
-            Record::HashPipe(Counts([(FLOW, self.0)].into_iter().filter(|(_, count)| *count > 0).collect()))
+        fn record(&self) -> AnyRecord {
+            AnyRecord::new(Counts([(FLOW, self.0)].into_iter().filter(|(_, count)| *count > 0).collect()))
         }
     }
 
@@ -239,7 +244,7 @@ mod tests {
         bench.report(1, 7);
         assert!(bench.replicas[0].spare().is_none());
         let spare = bench.replicas[1].spare().expect("the bank goes back to the replica that sent it");
-        assert_eq!(spare[0].record(), Record::HashPipe(Counts::default()));
+        assert_eq!(spare[0].record(), AnyRecord::new(Counts::default()));
         assert!(bench.replicas[1].spare().is_none());
     }
 

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::view::HeavyFlow;
+use crate::program::answers::Reasons;
 use crate::program::chamelemon::collector::{Distribution, Loss, Losses};
-use crate::program::chamelemon::completeness::Reasons;
 use crate::program::chamelemon::{Answers, FlowId, Sketches};
 use crate::wire::Flow;
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::program::Record;
-use crate::program::chamelemon::Below;
+use crate::program::AnyRecord;
+use crate::program::chamelemon::{Below, Sketches};
 use crate::program::hashpipe::{Counts, Heavy};
 
 /// Flows kept of each past epoch.
@@ -32,11 +32,11 @@ pub enum Summary {
     ChameleMon,
 }
 
-impl From<&Record> for Summary {
-    fn from(record: &Record) -> Self {
-        match record {
-            Record::HashPipe(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
-            Record::ChameleMon(_) => Self::ChameleMon,
+impl From<&AnyRecord> for Summary {
+    fn from(record: &AnyRecord) -> Self {
+        match record.get::<Counts>() {
+            Some(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
+            None => Self::ChameleMon,
         }
     }
 }
@@ -54,7 +54,7 @@ pub struct History {
 #[derive(Debug, Default)]
 struct Whole {
     epochs: Option<(u64, u64)>,
-    records: Vec<Record>,
+    records: Vec<AnyRecord>,
     /// Of each program that has sketches.
     below: Vec<Below>,
 }
@@ -98,7 +98,7 @@ impl History {
 
     /// Takes the record of every program over the epochs `first` to `last`. The records of a replica that was late find
     /// their place.
-    pub fn push(&mut self, first: u64, last: u64, records: Vec<Record>) {
+    pub fn push(&mut self, first: u64, last: u64, records: Vec<AnyRecord>) {
         if let Some(whole) = &mut self.whole {
             return whole.push(first, last, records);
         }
@@ -164,7 +164,7 @@ impl History {
     }
 
     /// The record of program number `program` over all epochs, when they are added up.
-    pub fn record(&self, program: usize) -> Option<&Record> {
+    pub fn record(&self, program: usize) -> Option<&AnyRecord> {
         self.whole.as_ref()?.records.get(program)
     }
 
@@ -192,26 +192,26 @@ impl Selection {
 }
 
 impl Whole {
-    fn push(&mut self, first: u64, last: u64, records: Vec<Record>) {
+    fn push(&mut self, first: u64, last: u64, records: Vec<AnyRecord>) {
         self.epochs = span(self.epochs, first, last);
         self.below.resize_with(records.len(), Below::default);
         for (below, record) in self.below.iter_mut().zip(&records) {
-            if let Record::ChameleMon(sketches) = record {
+            if let Some(sketches) = record.get::<Sketches>() {
                 below.add(sketches);
             }
         }
         if self.records.is_empty() {
             self.records = records;
         } else {
-            self.records.iter_mut().zip(&records).for_each(|(sum, record)| sum.merge(record));
+            for (sum, record) in self.records.iter_mut().zip(&records) {
+                let merged = sum.merge(record);
+                debug_assert!(merged.is_ok(), "{merged:?}");
+            }
         }
     }
 
     fn heavy(&self, program: usize) -> Window {
-        let counts = self.records.get(program).and_then(|record| match record {
-            Record::HashPipe(counts) => Some(counts.clone()),
-            Record::ChameleMon(_) => None,
-        });
+        let counts = self.records.get(program).and_then(|record| record.get::<Counts>().cloned());
         Window { counts: counts.unwrap_or_default(), epochs: self.epochs, omitted_flows: 0 }
     }
 }
@@ -238,8 +238,8 @@ mod tests {
         Flow { src: Some(std::net::Ipv4Addr::from(n).into()), dst: None, sport: None, dport: None, proto: None }
     }
 
-    fn record(counts: &[(u32, u64)]) -> Vec<Record> {
-        vec![Record::HashPipe(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))]
+    fn record(counts: &[(u32, u64)]) -> Vec<AnyRecord> {
+        vec![AnyRecord::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))]
     }
 
     #[allow(clippy::type_complexity, reason = "counts, epochs, omitted flows")]

@@ -17,7 +17,7 @@ use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomials;
 use crate::port::PortError;
-use crate::program::chamelemon::Schedule;
+use crate::program::AnySchedule;
 use crate::switch::{Outbox, PortInfo, Role};
 use crate::worker::{Change, Died, Queues, Remote};
 
@@ -90,7 +90,7 @@ pub(super) struct State {
 /// The collector's ends of other programs' hand-over, and what is told when it has taken them.
 pub(super) struct Renewal {
     pub replicas: Vec<Collecting>,
-    pub schedules: Vec<Option<Schedule>>,
+    pub schedules: Vec<AnySchedule>,
     pub taken: crossbeam_channel::Sender<()>,
 }
 
@@ -247,7 +247,7 @@ impl Shared {
     }
 
     /// The collector takes what the old programs sent last, and goes on with the new ones.
-    fn renew(&self, replicas: Vec<Collecting>, schedules: Vec<Option<Schedule>>) {
+    fn renew(&self, replicas: Vec<Collecting>, schedules: Vec<AnySchedule>) {
         let (taken, wait) = bounded(1);
         // A collector that has ended says so when the switch stops.
         if self.collector.send(Renewal { replicas, schedules, taken }).is_ok() {

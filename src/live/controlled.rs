@@ -11,7 +11,7 @@ use crate::control::rpc::{Controlled, Dial, Hello, Link};
 use crate::control::tls;
 use crate::epoch::{HandOver, Nanos};
 use crate::pisa::hash::Polynomials;
-use crate::program::ProgramConfig;
+use crate::program::chamelemon::ChameleMon;
 
 /// What the controller calls the switch.
 fn name(config: &Config) -> &str {
@@ -20,10 +20,7 @@ fn name(config: &Config) -> &str {
 
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
 fn hello(config: &Config) -> Option<Hello> {
-    let program = config.programs.iter().find_map(|program| match program {
-        ProgramConfig::ChameleMon(config) => Some(config),
-        ProgramConfig::HashPipe(_) => None,
-    })?;
+    let program = config.programs.iter().find_map(|program| program.get::<ChameleMon>())?;
     let length = config.switch.epoch.0.as_nanos() as Nanos;
     let transit = HandOver::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
     let terms =
@@ -40,7 +37,10 @@ fn hello(config: &Config) -> Option<Hello> {
 pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(Dial, Arc<Link>)>, LiveError> {
     let Some(address) = config.controller.address()? else { return Ok(None) };
     let tls = config.controller.files()?.map(|files| tls::switch(&files, name(config))).transpose()?;
-    let link = Link::new(address.to_string(), assembly.schedules.iter().flatten().next().cloned());
+    let link = Link::new(
+        address.to_string(),
+        assembly.schedules.iter().find_map(|schedule| schedule.get::<ChameleMon>().cloned()),
+    );
     assembly.collector.subscribe(link.reporter());
     Ok(Some((Dial::new(address, tls), link)))
 }

@@ -15,17 +15,16 @@ use crate::control::view;
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomials;
-use crate::program::ProgramConfig;
-use crate::program::hashpipe::Unit;
+use crate::program::Unit;
+use crate::program::chamelemon::ChameleMon;
+use crate::program::hashpipe::HashPipe;
 use crate::tap::Taps;
 
 impl Shared {
     /// The program that `show heavy` speaks of, and what it counts.
     fn heavy_program(state: &State) -> Option<(usize, Unit)> {
-        state.config.programs.iter().enumerate().find_map(|(i, program)| match program {
-            ProgramConfig::HashPipe(config) => Some((i, config.count)),
-            ProgramConfig::ChameleMon(_) => None,
-        })
+        let mut programs = state.config.programs.iter().enumerate();
+        programs.find_map(|(i, program)| Some((i, program.get::<HashPipe>()?.count)))
     }
 
     fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {
@@ -170,7 +169,7 @@ impl Service for Shared {
         if let Some(link) = &self.link {
             return Err(format!("the switch reports to the controller {}, which answers with --name", link.at()));
         }
-        let runs = self.state().config.programs.iter().any(|program| matches!(program, ProgramConfig::ChameleMon(_)));
+        let runs = self.state().config.programs.iter().any(|program| program.get::<ChameleMon>().is_some());
         let none = "the switch runs no program that finds losses; start it with --program chamelemon";
         runs.then(|| self.board.clone()).ok_or_else(|| none.into())
     }

@@ -22,8 +22,8 @@ use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::epoch::Nanos;
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
-use crate::program::ProgramConfig;
-use crate::program::chamelemon::{AttentionMode, Schedule};
+use crate::program::AnySchedule;
+use crate::program::chamelemon::{AttentionMode, ChameleMon};
 use crate::switch::{PortInfo, Role, Switch};
 use crate::worker::{Patience, Queues, Remote, Worker, orders};
 
@@ -162,10 +162,8 @@ pub(super) fn start_collector(
 /// How the switch's own controller behaves.
 pub(super) fn alone(config: &Config) -> AloneSettings {
     let [length, transit] = [config.switch.epoch, config.switch.transit].map(|length| length.0.as_nanos() as Nanos);
-    let shifts = config.programs.iter().any(|program| match program {
-        ProgramConfig::ChameleMon(config) => config.attention == AttentionMode::Auto,
-        ProgramConfig::HashPipe(_) => false,
-    });
+    let mut configs = config.programs.iter().filter_map(|program| program.get::<ChameleMon>());
+    let shifts = configs.any(|config| config.attention == AttentionMode::Auto);
     let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
     AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), shifts, fabric }
 }
@@ -174,7 +172,7 @@ pub(super) fn alone(config: &Config) -> AloneSettings {
 pub(super) fn controller(
     config: &Config,
     settings: &Arc<Mutex<AloneSettings>>,
-    schedules: &[Option<Schedule>],
+    schedules: &[AnySchedule],
     board: &Board,
 ) -> Result<Alone, LiveError> {
     let salt = match config.switch.reproducible {

@@ -1,14 +1,101 @@
-//! The telemetry programs, one directory for each paper, and what the switch and the collector ask of all of them.
+//! The telemetry programs, one directory for each paper, and what the rest of weir asks of all of them.
+//!
+//! A program implements [`Program`], and has one line in the [registry](Programs::of_weir). Everything else knows
+//! [`ProgramConfig`], [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they are.
 
+pub mod answers;
+pub mod bytes;
 pub mod chamelemon;
+mod exact;
 pub mod hashpipe;
+mod record;
+mod registry;
+mod schedule;
 
 use std::any::Any;
-
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
+
+pub use bytes::DecodeError;
+pub use exact::{Exact, FlowCounts, Unit};
+pub use record::{AnyRecord, MergeError, Record};
+pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
+pub use schedule::{AnySchedule, Schedule, Steps};
+
+/// A telemetry system.
+pub trait Program: Sized + Send + Sync + 'static {
+    /// What configurations call it.
+    const NAME: &'static str;
+    /// Whether a controller of many switches takes its records.
+    const NETWORKED: bool;
+    /// What is fixed when a switch is built, and what it starts with. Without any key it is a good one.
+    type Config: Settings;
+    /// What may change from epoch to epoch; `()` when nothing does.
+    type Parameters: Parameters;
+    /// What leaves a switch at the end of an epoch.
+    type Record: Record;
+
+    /// Checks a configuration, without building anything.
+    ///
+    /// # Errors
+    /// If a parameter is out of its range, or some do not go together.
+    fn validate(config: &Self::Config) -> Result<(), ProgramError>;
+
+    /// Of an array that asks for too much of a target: the key that says how much, and what would be less.
+    fn blame(config: &Self::Config, array: &str, excess: Excess) -> (&'static str, &'static str);
+
+    /// The parameters of the first epoch.
+    fn start(config: &Self::Config) -> Self::Parameters;
+
+    /// Checks parameters for a switch with this configuration.
+    ///
+    /// # Errors
+    /// If it cannot measure with them.
+    fn fits(config: &Self::Config, parameters: &Self::Parameters) -> Result<(), ProgramError>;
+
+    /// A replica, without registers. All replicas of a switch get the same polynomials and schedule.
+    ///
+    /// # Errors
+    /// If it cannot be built as configured.
+    fn dataplane(
+        config: &Self::Config,
+        polynomials: &Polynomials,
+        schedule: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError>;
+
+    /// What reads the byte form of records from switches with this configuration. What it allocates follows from the configuration,
+    /// never from the bytes.
+    fn reader(
+        config: &Self::Config,
+        polynomials: &Polynomials,
+    ) -> impl Fn(&[u8]) -> Result<Self::Record, DecodeError> + Send + Sync + 'static;
+
+    /// Exact counts of what the program measures.
+    fn exact(config: &Self::Config) -> impl Exact + 'static;
+}
+
+/// What a program may be told to change from one epoch to the next.
+pub trait Parameters: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// The byte form: one only for each value.
+    fn encode(&self) -> Vec<u8>;
+
+    /// # Errors
+    /// If these are not the bytes of parameters.
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+}
+
+/// Nothing changes.
+impl Parameters for () {
+    fn encode(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        bytes::Reader::new(bytes).end()
+    }
+}
 
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
@@ -44,8 +131,6 @@ pub trait Dataplane: Send {
     fn exchange(&mut self, spare: &mut dyn Bank);
     /// Swaps the registers of the egress stages. Packets of the epoch before the running one leave unmeasured from now on.
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
-    /// Takes its parameters from there, if they can change from epoch to epoch.
-    fn follow(&mut self, _schedule: &chamelemon::Schedule) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;
 }
@@ -54,33 +139,7 @@ pub trait Dataplane: Send {
 pub trait Bank: Any + Send {
     fn clear(&mut self);
     /// What the registers say, decoded.
-    fn record(&self) -> Record;
-}
-
-/// One program's measurement over an epoch. Records of replicas and epochs merge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    HashPipe(hashpipe::Counts),
-    ChameleMon(Box<chamelemon::Sketches>),
-}
-
-impl Record {
-    pub fn merge(&mut self, other: &Self) {
-        match (self, other) {
-            (Self::HashPipe(counts), Self::HashPipe(others)) => counts.merge(others),
-            (Self::ChameleMon(sketches), Self::ChameleMon(others)) => sketches.merge(others),
-            // A program's records are all of its own kind.
-            _ => debug_assert!(false, "records of two programs"),
-        }
-    }
-}
-
-/// A program and its parameters, as configured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(tag = "name", rename_all = "lowercase")]
-pub enum ProgramConfig {
-    HashPipe(hashpipe::Config),
-    ChameleMon(chamelemon::Config),
+    fn record(&self) -> AnyRecord;
 }
 
 /// A program that cannot be built as configured.
@@ -90,66 +149,4 @@ pub enum ProgramError {
     Range { program: &'static str, key: &'static str, value: u64, least: u64, most: u64 },
     #[error("{program}: {why}")]
     Combination { program: &'static str, why: &'static str },
-}
-
-impl ProgramConfig {
-    /// All programs there are.
-    pub const NAMES: [&str; 2] = ["hashpipe", "chamelemon"];
-
-    /// The JSON Schema of a program's parameters.
-    pub fn schema(name: &str) -> Option<schemars::Schema> {
-        match name {
-            "hashpipe" => Some(schemars::schema_for!(hashpipe::Config)),
-            "chamelemon" => Some(schemars::schema_for!(chamelemon::Config)),
-            _ => None,
-        }
-    }
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::HashPipe(_) => "hashpipe",
-            Self::ChameleMon(_) => "chamelemon",
-        }
-    }
-
-    /// Of an array that asks for too much of a target the key that says how much, and what would be less.
-    pub fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str) {
-        match (self, excess) {
-            (Self::HashPipe(_), Excess::Width | Excess::Outputs) => {
-                ("key", "a narrower one, key = \"src\" and slots6 = 0")
-            }
-            (Self::HashPipe(config), Excess::Memory) if array == "ipv6" && config.slots6.is_some() => {
-                ("slots6", "fewer")
-            }
-            (Self::HashPipe(_), Excess::Memory) => ("slots", "fewer"),
-            (Self::HashPipe(_), Excess::Stages) => ("stages", "fewer"),
-            (Self::ChameleMon(_), Excess::Memory) if array == "upstream" => ("upstream", "fewer"),
-            (Self::ChameleMon(_), Excess::Memory) if array == "downstream" => ("downstream", "fewer"),
-            (Self::ChameleMon(_), Excess::Stages) if array != "tower" => ("arrays", "fewer"),
-            (Self::ChameleMon(_), _) => ("tower", "fewer or smaller arrays"),
-        }
-    }
-
-    /// Checks the parameters, without building anything.
-    pub fn validate(&self) -> Result<(), ProgramError> {
-        match self {
-            Self::HashPipe(config) => config.validate(),
-            Self::ChameleMon(config) => config.validate(),
-        }
-    }
-
-    /// Where the parameters that may change from epoch to epoch are set, if it has any.
-    pub fn schedule(&self) -> Option<chamelemon::Schedule> {
-        match self {
-            Self::HashPipe(_) => None,
-            Self::ChameleMon(config) => Some(chamelemon::Schedule::new(config.shape(), config.runtime())),
-        }
-    }
-
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        match self {
-            Self::HashPipe(config) => config.build(polynomials),
-            Self::ChameleMon(config) => config.build(polynomials),
-        }
-    }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::ledger::Ledger;
 use crate::control::controller::EpochAnswers;
+use crate::program::answers::Reason;
 use crate::program::chamelemon::FlowId;
-use crate::program::chamelemon::completeness::Reason;
 
 /// Answers about losses beside the truth, after the last record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

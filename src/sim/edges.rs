@@ -18,8 +18,8 @@ use crate::pisa::hash::Polynomials;
 use crate::program::chamelemon::attention::Attention;
 use crate::program::chamelemon::collector::INFINITE;
 use crate::program::chamelemon::network::{Before, NetworkEpoch, Reported};
-use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
-use crate::program::{Bank, Dataplane, ProgramConfig, Record};
+use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
+use crate::program::{Bank, Dataplane, ProgramConfig};
 use crate::trace::Workload;
 
 /// The edge switches of a network, all with the first ChameleMon of the setup.
@@ -64,10 +64,8 @@ impl Edges {
     /// If the network cannot be simulated as it is set up, or runs no ChameleMon.
     pub fn new(setup: &Setup) -> Result<Self, SimError> {
         setup.check()?;
-        let chamelemon = |program: &ProgramConfig| match program {
-            ProgramConfig::ChameleMon(config) => Some((program.name().to_string(), config.clone())),
-            ProgramConfig::HashPipe(_) => None,
-        };
+        let chamelemon =
+            |program: &ProgramConfig| Some((program.name().to_string(), program.get::<ChameleMon>()?.clone()));
         let (name, config) = setup.programs.iter().find_map(chamelemon).ok_or(SimError::NoChameleMon)?;
         let topology = setup.topology.clone();
         let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
@@ -177,14 +175,11 @@ impl Edges {
 
     /// An empty record of an epoch, as a switch with these parameters hands it over.
     fn blank(&mut self, epoch: u64, runtime: Runtime) -> Result<Option<Sketches>, SimError> {
-        self.schedule.order(epoch, runtime).map_err(AssembleError::from)?;
+        self.schedule.update(epoch, runtime).map_err(AssembleError::from)?;
         self.program.enter(epoch, true);
         self.program.exchange(self.spare.as_mut());
         self.program.exchange_egress(self.spare.as_mut());
-        Ok(match self.spare.record() {
-            Record::ChameleMon(sketches) => Some(*sketches),
-            Record::HashPipe(_) => None,
-        })
+        Ok(self.spare.record().into::<Sketches>().map(|sketches| *sketches))
     }
 
     /// Takes all packets through the classifiers, and tells of each flow how many were of each class.
@@ -270,7 +265,7 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
 
 fn follower(config: &Config, polynomials: &Polynomials) -> Result<(ChameleMonDataplane, Schedule), SimError> {
     let mut program = ChameleMonDataplane::new(config, polynomials).map_err(AssembleError::from)?;
-    let schedule = Schedule::new(config.shape(), config.runtime());
+    let schedule = Schedule::new(config.clone(), config.runtime());
     program.equip();
     program.follow(&schedule);
     Ok((program, schedule))

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::{Closed, Collector, History, Routing, Sink};
 use crate::epoch::Collecting;
-use crate::program::Record;
-use crate::program::chamelemon::{Schedule, Strays};
+use crate::program::chamelemon::{Sketches, Strays};
+use crate::program::{AnyRecord, AnySchedule};
 use crate::switch::Switch;
 
 /// All programs' records of an epoch.
 pub struct Handed {
     pub first_epoch: u64,
     pub epoch: u64,
-    pub records: Vec<Record>,
+    pub records: Vec<AnyRecord>,
 }
 
 /// A switch with what stands beside it.
@@ -20,7 +20,7 @@ pub struct Node {
     /// Never empty.
     pub workers: Vec<Switch>,
     /// Where the parameters of its programs are set, by their place.
-    pub schedules: Vec<Option<Schedule>>,
+    pub schedules: Vec<AnySchedule>,
     collector: Collector,
     handed: Arc<Mutex<Vec<Handed>>>,
     _routing: Routing,
@@ -30,7 +30,7 @@ impl Node {
     pub fn new(
         workers: Vec<Switch>,
         collecting: Vec<Collecting>,
-        schedules: Vec<Option<Schedule>>,
+        schedules: Vec<AnySchedule>,
         routing: Routing,
     ) -> Self {
         let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1))));
@@ -58,7 +58,7 @@ impl Sink for Keeper {
     fn closed(&mut self, Closed { first, last, records }: Closed<'_>) {
         let mut records = records.to_vec();
         for (record, strays) in records.iter_mut().zip(&mut self.strays) {
-            if let Record::ChameleMon(sketches) = record {
+            if let Some(sketches) = record.get_mut::<Sketches>() {
                 sketches.strays.merge(&std::mem::take(strays));
             }
         }
@@ -69,7 +69,7 @@ impl Sink for Keeper {
     fn partial(&mut self, epoch: Closed<'_>) {
         self.strays.resize(epoch.records.len(), Strays::default());
         for (record, strays) in epoch.records.iter().zip(&mut self.strays) {
-            if let Record::ChameleMon(sketches) = record {
+            if let Some(sketches) = record.get::<Sketches>() {
                 strays.merge(&sketches.strays);
             }
         }

@@ -10,8 +10,10 @@ use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
 use crate::control::controller::Order;
 use crate::epoch::Nanos;
+use crate::program::chamelemon::{ChameleMon, Sketches};
+use crate::program::hashpipe::HashPipe;
 use crate::program::hashpipe::{self, Counts};
-use crate::program::{ProgramConfig, Record};
+use crate::program::{AnyRecord, ProgramConfig};
 use crate::trace::Workload;
 
 /// Who turns one program's records into answers.
@@ -54,16 +56,19 @@ impl Simulation {
         let collector = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
             let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-            let collector = match program {
-                ProgramConfig::HashPipe(config) => Collector::HashPipe(config.clone()),
-                ProgramConfig::ChameleMon(config) => {
-                    Collector::ChameleMon(Box::new(Follow::new(config, setup, &switches)?))
-                }
-            };
-            Ok((name, collector))
+            if let Some(config) = program.get::<HashPipe>() {
+                return Ok(Some((name, Collector::HashPipe(config.clone()))));
+            }
+            let Some(config) = program.get::<ChameleMon>() else { return Ok(None) };
+            Ok(Some((name, Collector::ChameleMon(Box::new(Follow::new(config, setup, &switches)?)))))
         };
         Ok(Self {
-            collectors: setup.programs.iter().enumerate().map(collector).collect::<Result<_, _>>()?,
+            collectors: setup
+                .programs
+                .iter()
+                .enumerate()
+                .filter_map(|program| collector(program).transpose())
+                .collect::<Result<_, _>>()?,
             names,
             length: setup.epoch,
             transit: setup.transit,
@@ -188,9 +193,9 @@ impl Simulation {
     fn order(&mut self, orders: Vec<(usize, Order)>) {
         for (program, Order { epoch, runtime }) in orders {
             for node in self.network.nodes() {
-                if let Some(Some(schedule)) = node.schedules.get(program) {
+                if let Some(schedule) = node.schedules.get(program).and_then(|schedule| schedule.get::<ChameleMon>()) {
                     // What the controller orders fits the encoders.
-                    let ordered = schedule.order(epoch, runtime);
+                    let ordered = schedule.update(epoch, runtime);
                     debug_assert!(ordered.is_ok(), "{ordered:?}");
                 }
             }
@@ -255,7 +260,7 @@ struct Handed {
     first_epoch: u64,
     epoch: u64,
     sent: Nanos,
-    record: Record,
+    record: AnyRecord,
 }
 
 /// Whether a place is between the first and the last switch.
@@ -274,17 +279,12 @@ fn settles(setup: &Setup) -> Nanos {
 }
 
 fn counts(records: Vec<Handed>) -> Vec<Counts> {
-    let counts = |handed: Handed| match handed.record {
-        Record::HashPipe(counts) => Some(counts),
-        Record::ChameleMon(_) => None,
-    };
-    records.into_iter().filter_map(counts).collect()
+    records.into_iter().filter_map(|handed| Some(*handed.record.into::<Counts>()?)).collect()
 }
 
 fn sketches(records: Vec<Handed>) -> Vec<Named> {
-    let sketches = |Handed { switch, first_epoch, epoch, sent, record }| match record {
-        Record::ChameleMon(sketches) => Some(Named { switch, first_epoch, epoch, sent, sketches }),
-        Record::HashPipe(_) => None,
+    let sketches = |Handed { switch, first_epoch, epoch, sent, record }: Handed| {
+        Some(Named { switch, first_epoch, epoch, sent, sketches: record.into::<Sketches>()? })
     };
     records.into_iter().filter_map(sketches).collect()
 }

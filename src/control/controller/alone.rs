@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{Board, Controller, Joining, Report, Settings, Terms};
 use crate::control::{Closed, Sink};
 use crate::epoch::Nanos;
-use crate::program::Record;
-use crate::program::chamelemon::{Level, Schedule, Sketches, TowerShape, Width};
+use crate::program::AnySchedule;
+use crate::program::chamelemon::{ChameleMon, Level, Schedule, Sketches, TowerShape, Width};
 use crate::switch::Carrier;
 
 /// What a change of the configuration may change.
@@ -40,7 +40,7 @@ impl Alone {
     pub fn new(
         name: &str,
         settings: Arc<Mutex<AloneSettings>>,
-        schedules: &[Option<Schedule>],
+        schedules: &[AnySchedule],
         board: Board,
         salt: u64,
     ) -> Self {
@@ -85,8 +85,8 @@ impl Alone {
     }
 }
 
-fn program(schedules: &[Option<Schedule>]) -> Option<(usize, Schedule)> {
-    schedules.iter().enumerate().find_map(|(number, schedule)| Some((number, schedule.clone()?)))
+fn program(schedules: &[AnySchedule]) -> Option<(usize, Schedule)> {
+    schedules.iter().enumerate().find_map(|(number, schedule)| Some((number, schedule.get::<ChameleMon>()?.clone())))
 }
 
 impl Alone {
@@ -94,7 +94,7 @@ impl Alone {
     pub(super) fn take(&mut self, epoch: Closed<'_>, system: Nanos) {
         let AloneSettings { history, fabric, .. } = self.settings();
         let Some((number, schedule)) = &self.program else { return };
-        let Some(Record::ChameleMon(sketches)) = epoch.records.get(*number) else { return };
+        let Some(sketches) = epoch.records.get(*number).and_then(|record| record.get::<Sketches>()) else { return };
         if self.controller.is_none() {
             self.controller = self.begin(epoch.last, sketches);
         }
@@ -102,7 +102,7 @@ impl Alone {
         controller.set(history, fabric);
         let length = controller.terms().map_or(1, |terms| terms.length);
         let now = system.max((epoch.last + 1).saturating_mul(length));
-        let report = Report { first_epoch: epoch.first, epoch: epoch.last, sketches: sketches.clone() };
+        let report = Report { first_epoch: epoch.first, epoch: epoch.last, sketches: Box::new(sketches.clone()) };
         let reported = controller.report(&self.name, report, now).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             None
@@ -110,7 +110,7 @@ impl Alone {
         // Records come in their order, however late: what there is none of now was lost, and later ones may wait.
         let passed = controller.close_before(epoch.last, now);
         if let Some(order) = passed.or(reported)
-            && let Err(error) = schedule.order(order.epoch, order.runtime)
+            && let Err(error) = schedule.update(order.epoch, order.runtime)
         {
             tracing::error!("{error}");
         }
@@ -125,7 +125,7 @@ impl Sink for Alone {
         self.take(epoch, system);
     }
 
-    fn renewed(&mut self, schedules: &[Option<Schedule>]) {
+    fn renewed(&mut self, schedules: &[AnySchedule]) {
         self.program = program(schedules);
         self.controller = None;
         self.board.clear();

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Order, Settings};
+use crate::program::answers::{Gap, SwitchGap};
+use crate::program::answers::{Reason, Reasons};
 use crate::program::chamelemon::attention::{Decision, State};
 use crate::program::chamelemon::collector::{Change, Losses};
-use crate::program::chamelemon::completeness::{Reason, Reasons};
-use crate::program::chamelemon::network::{Gap, NetworkEpoch, SwitchGap};
+use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{Answers, Runtime};
 
 /// Heavy flows that are kept of each switch, beside those of the network.

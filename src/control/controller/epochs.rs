@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{Controller, Member, Order, Report, ReportError, Terms};
 use crate::epoch::Nanos;
+use crate::program::answers::{Gap, SwitchGap};
 use crate::program::chamelemon::attention::Decision;
-use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported, SwitchGap};
+use crate::program::chamelemon::network::{Before, Early, NetworkEpoch, Reported};
 use crate::program::chamelemon::{Runtime, Sketches, Strays};
 use crate::switch::Carrier;
 

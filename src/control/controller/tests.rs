@@ -10,12 +10,13 @@ mod time;
 use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order as RunOrder, Phv};
+use crate::program::answers::{Gap, SwitchGap};
+use crate::program::answers::{Reason, Reasons};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
-use crate::program::chamelemon::completeness::{Reason, Reasons};
-use crate::program::chamelemon::network::{Gap, SwitchGap};
+use crate::program::chamelemon::completeness::losses_lack;
 use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule};
-use crate::program::{Bank, Dataplane, Record};
+use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{Headers, Net};
 
 const LENGTH: Nanos = 50_000_000;
@@ -66,7 +67,7 @@ struct Edge {
 impl Edge {
     fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
         let mut program = ChameleMonDataplane::new(&config(), &polynomials()).unwrap();
-        let schedule = Schedule::new(config().shape(), runtime);
+        let schedule = Schedule::new(config(), runtime);
         program.equip();
         program.follow(&schedule);
         program.enter(epoch, true);
@@ -105,7 +106,7 @@ impl Edge {
         self.program.enter(epoch + 1, true);
         early(self);
         self.program.exchange_egress(bank.as_mut());
-        let Record::ChameleMon(sketches) = bank.record() else { panic!("ChameleMon's record") };
+        let sketches = bank.record().into::<Sketches>().unwrap();
         Report { first_epoch: epoch, epoch, sketches }
     }
 }
@@ -137,7 +138,7 @@ impl Network {
         let joining = Joining { terms, ..edge.joining(first) };
         let orders = self.controller.join(&joining, self.epoch * LENGTH + 1).unwrap();
         for order in orders {
-            edge.schedule.order(order.epoch, order.runtime).unwrap();
+            edge.schedule.update(order.epoch, order.runtime).unwrap();
         }
         self.edges.push(edge);
     }
@@ -192,7 +193,7 @@ impl Network {
         let order = results.iter().rev().find_map(|result| result.clone().ok().flatten());
         let order = order.or_else(|| self.controller.tick(now + LENGTH / 4));
         for edge in &self.edges {
-            order.iter().for_each(|order| edge.schedule.order(order.epoch, order.runtime).unwrap());
+            order.iter().for_each(|order| edge.schedule.update(order.epoch, order.runtime).unwrap());
         }
         self.controller.answer();
         self.epoch += 1;
@@ -294,7 +295,7 @@ fn a_late_record() {
     assert_eq!(network.controller.tick(end + TRANSIT + 1), None);
     let order = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
     assert_eq!(order.epoch, 10, "epoch 9 is running");
-    network.edges.iter().for_each(|edge| edge.schedule.order(order.epoch, order.runtime).unwrap());
+    network.edges.iter().for_each(|edge| edge.schedule.update(order.epoch, order.runtime).unwrap());
     let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
     assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
     network.controller.answer();
@@ -389,7 +390,7 @@ fn only_flows_that_lost_packets_are_victims() {
     losses.flows.push(gainer);
     (losses.lost_packets, losses.gained_packets) = (victims - 1, 3);
     (epoch.victims, epoch.gainers) = (epoch.victims - 1, 1);
-    epoch.losses_lack = Reasons::of_losses(epoch.losses.as_ref(), &epoch.runtime, false);
+    epoch.losses_lack = losses_lack(epoch.losses.as_ref(), &epoch.runtime, false);
     let selected =
         Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
     let told = crate::control::view::Losses::new(&selected, 10, 1);

@@ -25,8 +25,9 @@ use crate::control::tls::{self, Clients};
 use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
-use crate::program::chamelemon::completeness::Reason;
-use crate::program::{Record, chamelemon};
+use crate::program::answers::Reason;
+use crate::program::chamelemon::{self, ChameleMon};
+use crate::program::{AnyRecord, AnySchedule};
 
 const SEED: u64 = 11;
 
@@ -148,7 +149,8 @@ struct Fake {
 impl Fake {
     fn start(office: &Office, name: &'static str) -> Arc<Self> {
         let config = config();
-        let schedule = chamelemon::Schedule::new(config.terms().shape, config.runtime());
+        let program = config.program.get::<ChameleMon>().unwrap().clone();
+        let schedule = chamelemon::Schedule::new(program, config.runtime());
         let link = Link::new("here".into(), Some(schedule.clone()));
         let sink = Mutex::new(link.reporter());
         let hashes = Mutex::new(Polynomials::random().unwrap());
@@ -159,8 +161,8 @@ impl Fake {
 
     fn report(&self, epoch: u64) {
         let program = config().program;
-        let mut dataplane = program.build(&self.hashes.lock().unwrap()).unwrap();
-        dataplane.follow(&self.schedule);
+        let schedule = AnySchedule::new(self.schedule.clone());
+        let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &schedule).unwrap();
         dataplane.equip();
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
@@ -168,7 +170,7 @@ impl Fake {
         // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
-        let records: [Record; 1] = [bank.record()];
+        let records: [AnyRecord; 1] = [bank.record()];
         self.sink.lock().unwrap().closed(Closed { first: epoch, last: epoch, records: &records });
     }
 
@@ -193,7 +195,7 @@ impl Controlled for Fake {
 
     fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
         *self.hashes.lock().unwrap() = *polynomials;
-        self.sink.lock().unwrap().renewed(&[Some(self.schedule.clone())]);
+        self.sink.lock().unwrap().renewed(&[AnySchedule::new(self.schedule.clone())]);
         Ok(())
     }
 }
@@ -254,7 +256,7 @@ fn records_that_are_not_sent_are_counted() {
     let fake = Polynomials::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
     dataplane.equip();
-    let records: [Record; 1] = [dataplane.spare().record()];
+    let records: [AnyRecord; 1] = [dataplane.spare().record()];
     (0..5).for_each(|epoch| sink.closed(Closed { first: epoch, last: epoch, records: &records }));
     let view = link.view();
     assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));

@@ -12,8 +12,8 @@ use crate::control::controller::Order;
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
-use crate::program;
-use crate::program::chamelemon::{Schedule, Strays};
+use crate::program::AnySchedule;
+use crate::program::chamelemon::{ChameleMon, Schedule, Sketches, Strays};
 
 /// Orders that are kept for programs that come later.
 const KEPT_ORDERS: usize = 8;
@@ -164,7 +164,7 @@ impl Standing {
 
     fn tell(&self, order: Order) -> Result<(), String> {
         let Some(schedule) = &self.schedule else { return Ok(()) };
-        schedule.order(order.epoch, order.runtime).map_err(|error| error.to_string())
+        schedule.update(order.epoch, order.runtime).map_err(|error| error.to_string())
     }
 }
 
@@ -173,10 +173,7 @@ struct Reporter(Arc<Link>);
 
 impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
-        let sketches = epoch.records.iter().find_map(|record| match record {
-            program::Record::ChameleMon(sketches) => Some(sketches),
-            program::Record::HashPipe(_) => None,
-        });
+        let sketches = epoch.records.iter().find_map(|record| record.get::<Sketches>());
         let Some(sketches) = sketches else { return };
         let link = &*self.0;
         let mut standing = link.standing();
@@ -202,16 +199,14 @@ impl Sink for Reporter {
 
     fn partial(&mut self, epoch: Closed<'_>) {
         let mut standing = self.0.standing();
-        for record in epoch.records {
-            if let program::Record::ChameleMon(sketches) = record {
-                standing.strays.merge(&sketches.strays);
-            }
+        for sketches in epoch.records.iter().filter_map(|record| record.get::<Sketches>()) {
+            standing.strays.merge(&sketches.strays);
         }
     }
 
-    fn renewed(&mut self, schedules: &[Option<Schedule>]) {
+    fn renewed(&mut self, schedules: &[AnySchedule]) {
         let mut standing = self.0.standing();
-        standing.schedule = schedules.iter().flatten().next().cloned();
+        standing.schedule = schedules.iter().find_map(|schedule| schedule.get::<ChameleMon>().cloned());
         for order in &standing.orders {
             // One that does not fit the new programs comes again with the next welcome, or not at all.
             let _ = standing.tell(*order);

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::HeavyFlow;
 use crate::control::controller::{Changes, EpochAnswers, Selected};
 use crate::control::flows::{CountedFlow, Names, SizeClass};
+use crate::program::answers::SwitchGap;
+use crate::program::answers::{Reason, Reasons};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
-use crate::program::chamelemon::completeness::{Reason, Reasons};
-use crate::program::chamelemon::network::SwitchGap;
 use crate::program::chamelemon::{FlowId, Runtime};
 use crate::wire::Flow;
 

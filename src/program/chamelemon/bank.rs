@@ -9,7 +9,7 @@ use super::runtime::{Runtime, Shape};
 use super::strays::StrayRegisters;
 use super::{Config, Width};
 use crate::pisa::{GroupRegisters, Registers};
-use crate::program::{Bank, Record};
+use crate::program::{AnyRecord, Bank};
 
 /// The registers of one counter array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Bank for ChameleMonBank {
         (self.unmarked, self.unfollowed) = (0, 0);
     }
 
-    fn record(&self) -> Record {
-        Record::ChameleMon(Box::new(self.read()))
+    fn record(&self) -> AnyRecord {
+        AnyRecord::new(self.read())
     }
 }

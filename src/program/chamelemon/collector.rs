@@ -30,6 +30,7 @@ use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
 use super::strays::Strays;
 use crate::pisa::hash::Polynomials;
+use crate::program::{MergeError, Record};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.
@@ -109,14 +110,20 @@ impl Sketches {
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
     /// result is then [mixed](Self::mixed).
-    pub fn merge(&mut self, other: &Self) {
-        let fits = self.runtime == other.runtime && self.shape == other.shape && !other.mixed;
+    ///
+    /// # Errors
+    /// If they have other lengths. These sketches are then as they were.
+    pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         let lengths = |sketches: &Self| sketches.tower.iter().map(|level| level.sizes.len()).collect::<Vec<_>>();
-        if !fits || lengths(self) != lengths(other) || self.try_merge(other).is_err() {
+        if self.shape != other.shape || lengths(self) != lengths(other) {
+            return Err(MergeError::Shape { program: Self::PROGRAM, what: "lengths" });
+        }
+        if self.runtime != other.runtime || other.mixed || self.try_merge(other).is_err() {
             self.mixed = true;
         }
         self.strays.merge(&other.strays);
         self.unmarked = self.unmarked.saturating_add(other.unmarked);
+        Ok(())
     }
 
     fn try_merge(&mut self, other: &Self) -> Result<(), Mismatch> {

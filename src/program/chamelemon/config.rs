@@ -8,9 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dataplane::MAX_LEVELS;
 use super::runtime::{Division, Runtime, Shape};
-use super::tables::ChameleMonDataplane;
-use crate::pisa::hash::Polynomials;
-use crate::program::{Dataplane, ProgramError};
+use crate::program::ProgramError;
 
 /// Bits of a counter of the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,10 +233,5 @@ impl Config {
         range("upstream", self.upstream, 1, Self::MAX_BUCKETS)?;
         range("downstream", self.downstream, 1, Self::MAX_BUCKETS)?;
         self.asked().validate(&self.shape())
-    }
-
-    /// A replica of the program. All replicas of a switch are built from the same polynomials.
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        Ok(Box::new(ChameleMonDataplane::new(self, polynomials)?))
     }
 }

@@ -58,13 +58,13 @@ pub mod collector;
 pub mod completeness;
 mod config;
 pub mod dataplane;
+mod exact;
 pub mod field;
 mod hashes;
 mod id;
 pub mod network;
 pub mod oracle;
 mod runtime;
-mod schedule;
 mod strays;
 mod tables;
 
@@ -74,6 +74,79 @@ pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
-pub use schedule::Schedule;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use tables::ChameleMonDataplane;
+
+use super::{Dataplane, DecodeError, Exact, MergeError, Program, ProgramError, Record};
+use crate::pisa::Excess;
+use crate::pisa::hash::Polynomials;
+
+/// Parameters by epoch.
+pub type Schedule = super::Schedule<ChameleMon>;
+
+/// The program.
+#[derive(Clone, Copy, Debug)]
+pub enum ChameleMon {}
+
+impl Program for ChameleMon {
+    const NAME: &'static str = "chamelemon";
+    const NETWORKED: bool = true;
+    type Config = Config;
+    type Parameters = Runtime;
+    type Record = Sketches;
+
+    fn validate(config: &Config) -> Result<(), ProgramError> {
+        config.validate()
+    }
+
+    fn blame(_: &Config, array: &str, excess: Excess) -> (&'static str, &'static str) {
+        match (array, excess) {
+            ("upstream", Excess::Memory) => ("upstream", "fewer"),
+            ("downstream", Excess::Memory) => ("downstream", "fewer"),
+            (array, Excess::Stages) if array != "tower" => ("arrays", "fewer"),
+            _ => ("tower", "fewer or smaller arrays"),
+        }
+    }
+
+    fn start(config: &Config) -> Runtime {
+        config.runtime()
+    }
+
+    fn fits(config: &Config, runtime: &Runtime) -> Result<(), ProgramError> {
+        runtime.validate(&config.shape())
+    }
+
+    fn dataplane(
+        config: &Config,
+        polynomials: &Polynomials,
+        schedule: &Schedule,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
+        let mut dataplane = ChameleMonDataplane::new(config, polynomials)?;
+        dataplane.follow(schedule);
+        Ok(Box::new(dataplane))
+    }
+
+    fn reader(
+        config: &Config,
+        polynomials: &Polynomials,
+    ) -> impl Fn(&[u8]) -> Result<Sketches, DecodeError> + Send + Sync + 'static {
+        let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), polynomials);
+        move |bytes| reader.read(bytes)
+    }
+
+    fn exact(_: &Config) -> impl Exact + 'static {
+        exact::FiveTuples::default()
+    }
+}
+
+impl Record for Sketches {
+    const PROGRAM: &'static str = ChameleMon::NAME;
+
+    fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        self.merge(other)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.encode()
+    }
+}

@@ -10,15 +10,14 @@ use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, hierarch
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
-use super::schedule::{Schedule, Steps};
 use super::strays::StrayRegisters;
-use super::{Config, Width};
+use super::{Config, Schedule, Width};
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Polynomials};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
 };
-use crate::program::{Bank, Dataplane, ProgramError};
+use crate::program::{Bank, Dataplane, ProgramError, Steps};
 use crate::wire::shim;
 
 /// No epoch: no packet carries it.
@@ -184,7 +183,7 @@ pub struct ChameleMonDataplane {
     /// The running epoch, and the one that its parameters have been looked up for.
     epoch: Option<u64>,
     prepared: Option<u64>,
-    schedule: Reader<Steps>,
+    schedule: Reader<Steps<Runtime>>,
     /// Packets that left in a class or epoch that has no part.
     strays: StrayRegisters,
     /// Packets that went on without their class, and those that became several which nobody follows.
@@ -226,12 +225,17 @@ impl ChameleMonDataplane {
             bit: false,
             epoch: None,
             prepared: None,
-            schedule: Schedule::new(shape, runtime).reader(),
+            schedule: Schedule::new(config.clone(), runtime).reader(),
             open: [0, 1],
             strays: StrayRegisters::default(),
             unmarked: 0,
             unfollowed: 0,
         })
+    }
+
+    /// Takes its parameters from there from now on.
+    pub fn follow(&mut self, schedule: &Schedule) {
+        self.schedule = schedule.reader();
     }
 
     /// The parameters that packets entering now are measured with.
@@ -344,7 +348,7 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn prepare(&mut self, epoch: u64) {
-        let runtime = self.schedule.load().at(epoch);
+        let runtime = *self.schedule.load().at(epoch);
         self.set_exits(epoch, runtime);
         self.prepared = Some(epoch);
     }
@@ -402,10 +406,6 @@ impl Dataplane for ChameleMonDataplane {
                 self.close_exits(!self.bit);
             }
         }
-    }
-
-    fn follow(&mut self, schedule: &Schedule) {
-        self.schedule = schedule.reader();
     }
 
     fn usage(&self) -> ProgramUse {

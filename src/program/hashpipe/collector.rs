@@ -26,13 +26,6 @@ pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut C
 }
 
 impl Counts {
-    /// Adds another replica's or epoch's counts.
-    pub fn merge(&mut self, other: &Self) {
-        for (flow, count) in &other.0 {
-            *self.0.entry(*flow).or_default() += count;
-        }
-    }
-
     /// All flows, the heaviest first; equal counts in the order of the flow's fields.
     fn sorted(&self) -> Vec<Heavy> {
         let mut heavy: Vec<_> = self.0.iter().map(|(&flow, &count)| Heavy { flow, count }).collect();

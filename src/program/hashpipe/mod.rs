@@ -24,7 +24,9 @@
 
 pub mod collector;
 pub mod dataplane;
+mod exact;
 pub mod oracle;
+pub mod record;
 mod tables;
 
 use std::net::IpAddr;
@@ -32,10 +34,12 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use collector::{Counts, Heavy};
-pub use tables::{HashPipeDataplane, HashPipeBank, Tables};
+pub use tables::{HashPipeBank, HashPipeDataplane, Tables};
 
-use super::{Dataplane, ProgramError};
+pub use super::Unit;
+use super::{Dataplane, DecodeError, Exact, Program, ProgramError, Schedule};
 use crate::pisa::hash::Polynomials;
+use crate::pisa::{Excess, Word};
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
 
 /// The fields that name a flow.
@@ -50,15 +54,6 @@ pub enum Key {
     Source,
     #[serde(rename = "dst")]
     Destination,
-}
-
-/// What is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    #[default]
-    Packets,
-    Bytes,
 }
 
 /// How far the dataplane goes to know the current packet's flow.
@@ -176,27 +171,67 @@ impl Config {
         }
         Ok(())
     }
+}
 
-    /// A replica of the program. All replicas of a switch are built from the same polynomials.
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.validate()?;
-        Ok(match (self.key, self.estimate) {
-            (Key::Tuple, Estimate::First) => Box::new(HashPipeDataplane::<Tuple4, Tuple6, false>::new(self, polynomials)),
-            (Key::Tuple, Estimate::Sum) => Box::new(HashPipeDataplane::<Tuple4, Tuple6, true>::new(self, polynomials)),
-            (Key::Pair, Estimate::First) => Box::new(HashPipeDataplane::<Pair4, Pair6, false>::new(self, polynomials)),
-            (Key::Pair, Estimate::Sum) => Box::new(HashPipeDataplane::<Pair4, Pair6, true>::new(self, polynomials)),
-            (Key::Source, Estimate::First) => {
-                Box::new(HashPipeDataplane::<Addr4<false>, Addr6<false>, false>::new(self, polynomials))
+/// The program.
+#[derive(Clone, Copy, Debug)]
+pub enum HashPipe {}
+
+impl Program for HashPipe {
+    const NAME: &'static str = "hashpipe";
+    const NETWORKED: bool = false;
+    type Config = Config;
+    type Parameters = ();
+    type Record = Counts;
+
+    fn validate(config: &Config) -> Result<(), ProgramError> {
+        config.validate()
+    }
+
+    fn blame(config: &Config, array: &str, excess: Excess) -> (&'static str, &'static str) {
+        match excess {
+            Excess::Width | Excess::Outputs => ("key", "a narrower one, key = \"src\" and slots6 = 0"),
+            Excess::Memory if array == "ipv6" && config.slots6.is_some() => ("slots6", "fewer"),
+            Excess::Memory => ("slots", "fewer"),
+            Excess::Stages => ("stages", "fewer"),
+        }
+    }
+
+    fn start(_: &Config) {}
+
+    fn fits(_: &Config, (): &()) -> Result<(), ProgramError> {
+        Ok(())
+    }
+
+    fn dataplane(
+        config: &Config,
+        polynomials: &Polynomials,
+        _: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
+        config.validate()?;
+        fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, polynomials: &Polynomials) -> Box<dyn Dataplane> {
+            match config.estimate {
+                Estimate::First => Box::new(HashPipeDataplane::<A, B, false>::new(config, polynomials)),
+                Estimate::Sum => Box::new(HashPipeDataplane::<A, B, true>::new(config, polynomials)),
             }
-            (Key::Source, Estimate::Sum) => {
-                Box::new(HashPipeDataplane::<Addr4<false>, Addr6<false>, true>::new(self, polynomials))
-            }
-            (Key::Destination, Estimate::First) => {
-                Box::new(HashPipeDataplane::<Addr4<true>, Addr6<true>, false>::new(self, polynomials))
-            }
-            (Key::Destination, Estimate::Sum) => {
-                Box::new(HashPipeDataplane::<Addr4<true>, Addr6<true>, true>::new(self, polynomials))
-            }
+        }
+        Ok(match config.key {
+            Key::Tuple => of::<Tuple4, Tuple6>(config, polynomials),
+            Key::Pair => of::<Pair4, Pair6>(config, polynomials),
+            Key::Source => of::<Addr4<false>, Addr6<false>>(config, polynomials),
+            Key::Destination => of::<Addr4<true>, Addr6<true>>(config, polynomials),
         })
+    }
+
+    fn reader(
+        config: &Config,
+        _: &Polynomials,
+    ) -> impl Fn(&[u8]) -> Result<Counts, DecodeError> + Send + Sync + 'static {
+        let most = record::most_flows(config);
+        move |bytes| Counts::decode(bytes, most)
+    }
+
+    fn exact(config: &Config) -> impl Exact + 'static {
+        exact::Keys::new(config)
     }
 }

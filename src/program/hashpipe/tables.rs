@@ -10,7 +10,7 @@ use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Unit};
 use crate::pisa::hash::{Polynomials, SlotHash};
 use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
-use crate::program::{Bank, Dataplane, Record};
+use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
 
 type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert<SUM>, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
@@ -202,10 +202,10 @@ impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
         self.v6.0.iter_mut().for_each(Registers::clear);
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> AnyRecord {
         let mut counts = Counts::default();
         collector::read_out(&self.v4.0, &mut counts);
         collector::read_out(&self.v6.0, &mut counts);
-        Record::HashPipe(counts)
+        AnyRecord::new(counts)
     }
 }

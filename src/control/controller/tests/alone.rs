@@ -33,7 +33,7 @@ impl Switch {
 
     fn take(&mut self, report: Report, now: Nanos) {
         let Report { first_epoch, epoch, sketches } = report;
-        self.alone.take(Closed { first: first_epoch, last: epoch, records: &[Record::ChameleMon(sketches)] }, now);
+        self.alone.take(Closed { first: first_epoch, last: epoch, records: &[AnyRecord::new(*sketches)] }, now);
     }
 
     /// The epochs that were answered, with what is missing of each.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::control::view::{FlowSizes, HeavyChanges, Losses};
+use crate::program::answers::Reason;
 use crate::program::chamelemon::Division;
-use crate::program::chamelemon::completeness::Reason;
 
 fn selected(network: &Network, seconds: f64) -> Selected {
     let board = Board::default();

@@ -61,7 +61,7 @@ fn all_connections_break() {
         network.controller.join(&edge.joining(9), 9 * LENGTH + TRANSIT + 1).unwrap();
     }
     let order = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
-    network.edges.iter().for_each(|edge| edge.schedule.order(order.epoch, order.runtime).unwrap());
+    network.edges.iter().for_each(|edge| edge.schedule.update(order.epoch, order.runtime).unwrap());
     network.controller.answer();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");

@@ -1,8 +1,8 @@
 //! What is kept of an epoch: the answers about flows, bounded in memory.
 
 use super::{Analysis, Distribution, Sized};
+use crate::program::answers::{Reason, Reasons};
 use crate::program::chamelemon::Runtime;
-use crate::program::chamelemon::completeness::{Reason, Reasons};
 use crate::program::chamelemon::network::NetworkEpoch;
 
 /// One epoch's answers, of a switch or of a network.

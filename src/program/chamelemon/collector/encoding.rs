@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
 use crate::pisa::hash::Polynomials;
-use crate::program::ProgramError;
+use crate::program::Parameters;
+use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
 use crate::program::chamelemon::{Config, Division, Hashes, MAX_STRAY_EPOCHS, Runtime, Shape, Strays, TowerShape};
@@ -19,26 +20,9 @@ pub const VERSION: u8 = 3;
 /// Bits of the second byte.
 const BIT: u8 = 1;
 const MIXED: u8 = 2;
-/// Longest encodings: of a number of 32 bits, of one of 64 bits, of a bucket.
-const LONGEST_U32: usize = 5;
-const LONGEST_U64: usize = 10;
-const LONGEST_BUCKET: usize = 4 * FRAGMENTS + LONGEST_U64;
-const LONGEST_STRAYS: usize = MAX_STRAY_EPOCHS * (LONGEST_U32 + LONGEST_U64) + 2 * LONGEST_U64;
-
-/// Why bytes are no sketches of the expected shape. Places are counted in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncodingError {
-    #[error("version {0}, and {VERSION} is understood")]
-    Version(u8),
-    #[error("it ends after {length} bytes, in {what}")]
-    Short { length: usize, what: &'static str },
-    #[error("{what} before byte {at}: {right}")]
-    Value { what: &'static str, at: usize, right: &'static str },
-    #[error("{0} bytes too many")]
-    Long(usize),
-    #[error(transparent)]
-    Runtime(#[from] ProgramError),
-}
+/// Longest encodings: of a bucket, and of all strays.
+const LONGEST_BUCKET: usize = 4 * FRAGMENTS + MAX_U64;
+const LONGEST_STRAYS: usize = MAX_STRAY_EPOCHS * (MAX_U32 + MAX_U64) + 2 * MAX_U64;
 
 /// What sketches must have in common to be added or subtracted, but for their hash functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +42,7 @@ impl Form {
         let counters: usize = self.tower.0.iter().map(|level| level.counters as usize).sum();
         let row = |row| self.shape.cells(row, self.shape.upstream) + 2 * self.shape.cells(row, self.shape.downstream);
         let buckets: usize = (0..self.shape.rows()).map(|number| row(number) as usize).sum();
-        128 + LONGEST_STRAYS + counters * (2 + LONGEST_U32) + buckets * (2 + LONGEST_BUCKET)
+        128 + LONGEST_STRAYS + counters * (2 + MAX_U32) + buckets * (2 + LONGEST_BUCKET)
     }
 }
 
@@ -76,9 +60,9 @@ impl Sketches {
 
     /// With other stray packets than those of the record: of records that were not sent as well.
     pub fn encode_with(&self, strays: &Strays) -> Vec<u8> {
-        let mut to = Writer(Vec::new());
+        let mut to = Writer::default();
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
-        to.runtime(&self.runtime);
+        self.runtime.write(&mut to);
         to.strays(strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
@@ -92,24 +76,40 @@ impl Sketches {
     }
 }
 
-struct Writer(Vec<u8>);
+impl Runtime {
+    fn write(&self, to: &mut Writer) {
+        let Self { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *self;
+        let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
+        numbers.into_iter().for_each(|number| to.number(number.into()));
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
+        let mut numbers = [0; 6];
+        for number in &mut numbers {
+            *number = from.u32("the parameters")?;
+        }
+        let sample_seed = from.u16("the sample seed")?;
+        let [hh, hl, ll, hh_threshold, hl_threshold, sample] = numbers;
+        Ok(Self { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
+    }
+}
+
+impl Parameters for Runtime {
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        self.write(&mut to);
+        to.0
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Bytes::new(bytes);
+        let runtime = Self::read(&mut from)?;
+        from.end()?;
+        Ok(runtime)
+    }
+}
 
 impl Writer {
-    /// LEB128: seven bits a byte, the lowest first.
-    fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
-    }
-
-    fn runtime(&mut self, runtime: &Runtime) {
-        let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *runtime;
-        let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
-        numbers.into_iter().for_each(|number| self.number(number.into()));
-    }
-
     /// The epochs, their packets, and the packets of other epochs.
     fn strays(&mut self, strays: &Strays) {
         self.number(strays.by_epoch().len() as u64);
@@ -168,18 +168,15 @@ impl Reader {
 
     /// # Errors
     /// If these are not the bytes of sketches of this form, whole and without anything behind them.
-    pub fn read(&self, bytes: &[u8]) -> Result<Sketches, EncodingError> {
-        let mut from = Bytes { rest: bytes, length: bytes.len() };
+    pub fn read(&self, bytes: &[u8]) -> Result<Sketches, DecodeError> {
+        let mut from = Bytes::new(bytes);
         let shape = &self.form.shape;
-        let [version] = from.take("the version")?;
-        if version != VERSION {
-            return Err(EncodingError::Version(version));
-        }
+        from.version(VERSION)?;
         let [flags] = from.take("the flags")?;
         if flags & !(BIT | MIXED) != 0 {
             return from.wrong("the flags", "only bits 0 and 1 have a meaning");
         }
-        let runtime = from.runtime()?;
+        let runtime = Runtime::read(&mut from)?;
         runtime.validate(shape)?;
         let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
         let unfollowed = from.number("the unfollowed packets")?;
@@ -201,16 +198,13 @@ impl Reader {
         let (hh, hl, ll) = (part(hh)?, part(hl)?, part(ll)?);
         let [[hl0, ll0], [hl1, ll1]] = lengths;
         let exits = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
-        match from.rest.len() {
-            0 => {}
-            more => return Err(EncodingError::Long(more)),
-        }
+        from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());
         Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, unfollowed, mixed, hashes })
     }
 
-    fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, EncodingError> {
+    fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, DecodeError> {
         let part = self.form.shape.sketch(buckets);
         let rows = part.len();
         let mut sketch = Fermat::new(self.hashes.clone(), part);
@@ -219,56 +213,10 @@ impl Reader {
     }
 }
 
-struct Bytes<'a> {
-    rest: &'a [u8],
-    length: usize,
-}
+type Bytes<'a> = bytes::Reader<'a>;
 
 impl Bytes<'_> {
-    fn wrong<T>(&self, what: &'static str, right: &'static str) -> Result<T, EncodingError> {
-        Err(EncodingError::Value { what, at: self.length - self.rest.len(), right })
-    }
-
-    fn take<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], EncodingError> {
-        let (taken, rest) = self.rest.split_first_chunk().ok_or(EncodingError::Short { length: self.length, what })?;
-        self.rest = rest;
-        Ok(*taken)
-    }
-
-    fn number(&mut self, what: &'static str) -> Result<u64, EncodingError> {
-        let mut number = 0;
-        for place in 0..LONGEST_U64 as u32 {
-            let [byte] = self.take(what)?;
-            let bits = u64::from(byte & 0x7f);
-            if place == 9 && bits > 1 || byte == 0 && place > 0 {
-                return self.wrong(what, "numbers have 64 bits at the most, and no zeros in front");
-            }
-            number |= bits << (7 * place);
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        self.wrong(what, "numbers have 64 bits at the most, and no zeros in front")
-    }
-
-    fn u32(&mut self, what: &'static str) -> Result<u32, EncodingError> {
-        let number = self.number(what)?;
-        u32::try_from(number).or_else(|_| self.wrong(what, "it has 32 bits at the most"))
-    }
-
-    fn runtime(&mut self) -> Result<Runtime, EncodingError> {
-        let mut numbers = [0; 6];
-        for number in &mut numbers {
-            *number = self.u32("the parameters")?;
-        }
-        let seed = self.u32("the sample seed")?;
-        let sample_seed =
-            u16::try_from(seed).or_else(|_| self.wrong("the sample seed", "it has 16 bits at the most"))?;
-        let [hh, hl, ll, hh_threshold, hl_threshold, sample] = numbers;
-        Ok(Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
-    }
-
-    fn strays(&mut self) -> Result<Strays, EncodingError> {
+    fn strays(&mut self) -> Result<Strays, DecodeError> {
         let mut strays = Strays::default();
         let mut next = 0;
         for _ in 0..self.number("the strays' epochs")? {
@@ -289,8 +237,8 @@ impl Bytes<'_> {
     fn runs<T>(
         &mut self,
         mut cells: &mut [T],
-        read: impl Fn(&mut Self) -> Result<T, EncodingError>,
-    ) -> Result<(), EncodingError> {
+        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<(), DecodeError> {
         let mut first = true;
         while !cells.is_empty() {
             let (blank, filled) = (self.number("a run")?, self.number("a run")?);
@@ -308,7 +256,7 @@ impl Bytes<'_> {
         Ok(())
     }
 
-    fn size(&mut self) -> Result<u32, EncodingError> {
+    fn size(&mut self) -> Result<u32, DecodeError> {
         match self.u32("a counter")? {
             0 => Ok(INFINITE),
             INFINITE => self.wrong("a counter", "0 stands for infinity"),
@@ -316,7 +264,7 @@ impl Bytes<'_> {
         }
     }
 
-    fn bucket(&mut self) -> Result<Bucket, EncodingError> {
+    fn bucket(&mut self) -> Result<Bucket, DecodeError> {
         let mut ids = [0; FRAGMENTS];
         for sum in &mut ids {
             *sum = u32::from_le_bytes(self.take("a bucket")?);

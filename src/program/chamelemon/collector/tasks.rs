@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use super::estimate::{self, Distribution};
 use super::series::Below;
 use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
-use crate::program::chamelemon::completeness::{Reason, unmeasured};
+use crate::program::answers::Reason;
+use crate::program::chamelemon::completeness::unmeasured;
 use crate::program::chamelemon::{FlowId, Hashes, Runtime};
 
 /// A flow and its packets.
@@ -355,7 +356,7 @@ pub struct Losses {
     pub lost_packets: u64,
     pub gained_packets: u64,
     /// These are all the flows that the encoders saw, and no others. Whether they saw all is another
-    /// question, which [`Reasons::of_losses`](crate::program::chamelemon::completeness::Reasons::of_losses)
+    /// question, which [`losses_lack`](crate::program::chamelemon::completeness::losses_lack)
     /// answers.
     pub decoded: bool,
 }

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order, Phv};
+use crate::program::Dataplane;
 use crate::program::chamelemon::collector::{Analysis, Sketches};
 use crate::program::chamelemon::dataplane::hierarchy;
 use crate::program::chamelemon::{Answers, ChameleMonDataplane, Config, FlowId, Schedule};
-use crate::program::{Dataplane, Record};
 use crate::trace::SplitMix64;
 use crate::wire::{Headers, Net, Tuple4};
 
@@ -58,7 +58,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
     let mut rng = SplitMix64::new(seed);
     let mut program = ChameleMonDataplane::new(config, &Polynomials::reproducible(seed)).unwrap();
     program.equip();
-    program.follow(&Schedule::new(config.shape(), config.runtime()));
+    program.follow(&Schedule::new(config.clone(), config.runtime()));
     program.enter(4, true);
     let random = rng.below(2) == 0;
     let mut truth = BTreeMap::<FlowId, Truth>::new();
@@ -85,7 +85,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
     program.exchange(bank.as_mut());
     program.enter(5, true);
     program.exchange_egress(bank.as_mut());
-    let Record::ChameleMon(sketches) = bank.record() else { panic!("ChameleMon's record") };
+    let sketches = bank.record().into::<Sketches>().unwrap();
     (*sketches, truth)
 }
 
@@ -120,7 +120,7 @@ proptest! {
         let (sketches, truth) = traffic(&config, flows, lost, doubled, seed);
         let analysis = Analysis::new(sketches);
         let losses = analysis.losses();
-        let reasons = Reasons::of_losses(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
+        let reasons = losses_lack(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
         prop_assert!(reasons.leave_counts_exact(), "every packet was followed: {reasons:?}");
         let all_lost: u64 = truth.values().map(Truth::lost).sum();
         prop_assert!(losses.lost_packets <= all_lost, "{} of {all_lost}, {reasons:?}", losses.lost_packets);
@@ -151,7 +151,7 @@ fn without_memory_for_heavy_losses_none_are_invented() {
     let (sketches, _) = traffic(&config, 500, 0.0, 0.0, 3);
     let analysis = Analysis::new(sketches);
     let losses = analysis.losses();
-    let reasons = Reasons::of_losses(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
+    let reasons = losses_lack(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
     assert_eq!((losses.lost_packets, losses.flows.len(), losses.decoded), (0, 0, false));
     assert_eq!((analysis.sketches().has_gaps(), reasons.contains(Reason::Unmeasured)), (false, true));
     assert!(analysis.has_all_candidates());

@@ -1,0 +1,119 @@
+//! Gaps: what is missing of an epoch, and whose it is.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Why an epoch's answers lack a switch, or its losses cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// No record came in time.
+    Missing,
+    /// It joined, or started again, during the epoch.
+    Started,
+    /// Its record runs from this epoch on over several, because its collector was behind.
+    Spans { first_epoch: u64 },
+    /// Its cores measured with different parameters.
+    Mixed,
+    /// It measured with other parameters than were ordered.
+    Parameters,
+    /// Its sketches are of another length or of other hash functions.
+    Foreign,
+    /// What left before the transit time was over is unknown, because the record of the epoch before is. Only losses lack it.
+    Before,
+    /// Packets leave it by fabric ports, for switches that are not in this network. Only losses lack them.
+    Elsewhere,
+    /// So many of its packets left while it was not counted, later than the transit time or ahead of it, or were of a class that had
+    /// no memory: they seem lost, and are not.
+    Strays { packets: u64 },
+    /// So many packets left in an epoch far from their own: they may be of this one.
+    Unplaced { packets: u64 },
+    /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch entered in another.
+    Clock { ahead: i64 },
+    /// It reported the epoch more than once, because its clock was set back: packets of all of its parts carry the same number.
+    Repeated,
+    /// So many packets went on to another switch without their class: they seem lost, and may not be.
+    Unmarked { packets: u64 },
+    /// Packets that became copies or fragments, of which some went on to another switch or could not be sent,
+    /// and copies and fragments that a switch without the program made: their losses are not known.
+    Unfollowed { packets: u64 },
+}
+
+impl Gap {
+    /// Whether the switch's own flows are missing from the epoch, and not its losses alone.
+    pub fn hides_flows(&self) -> bool {
+        !matches!(
+            self,
+            Self::Before
+                | Self::Elsewhere
+                | Self::Strays { .. }
+                | Self::Unplaced { .. }
+                | Self::Clock { .. }
+                | Self::Unmarked { .. }
+                | Self::Unfollowed { .. }
+        )
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no record came in time"),
+            Self::Started => f.write_str("it started during the epoch"),
+            Self::Spans { first_epoch } => write!(f, "its record runs from epoch {first_epoch} on"),
+            Self::Mixed => f.write_str("its cores measured with different parameters"),
+            Self::Parameters => f.write_str("it measured with other parameters than were ordered"),
+            Self::Foreign => f.write_str("its sketches have another length or other hash functions"),
+            Self::Before => f.write_str("nothing is known of the epoch before"),
+            Self::Elsewhere => {
+                f.write_str("packets leave it by fabric ports, so only a controller can tell what is lost")
+            }
+            Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
+            Self::Unplaced { packets } => {
+                write!(f, "{packets} packets left far from their epoch, which may be this one")
+            }
+            Self::Clock { ahead } => {
+                let direction = if *ahead > 0 { "ahead" } else { "behind" };
+                write!(f, "its clock is {:.2} s {direction}", ahead.unsigned_abs() as f64 / 1e9)
+            }
+            Self::Repeated => f.write_str("its clock was set back, and it measured the epoch again"),
+            Self::Unmarked { packets } => {
+                write!(f, "{packets} packets went on without a shim, for which there was no room")
+            }
+            Self::Unfollowed { packets } => {
+                write!(f, "{packets} packets became copies or fragments, which cannot be followed")
+            }
+        }
+    }
+}
+
+/// A gap and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchGap {
+    pub switch: Arc<str>,
+    pub gap: Gap,
+}
+
+impl SwitchGap {
+    /// Adds a gap of a switch to those of an epoch. Strays are counted together; what is there already is not there twice.
+    pub fn add(gaps: &mut Vec<Self>, switch: &Arc<str>, gap: Gap) {
+        for earlier in gaps.iter_mut().filter(|earlier| earlier.switch == *switch) {
+            match (&mut earlier.gap, gap) {
+                (Gap::Strays { packets }, Gap::Strays { packets: more })
+                | (Gap::Unplaced { packets }, Gap::Unplaced { packets: more }) => {
+                    *packets = packets.saturating_add(more);
+                    return;
+                }
+                (Gap::Clock { .. }, Gap::Clock { .. }) => return,
+                (earlier, gap) if *earlier == gap => return,
+                _ => {}
+            }
+        }
+        gaps.push(Self { switch: switch.clone(), gap });
+    }
+}
+
+impl fmt::Display for SwitchGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.switch, self.gap)
+    }
+}

@@ -1,0 +1,166 @@
+//! Records: what leaves a switch at the end of an epoch.
+
+use std::any::Any;
+use std::fmt;
+
+/// One program's measurement over an epoch. Records of replicas, switches and epochs merge.
+pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// The name of the record's program.
+    const PROGRAM: &'static str;
+
+    /// Adds another replica's, switch's or epoch's record.
+    ///
+    /// # Errors
+    /// If the other one is of another shape. This one is then as it was.
+    fn merge(&mut self, other: &Self) -> Result<(), MergeError>;
+
+    /// The byte form: versioned, and one only for each record.
+    fn encode(&self) -> Vec<u8>;
+}
+
+/// Records that cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    #[error("a record of {other} is not added to one of {program}")]
+    Program { program: &'static str, other: &'static str },
+    #[error("{program}: the records have other {what}")]
+    Shape { program: &'static str, what: &'static str },
+}
+
+/// A record of any program.
+pub struct AnyRecord(Box<dyn Erased>);
+
+/// [`Record`] without its type.
+trait Erased: Any + Send + Sync + fmt::Debug {
+    fn program(&self) -> &'static str;
+    fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError>;
+    fn encode(&self) -> Vec<u8>;
+    fn copy(&self) -> Box<dyn Erased>;
+    fn equals(&self, other: &dyn Erased) -> bool;
+}
+
+impl<R: Record> Erased for R {
+    fn program(&self) -> &'static str {
+        R::PROGRAM
+    }
+
+    fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError> {
+        let wrong = MergeError::Program { program: R::PROGRAM, other: other.program() };
+        Record::merge(self, (other as &dyn Any).downcast_ref().ok_or(wrong)?)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Record::encode(self)
+    }
+
+    fn copy(&self) -> Box<dyn Erased> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Erased) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+}
+
+impl AnyRecord {
+    pub fn new<R: Record>(record: R) -> Self {
+        Self(Box::new(record))
+    }
+
+    /// The name of the record's program.
+    pub fn program(&self) -> &'static str {
+        self.0.program()
+    }
+
+    /// The record, if it is of this type.
+    pub fn get<R: Record>(&self) -> Option<&R> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+
+    pub fn get_mut<R: Record>(&mut self) -> Option<&mut R> {
+        (&mut *self.0 as &mut dyn Any).downcast_mut()
+    }
+
+    pub fn into<R: Record>(self) -> Option<Box<R>> {
+        (self.0 as Box<dyn Any>).downcast().ok()
+    }
+
+    /// [`Record::merge`], of two records of one program.
+    ///
+    /// # Errors
+    /// If they are of two programs, or of two shapes.
+    pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        self.0.merge(&*other.0)
+    }
+
+    /// [`Record::encode`].
+    pub fn encode(&self) -> Vec<u8> {
+        self.0.encode()
+    }
+}
+
+impl Clone for AnyRecord {
+    fn clone(&self) -> Self {
+        Self(self.0.copy())
+    }
+}
+
+impl PartialEq for AnyRecord {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl fmt::Debug for AnyRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct One(u8);
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Other;
+
+    impl Record for One {
+        const PROGRAM: &'static str = "one";
+
+        fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+            let sum = self.0.checked_add(other.0);
+            self.0 = sum.ok_or(MergeError::Shape { program: "one", what: "widths" })?;
+            Ok(())
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            vec![self.0]
+        }
+    }
+
+    impl Record for Other {
+        const PROGRAM: &'static str = "other";
+
+        fn merge(&mut self, _: &Self) -> Result<(), MergeError> {
+            Ok(())
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn records_of_two_programs_do_not_merge() {
+        let mut record = AnyRecord::new(One(3));
+        assert_eq!(record.merge(&AnyRecord::new(One(4))), Ok(()));
+        let error = record.merge(&AnyRecord::new(Other)).unwrap_err();
+        assert_eq!(error.to_string(), "a record of other is not added to one of one");
+        assert!(record.merge(&AnyRecord::new(One(255))).is_err());
+        assert_eq!((record.get::<One>(), record.encode()), (Some(&One(7)), vec![7]), "errors change nothing");
+        assert!(record != AnyRecord::new(Other) && record.clone() == record && record.get::<Other>().is_none());
+    }
+}

@@ -1,0 +1,167 @@
+//! Parameters by epoch: a controller writes, all replicas of a switch read.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+
+use super::{Parameters, Program, ProgramError};
+use crate::pisa::table::{Reader, Shared};
+use crate::program::bytes::DecodeError;
+
+/// Updates that wait for their epoch, and those of the epochs that are running somewhere.
+const STEPS: usize = 8;
+
+/// The parameters by epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps<T> {
+    start: T,
+    /// By epoch.
+    steps: ArrayVec<(u64, T), STEPS>,
+}
+
+impl<T: Clone> Steps<T> {
+    /// The parameters of an epoch.
+    pub fn at(&self, epoch: u64) -> &T {
+        let before = self.steps.iter().rev().find(|(from, _)| *from <= epoch);
+        before.map_or(&self.start, |(_, parameters)| parameters)
+    }
+}
+
+/// The writer's end, of one program as it is configured. An update that comes when its epoch is about to begin, or later, takes
+/// effect with the next one.
+pub struct Schedule<P: Program> {
+    config: P::Config,
+    steps: Arc<Mutex<Shared<Steps<P::Parameters>>>>,
+}
+
+impl<P: Program> Clone for Schedule<P> {
+    fn clone(&self) -> Self {
+        Self { config: self.config.clone(), steps: self.steps.clone() }
+    }
+}
+
+impl<P: Program> fmt::Debug for Schedule<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().current().fmt(f)
+    }
+}
+
+impl<P: Program> Schedule<P> {
+    /// `start` holds until an update does.
+    pub fn new(config: P::Config, start: P::Parameters) -> Self {
+        let steps = Steps { start, steps: ArrayVec::new() };
+        Self { config, steps: Arc::new(Mutex::new(Shared::new(steps))) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared<Steps<P::Parameters>>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Measures epoch number `from` and those after it with `parameters`. Forgets updates for the same or later epochs.
+    ///
+    /// # Errors
+    /// If the program as it is configured cannot measure with them.
+    pub fn update(&self, from: u64, parameters: P::Parameters) -> Result<(), ProgramError> {
+        P::fits(&self.config, &parameters)?;
+        self.lock().update(|Steps { start, steps }| {
+            steps.retain(|(epoch, _)| *epoch < from);
+            if steps.is_full() {
+                *start = steps.remove(0).1;
+            }
+            steps.push((from, parameters));
+        });
+        Ok(())
+    }
+
+    /// The parameters of an epoch, as updated so far.
+    pub fn at(&self, epoch: u64) -> P::Parameters {
+        self.lock().current().at(epoch).clone()
+    }
+
+    /// The end of a replica.
+    pub fn reader(&self) -> Reader<Steps<P::Parameters>> {
+        self.lock().reader()
+    }
+}
+
+/// A [`Schedule`] of any program.
+#[derive(Clone, Debug)]
+pub struct AnySchedule(Arc<dyn Erased>);
+
+/// [`Schedule`] without its type.
+trait Erased: Any + Send + Sync + fmt::Debug {
+    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError>;
+    fn at(&self, epoch: u64) -> Vec<u8>;
+}
+
+impl<P: Program> Erased for Schedule<P> {
+    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError> {
+        Ok(Self::update(self, from, P::Parameters::decode(parameters)?)?)
+    }
+
+    fn at(&self, epoch: u64) -> Vec<u8> {
+        Self::at(self, epoch).encode()
+    }
+}
+
+impl AnySchedule {
+    pub fn new<P: Program>(schedule: Schedule<P>) -> Self {
+        Self(Arc::new(schedule))
+    }
+
+    /// The schedule, if it is of this program.
+    pub fn get<P: Program>(&self) -> Option<&Schedule<P>> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+
+    /// [`Schedule::update`] by the parameters' byte form.
+    ///
+    /// # Errors
+    /// If these are no parameters, or none that the program can measure with.
+    pub fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError> {
+        self.0.update(from, parameters)
+    }
+
+    /// The byte form of the parameters of an epoch.
+    pub fn at(&self, epoch: u64) -> Vec<u8> {
+        self.0.at(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::chamelemon::{ChameleMon, Config, Runtime};
+
+    #[test]
+    fn updates_hold_from_their_epoch_on() {
+        let config = Config::default();
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let runtime = |sample| Runtime { sample, ..config.runtime() };
+        for epoch in 0..20 {
+            schedule.update(10 + 2 * epoch, runtime(epoch as u32)).unwrap();
+        }
+        let sample = |epoch| schedule.at(epoch).sample;
+        assert_eq!([48, 49, 47, 1000].map(sample), [19, 19, 18, 19]);
+        assert_eq!(sample(10 + 2 * 13), 13, "as many as there is room for");
+        schedule.update(40, runtime(500)).unwrap();
+        assert_eq!([39, 40, 48].map(sample), [14, 500, 500], "earlier updates for later epochs are forgotten");
+        assert!(schedule.update(50, runtime(65_537)).is_err());
+        assert_eq!(sample(50), 500);
+    }
+
+    #[test]
+    fn updates_come_as_bytes() {
+        let config = Config::default();
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let any = AnySchedule::new(schedule.clone());
+        let runtime = |sample| Runtime { sample, ..config.runtime() };
+        any.update(7, &runtime(9).encode()).unwrap();
+        assert_eq!((schedule.at(7).sample, any.at(6)), (9, config.runtime().encode()));
+        assert!(any.update(8, &runtime(65_537).encode()).unwrap_err().to_string().contains("sample = 65537"));
+        assert!(any.update(8, &[1, 2]).is_err() && any.update(8, &[runtime(9).encode(), vec![0]].concat()).is_err());
+        assert_eq!(any.at(8), runtime(9).encode());
+    }
+}
