@@ -87,7 +87,7 @@ impl Net {
             switches[0].finish();
             collector.finish();
             if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
-                records.push((**sketches).clone());
+                records.push(sketches.clone());
             }
         }
         records

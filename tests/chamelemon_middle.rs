@@ -217,7 +217,7 @@ impl Network {
             switches.iter_mut().for_each(|switch| switch.finish());
             collector.finish();
             if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
-                records.push(sketches.clone());
+                records.push(Box::new(sketches.clone()));
             }
         }
         let runtime = records[0].runtime;

@@ -256,7 +256,7 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
         let flow = Flow { src: ip(2), dst: ip(1), sport: Some(0x3039), dport: Some(dport), proto: Some(6) };
         sketches.id(&flow).unwrap()
     };
-    let analysis = Analysis::new((**sketches).clone());
+    let analysis = Analysis::new(sketches.clone());
     assert!(analysis.hh().complete);
     assert_eq!(analysis.hh().flows, [(id(81), 10), (id(82), 60), (id(83), 2)].into_iter().collect());
     let losses = analysis.losses();

@@ -11,12 +11,12 @@ use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order as RunOrder, Phv};
 use crate::program::answers::{Gap, SwitchGap};
-use crate::program::answers::{Reason, Reasons};
+use crate::program::answers::Reason;
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
 use crate::program::chamelemon::completeness::losses_lack;
 use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule};
-use crate::program::{AnyRecord, Bank, Dataplane};
+use crate::program::{AnyRecord, AnySchedule, Bank, Dataplane};
 use crate::wire::{Headers, Net};
 
 const LENGTH: Nanos = 50_000_000;

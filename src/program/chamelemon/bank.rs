@@ -6,10 +6,9 @@ use super::collector::{Level, Sketches};
 use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
 use super::runtime::{Runtime, Shape};
-use super::strays::StrayRegisters;
 use super::{Config, Width};
 use crate::pisa::{GroupRegisters, Registers};
-use crate::program::{AnyRecord, Bank};
+use crate::program::{AnyRecord, Bank, StrayRegisters};
 
 /// The registers of one counter array.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,9 +28,8 @@ use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
-use super::strays::Strays;
 use crate::pisa::hash::Polynomials;
-use crate::program::{MergeError, Record};
+use crate::program::{MergeError, Record, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.

@@ -65,7 +65,6 @@ mod id;
 pub mod network;
 pub mod oracle;
 mod runtime;
-mod strays;
 mod tables;
 
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
@@ -74,7 +73,7 @@ pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
-pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
+pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use tables::ChameleMonDataplane;
 
 use super::{Dataplane, DecodeError, Exact, MergeError, Program, ProgramError, Record};

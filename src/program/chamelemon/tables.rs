@@ -10,14 +10,13 @@ use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, hierarch
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
-use super::strays::StrayRegisters;
 use super::{Config, Schedule, Width};
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Polynomials};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
 };
-use crate::program::{Bank, Dataplane, ProgramError, Steps};
+use crate::program::{Bank, Dataplane, ProgramError, Steps, StrayRegisters};
 use crate::wire::shim;
 
 /// No epoch: no packet carries it.

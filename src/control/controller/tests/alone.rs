@@ -16,7 +16,7 @@ impl Switch {
         let edge = Edge::new("alone", epoch, config().runtime());
         let board = Board::default();
         let settings = AloneSettings { length: LENGTH, transit, history: 100, shifts: true, fabric: false };
-        let schedules = [Some(edge.schedule.clone())];
+        let schedules = [AnySchedule::new(edge.schedule.clone())];
         let alone = Alone::new("alone", Arc::new(Mutex::new(settings)), &schedules, board.clone(), 3);
         Self { alone, edge, board }
     }

@@ -113,10 +113,10 @@ fn every_beginning_is_too_short_and_every_end_too_long() {
     let mut bytes = sketches.encode();
     for end in 0..bytes.len() {
         let error = reader(&config()).read(&bytes[..end]).unwrap_err();
-        assert!(matches!(error, EncodingError::Short { length, .. } if length == end), "{end}: {error}");
+        assert!(matches!(error, DecodeError::Short { length, .. } if length == end), "{end}: {error}");
     }
     bytes.push(0);
-    assert_eq!(reader(&config()).read(&bytes), Err(EncodingError::Long(1)));
+    assert_eq!(reader(&config()).read(&bytes), Err(DecodeError::Long(1)));
 }
 
 /// The bytes that docs/record-format.md describes.

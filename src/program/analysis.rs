@@ -1,0 +1,223 @@
+//! The controller's side of a program: records of an epoch, from one switch or many, become answers and the parameters of a
+//! later epoch.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::answers::{Gap, SwitchGap};
+use super::{AnyParameters, AnyRecord, Parameters, Record};
+
+/// What is known of one switch when an epoch closes.
+pub struct Reported<'a, R, E> {
+    pub switch: Arc<str>,
+    /// Its record of the epoch, or why there is none.
+    pub record: Result<Box<R>, Gap>,
+    pub before: Before<'a, E>,
+}
+
+/// What left in an epoch before the transit time of its beginning was over. The record of the epoch before tells of it.
+pub enum Before<'a, E> {
+    /// There was no epoch before.
+    Nothing,
+    Early(&'a E),
+    Unknown,
+    /// Not all packets leave by ports that are measured.
+    Elsewhere,
+}
+
+impl<E> Clone for Before<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Before<'_, E> {}
+
+/// What is to be measured with, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision<P> {
+    pub parameters: P,
+    /// In words, for people.
+    pub why: String,
+}
+
+/// One program's analysis of a network's epochs, in their order.
+pub trait Analysis: Send + 'static {
+    type Record: Record;
+    type Parameters: Parameters;
+    /// What the record of one epoch tells of the next one.
+    type Early: Send + 'static;
+    /// The records of one epoch, put together.
+    type Epoch: Epoch;
+
+    /// Whether a record has the shape that this analysis is for.
+    fn fits(&self, record: &Self::Record) -> bool;
+
+    /// Takes out of a record what it tells of the next epoch; `None` when it cannot be told.
+    fn early(&self, record: &mut Self::Record) -> Option<Self::Early>;
+
+    /// Puts the records of an epoch together that was to be measured with `parameters`. `edges_named` says whether all switches
+    /// with hosts are expected.
+    fn epoch(
+        &self,
+        epoch: u64,
+        parameters: &Self::Parameters,
+        reported: Vec<Reported<'_, Self::Record, Self::Early>>,
+        edges_named: bool,
+    ) -> Self::Epoch;
+
+    /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent last.
+    fn decide(
+        &mut self,
+        epoch: &Self::Epoch,
+        latest: &Self::Parameters,
+        next: u64,
+    ) -> Decision<Self::Parameters>;
+}
+
+/// The records of one epoch, put together.
+pub trait Epoch: Send + 'static {
+    fn number(&self) -> u64;
+    /// What is missing, and where.
+    fn gaps(&self) -> &Vec<SwitchGap>;
+    /// Adds to what is missing what is known only now.
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap>;
+}
+
+/// An [`Analysis`] of any program.
+pub struct AnyAnalysis(Box<dyn Erased>);
+
+/// [`Analysis::Early`] of any program.
+pub struct AnyEarly(Box<dyn Any + Send>);
+
+/// [`Analysis::Epoch`] of any program.
+pub struct AnyEpoch(Box<dyn ErasedEpoch>);
+
+/// [`Analysis`] without its types.
+trait Erased: Send {
+    fn fits(&self, record: &AnyRecord) -> bool;
+    fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly>;
+    fn epoch(
+        &self,
+        epoch: u64,
+        parameters: &AnyParameters,
+        reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
+        edges_named: bool,
+    ) -> Option<AnyEpoch>;
+    fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>>;
+}
+
+trait ErasedEpoch: Any + Send {
+    fn number(&self) -> u64;
+    fn gaps(&self) -> &Vec<SwitchGap>;
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap>;
+}
+
+impl<E: Epoch> ErasedEpoch for E {
+    fn number(&self) -> u64 {
+        Epoch::number(self)
+    }
+
+    fn gaps(&self) -> &Vec<SwitchGap> {
+        Epoch::gaps(self)
+    }
+
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        Epoch::gaps_mut(self)
+    }
+}
+
+impl<A: Analysis> Erased for A {
+    fn fits(&self, record: &AnyRecord) -> bool {
+        record.get().is_some_and(|record| Analysis::fits(self, record))
+    }
+
+    fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
+        Some(AnyEarly(Box::new(Analysis::early(self, record.get_mut()?)?)))
+    }
+
+    fn epoch(
+        &self,
+        epoch: u64,
+        parameters: &AnyParameters,
+        reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
+        edges_named: bool,
+    ) -> Option<AnyEpoch> {
+        let typed = |Reported { switch, record, before }| {
+            // A record of another program has been refused when it came.
+            let record = record.and_then(|record: Box<AnyRecord>| record.into().ok_or(Gap::Foreign));
+            let before = match before {
+                Before::Nothing => Before::Nothing,
+                Before::Unknown => Before::Unknown,
+                Before::Elsewhere => Before::Elsewhere,
+                Before::Early(AnyEarly(early)) => early.downcast_ref().map_or(Before::Unknown, Before::Early),
+            };
+            Reported { switch, record, before }
+        };
+        let reported = reported.into_iter().map(typed).collect();
+        Some(AnyEpoch(Box::new(Analysis::epoch(self, epoch, parameters.get()?, reported, edges_named))))
+    }
+
+    fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
+        let Decision { parameters, why } = Analysis::decide(self, epoch.get()?, latest.get()?, next);
+        Some(Decision { parameters: AnyParameters::new(parameters), why })
+    }
+}
+
+impl AnyAnalysis {
+    pub fn new<A: Analysis>(analysis: A) -> Self {
+        Self(Box::new(analysis))
+    }
+
+    /// Whether a record is of this program and shape.
+    pub fn fits(&self, record: &AnyRecord) -> bool {
+        self.0.fits(record)
+    }
+
+    /// [`Analysis::early`].
+    pub fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
+        self.0.early(record)
+    }
+
+    /// [`Analysis::epoch`]; `None` for parameters of another program.
+    pub fn epoch(
+        &self,
+        epoch: u64,
+        parameters: &AnyParameters,
+        reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
+        edges_named: bool,
+    ) -> Option<AnyEpoch> {
+        self.0.epoch(epoch, parameters, reported, edges_named)
+    }
+
+    /// [`Analysis::decide`]; `None` for what is of another program.
+    pub fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
+        self.0.decide(epoch, latest, next)
+    }
+}
+
+impl AnyEpoch {
+    pub fn number(&self) -> u64 {
+        self.0.number()
+    }
+
+    pub fn gaps(&self) -> &Vec<SwitchGap> {
+        self.0.gaps()
+    }
+
+    pub fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        self.0.gaps_mut()
+    }
+
+    /// The epoch, if it is of this type.
+    pub fn get<E: Epoch>(&self) -> Option<&E> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+}
+
+impl fmt::Debug for AnyEarly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyEarly")
+    }
+}
