@@ -11,6 +11,7 @@ pub mod hashpipe;
 mod record;
 mod registry;
 mod schedule;
+mod strays;
 
 use std::any::Any;
 use std::fmt;
@@ -23,6 +24,7 @@ pub use exact::{Exact, FlowCounts, Unit};
 pub use record::{AnyRecord, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use schedule::{AnySchedule, Schedule, Steps};
+pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 
 /// A telemetry system.
 pub trait Program: Sized + Send + Sync + 'static {
