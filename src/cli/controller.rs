@@ -12,7 +12,7 @@ use signal_hook::flag;
 use super::notify::Notify;
 use super::{Failure, log};
 use crate::config::{Length, NetworkConfig};
-use crate::control::controller::{Order, Saved};
+use crate::control::controller::{SAVED_VERSION, Saved, SavedUpdate};
 use crate::control::desk::{Drive, State, StateError, StateFile, api};
 use crate::control::rpc::socket_name;
 use crate::control::serve::TlsListener;
@@ -129,7 +129,7 @@ impl Controller {
         let file = StateFile::at(state_path(&config)?)?;
         let state = state(&config, &file)?;
         let settings = config.settings(state.salt);
-        let mut drive = Drive::new(config.terms(), settings, state, file.clone(), config.switches.clone())?;
+        let mut drive = Drive::new(config.profile(), settings, state, file.clone(), config.switches.clone())?;
         give_up_rights()?;
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
         api::serve(api::Doors { api, switches, tcp }, &drive).map_err(Failure::failed)?;
@@ -202,14 +202,14 @@ fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     Ok(directory.join(file))
 }
 
-/// What was stored, or a new state. The network's terms are the configuration's; orders of other terms say nothing, and so do all
-/// where parameters stay as they are configured.
+/// What was stored, or a new state. What the switches have in common stands in the configuration; updates for other networks say
+/// nothing, and so do all where parameters stay as they are configured.
 fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
-    let terms = Some(config.terms());
-    let first = vec![Order { epoch: 0, runtime: config.runtime() }];
+    let profile = config.profile();
+    let first = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
     let fresh = || {
-        let (terms, orders) = (terms.clone(), first.clone());
-        Saved { version: 1, terms, orders, switches: config.switches.clone() }
+        let (profile, updates) = (Some(profile.clone()), first.clone());
+        Saved { version: SAVED_VERSION, profile, updates, switches: config.switches.clone() }
     };
     let mut state = match file.read()? {
         Some(stored) => stored,
@@ -226,11 +226,12 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
         let why = format!("{}: it holds other hash functions; remove it", file.path().display());
         return Err(Failure::Usage(format!("reproducible = {seed}: {why}")));
     }
-    if state.controller.terms != terms {
-        state.controller = fresh();
+    match &mut state.controller.profile {
+        Some(stored) if profile.difference(stored).is_none() => *stored = profile.clone(),
+        _ => state.controller = fresh(),
     }
     if !config.shifts() {
-        state.controller.orders = first;
+        state.controller.updates.clone_from(&first);
     }
     if !config.switches.is_empty() {
         state.controller.switches.clone_from(&config.switches);
@@ -242,6 +243,7 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
 mod tests {
     use super::*;
     use crate::control::controller;
+    use crate::program::chamelemon::Runtime;
 
     /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered before the restart.
     #[test]
@@ -251,14 +253,14 @@ mod tests {
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config("");
         let mut stored = state(&shifting, &file).unwrap();
-        let mut ordered = shifting.runtime();
-        ordered.hh_threshold += 1;
-        stored.controller.orders = vec![Order { epoch: 9, runtime: ordered }];
+        let mut ordered = shifting.program.start();
+        ordered.get_mut::<Runtime>().unwrap().hh_threshold += 1;
+        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: ordered.encode() }];
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig| {
             let restored =
                 controller::Controller::restore(config.settings(0), &state(config, &file).unwrap().controller);
-            restored.unwrap().orders(1 << 40).into_iter().map(|order| order.runtime).collect::<Vec<_>>()
+            restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
         assert_eq!(in_force(&shifting), [ordered]);
         for text in [
@@ -266,7 +268,7 @@ mod tests {
             "[program]\nname = 'chamelemon'\nattention = 'fixed'\nhh_threshold = 77",
         ] {
             let fixed = config(text);
-            assert_eq!(in_force(&fixed), [fixed.runtime()], "{text}");
+            assert_eq!(in_force(&fixed), [fixed.program.start()], "{text}");
         }
     }
 }

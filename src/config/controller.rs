@@ -39,11 +39,9 @@ impl ControllerConfig {
         }
         let Some(address) = self.address()? else { return Ok(()) };
         if !programs.iter().any(|program| program.is_networked()) {
-            return wrong(
-                "controller.at",
-                address,
-                "only with the program chamelemon, whose records a controller takes",
-            );
+            let programs = ProgramConfig::networked_names().join(" or ");
+            let right = format!("only with the program {programs}, whose records a controller takes");
+            return wrong("controller.at", address, right);
         }
         self.files().map(drop)
     }

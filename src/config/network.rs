@@ -7,11 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
-use crate::control::controller::{Settings, Terms};
+use crate::control::controller::{NetworkProfile, Settings};
 use crate::epoch::{self, Nanos};
-use crate::program::chamelemon::AttentionMode;
-use crate::program::chamelemon::ChameleMon;
-use crate::program::{ProgramConfig, chamelemon};
+use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::Carrier;
 
 /// A controller and its network.
@@ -66,7 +64,7 @@ impl Default for NetworkConfig {
         Self {
             name: "controller".into(),
             switches: Vec::new(),
-            program: ProgramConfig::new::<ChameleMon>(chamelemon::Config::default()),
+            program: ProgramConfig::networked(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             carrier: Carrier::default(),
@@ -106,12 +104,12 @@ impl NetworkConfig {
                 return wrong(format!("switches[{i}]"), name, "each name once");
             }
         }
-        let Some(program) = self.program.get::<ChameleMon>() else {
-            return wrong("program.name", self.program.name(), "chamelemon, whose records a controller takes");
-        };
-        program
-            .validate()
-            .map_err(|error| ConfigError::Program { text: "chamelemon".into(), why: error.to_string() })?;
+        if !self.program.is_networked() {
+            let right = format!("{}, whose records a controller takes", ProgramConfig::networked_names().join(" or "));
+            return wrong("program.name", self.program.name(), right);
+        }
+        let refused = |error: ProgramError| ConfigError::Program { text: self.program.name().into(), why: error.to_string() };
+        self.program.validate().map_err(refused)?;
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
         if let Some(patience) = self.patience {
@@ -127,25 +125,15 @@ impl NetworkConfig {
         ApiConfig { listen: self.listen.clone(), certificate, key, client_ca, ..ApiConfig::default() }
     }
 
-    fn program(&self) -> chamelemon::Config {
-        self.program.get::<ChameleMon>().cloned().unwrap_or_default()
-    }
-
     /// What all switches of the network have in common.
-    pub fn terms(&self) -> Terms {
-        let program = self.program();
+    pub fn profile(&self) -> NetworkProfile {
         let (length, transit) = (nanos(self.epoch), nanos(self.transit));
-        Terms { shape: program.shape(), tower: program.tower, length, transit, carrier: self.carrier }
-    }
-
-    /// What they start with.
-    pub fn runtime(&self) -> chamelemon::Runtime {
-        self.program().runtime()
+        NetworkProfile { program: self.program.clone(), length, transit, header: self.carrier }
     }
 
     /// Whether the parameters follow the state of the network.
     pub fn shifts(&self) -> bool {
-        self.shift && self.program().attention == AttentionMode::Auto
+        self.shift && self.program.adapts()
     }
 
     pub fn settings(&self, salt: u64) -> Settings {
@@ -189,8 +177,9 @@ mod tests {
                     shift = false\nlisten = '[::1]:9471'\n[program]\nname = 'chamelemon'\nupstream = 2048\n\
                     [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
         let config = read(text).unwrap();
-        let terms = config.terms();
-        assert_eq!((terms.length, terms.transit, terms.shape.upstream), (50_000_000, 5_000_000, 2048));
+        let profile = config.profile();
+        let upstream = profile.program.parameter("upstream").unwrap();
+        assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(9);
         assert_eq!((settings.patience, settings.history, settings.shifts), (20_000_000, 1200, false));
         assert_eq!(config.api().tls().unwrap().unwrap().listen.port(), 9471);

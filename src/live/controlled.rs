@@ -6,12 +6,11 @@ use super::front::Front;
 use super::{LiveError, Shared, service};
 use crate::assemble::Assembly;
 use crate::config::Config;
-use crate::control::controller::Terms;
+use crate::control::controller::NetworkProfile;
 use crate::control::rpc::{Controlled, Dial, Hello, Link};
 use crate::control::tls;
 use crate::epoch::{HandOver, Nanos};
 use crate::pisa::hash::Polynomials;
-use crate::program::chamelemon::ChameleMon;
 
 /// What the controller calls the switch.
 fn name(config: &Config) -> &str {
@@ -20,27 +19,20 @@ fn name(config: &Config) -> &str {
 
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
 fn hello(config: &Config) -> Option<Hello> {
-    let program = config.programs.iter().find_map(|program| program.get::<ChameleMon>())?;
+    let program = config.programs.iter().find(|program| program.is_networked())?.clone();
     let length = config.switch.epoch.0.as_nanos() as Nanos;
     let transit = HandOver::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
-    let terms =
-        Terms { shape: program.shape(), tower: program.tower.clone(), length, transit, carrier: config.switch.carrier };
-    Some(Hello {
-        name: name(config).to_owned(),
-        terms,
-        runtime: program.runtime(),
-        software: format!("weir {}", env!("CARGO_PKG_VERSION")),
-    })
+    let parameters = program.start();
+    let profile = NetworkProfile { program, length, transit, header: config.switch.carrier };
+    let software = format!("weir {}", env!("CARGO_PKG_VERSION"));
+    Some(Hello { name: name(config).to_owned(), profile, parameters, software })
 }
 
 /// The way to the controller, if there is one. The collector's records go there from now on.
 pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(Dial, Arc<Link>)>, LiveError> {
     let Some(address) = config.controller.address()? else { return Ok(None) };
     let tls = config.controller.files()?.map(|files| tls::switch(&files, name(config))).transpose()?;
-    let link = Link::new(
-        address.to_string(),
-        assembly.schedules.iter().find_map(|schedule| schedule.get::<ChameleMon>().cloned()),
-    );
+    let link = Link::new(address.to_string(), &assembly.schedules);
     assembly.collector.subscribe(link.reporter());
     Ok(Some((Dial::new(address, tls), link)))
 }

@@ -23,7 +23,6 @@ use crate::epoch::Nanos;
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
-use crate::program::chamelemon::{AttentionMode, ChameleMon};
 use crate::switch::{PortInfo, Role, Switch};
 use crate::worker::{Patience, Queues, Remote, Worker, orders};
 
@@ -162,10 +161,8 @@ pub(super) fn start_collector(
 /// How the switch's own controller behaves.
 pub(super) fn alone(config: &Config) -> AloneSettings {
     let [length, transit] = [config.switch.epoch, config.switch.transit].map(|length| length.0.as_nanos() as Nanos);
-    let mut configs = config.programs.iter().filter_map(|program| program.get::<ChameleMon>());
-    let shifts = configs.any(|config| config.attention == AttentionMode::Auto);
     let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
-    AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), shifts, fabric }
+    AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), fabric }
 }
 
 /// The switch's own controller.

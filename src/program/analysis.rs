@@ -12,7 +12,7 @@ use super::{AnyParameters, AnyRecord, Parameters, Record};
 pub struct Reported<'a, R, E> {
     pub switch: Arc<str>,
     /// Its record of the epoch, or why there is none.
-    pub record: Result<Box<R>, Gap>,
+    pub record: Result<R, Gap>,
     pub before: Before<'a, E>,
 }
 
@@ -63,7 +63,7 @@ pub trait Analysis: Send + 'static {
         &self,
         epoch: u64,
         parameters: &Self::Parameters,
-        reported: Vec<Reported<'_, Self::Record, Self::Early>>,
+        reported: Vec<Reported<'_, Box<Self::Record>, Self::Early>>,
         edges_named: bool,
     ) -> Self::Epoch;
 
@@ -146,7 +146,7 @@ impl<A: Analysis> Erased for A {
     ) -> Option<AnyEpoch> {
         let typed = |Reported { switch, record, before }| {
             // A record of another program has been refused when it came.
-            let record = record.and_then(|record: Box<AnyRecord>| record.into().ok_or(Gap::Foreign));
+            let record = record.and_then(|record: AnyRecord| record.into().ok_or(Gap::Foreign));
             let before = match before {
                 Before::Nothing => Before::Nothing,
                 Before::Unknown => Before::Unknown,

@@ -3,24 +3,27 @@
 //! A program implements [`Program`], and has one line in the [registry](Programs::of_weir). Everything else knows
 //! [`ProgramConfig`], [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they are.
 
+mod analysis;
 pub mod answers;
 pub mod bytes;
 pub mod chamelemon;
 mod exact;
 pub mod hashpipe;
+mod parameters;
 mod record;
 mod registry;
 mod schedule;
 mod strays;
 
 use std::any::Any;
-use std::fmt;
 
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
+pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use exact::{Exact, FlowCounts, Unit};
+pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use schedule::{AnySchedule, Schedule, Steps};
@@ -38,6 +41,8 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Parameters: Parameters;
     /// What leaves a switch at the end of an epoch.
     type Record: Record;
+    /// What a controller makes of the records.
+    type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
 
     /// Checks a configuration, without building anything.
     ///
@@ -74,29 +79,28 @@ pub trait Program: Sized + Send + Sync + 'static {
         polynomials: &Polynomials,
     ) -> impl Fn(&[u8]) -> Result<Self::Record, DecodeError> + Send + Sync + 'static;
 
+    /// The length in bytes that no record from such a switch exceeds.
+    fn longest(config: &Self::Config) -> usize;
+
+    /// Whether the parameters are to follow what the epochs show, or stay as they are.
+    fn adapts(config: &Self::Config) -> bool;
+
+    /// Why switches with these two configurations cannot stand in one network: the first parameter that would have to be the same.
+    fn difference(config: &Self::Config, other: &Self::Config) -> Option<Difference>;
+
+    /// What a controller makes of the records of switches with this configuration. `salt` makes the sampling of a deployment its own.
+    fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
+
     /// Exact counts of what the program measures.
     fn exact(config: &Self::Config) -> impl Exact + 'static;
 }
 
-/// What a program may be told to change from one epoch to the next.
-pub trait Parameters: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
-    /// The byte form: one only for each value.
-    fn encode(&self) -> Vec<u8>;
-
-    /// # Errors
-    /// If these are not the bytes of parameters.
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
-}
-
-/// Nothing changes.
-impl Parameters for () {
-    fn encode(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        bytes::Reader::new(bytes).end()
-    }
+/// A parameter that differs between two switches and may not, with both values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub key: &'static str,
+    pub value: String,
+    pub other: String,
 }
 
 /// A program's replica on one core. The switch calls it once a burst.

@@ -3,6 +3,9 @@
 use std::any::Any;
 use std::fmt;
 
+use super::Strays;
+use crate::pisa::hash::Polynomials;
+
 /// One program's measurement over an epoch. Records of replicas, switches and epochs merge.
 pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The name of the record's program.
@@ -16,6 +19,20 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
 
     /// The byte form: versioned, and one only for each record.
     fn encode(&self) -> Vec<u8>;
+
+    /// Packets that were counted outside their own epoch, if the program can have such.
+    fn strays(&self) -> Option<&Strays> {
+        None
+    }
+
+    fn strays_mut(&mut self) -> Option<&mut Strays> {
+        None
+    }
+
+    /// Whether it was made with these hash functions, as far as that matters to what its bytes mean.
+    fn is_hashed_with(&self, _polynomials: &Polynomials) -> bool {
+        true
+    }
 }
 
 /// Records that cannot be added.
@@ -37,6 +54,9 @@ trait Erased: Any + Send + Sync + fmt::Debug {
     fn encode(&self) -> Vec<u8>;
     fn copy(&self) -> Box<dyn Erased>;
     fn equals(&self, other: &dyn Erased) -> bool;
+    fn strays(&self) -> Option<&Strays>;
+    fn strays_mut(&mut self) -> Option<&mut Strays>;
+    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool;
 }
 
 impl<R: Record> Erased for R {
@@ -59,6 +79,18 @@ impl<R: Record> Erased for R {
 
     fn equals(&self, other: &dyn Erased) -> bool {
         (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn strays(&self) -> Option<&Strays> {
+        Record::strays(self)
+    }
+
+    fn strays_mut(&mut self) -> Option<&mut Strays> {
+        Record::strays_mut(self)
+    }
+
+    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
+        Record::is_hashed_with(self, polynomials)
     }
 }
 
@@ -96,6 +128,20 @@ impl AnyRecord {
     /// [`Record::encode`].
     pub fn encode(&self) -> Vec<u8> {
         self.0.encode()
+    }
+
+    /// [`Record::strays`].
+    pub fn strays(&self) -> Option<&Strays> {
+        self.0.strays()
+    }
+
+    pub fn strays_mut(&mut self) -> Option<&mut Strays> {
+        self.0.strays_mut()
+    }
+
+    /// [`Record::is_hashed_with`].
+    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
+        self.0.is_hashed_with(polynomials)
     }
 }
 

@@ -11,9 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
-    AnyRecord, AnySchedule, Dataplane, DecodeError, Exact, Excess, Program, ProgramError, Schedule, chamelemon,
-    hashpipe,
+    AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact, Parameters, Program,
+    ProgramError, Schedule, chamelemon, hashpipe,
 };
+use crate::pisa::Excess;
 use crate::pisa::hash::Polynomials;
 
 /// The programs that a configuration may name, in the order in which people read of them.
@@ -89,6 +90,13 @@ trait Configured: Send + Sync {
     fn reader(&self, polynomials: &Polynomials) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
     fn is_networked(&self) -> bool;
+    fn start(&self) -> AnyParameters;
+    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
+    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
+    fn longest(&self) -> usize;
+    fn adapts(&self) -> bool;
+    fn difference(&self, other: &dyn Any) -> Option<Difference>;
+    fn analysis(&self, salt: u64) -> AnyAnalysis;
 }
 
 /// Reads the byte form of records of one program, as it is configured.
@@ -157,6 +165,37 @@ impl<P: Program> Configured for Of<P> {
     fn is_networked(&self) -> bool {
         P::NETWORKED
     }
+
+    fn start(&self) -> AnyParameters {
+        AnyParameters::new(P::start(&self.0))
+    }
+
+    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError> {
+        let parameters = P::Parameters::decode(bytes)?;
+        P::fits(&self.0, &parameters)?;
+        Ok(AnyParameters::new(parameters))
+    }
+
+    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError> {
+        let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
+        P::fits(&self.0, parameters.get().ok_or(foreign)?)
+    }
+
+    fn longest(&self) -> usize {
+        P::longest(&self.0)
+    }
+
+    fn adapts(&self) -> bool {
+        P::adapts(&self.0)
+    }
+
+    fn difference(&self, other: &dyn Any) -> Option<Difference> {
+        P::difference(&self.0, other.downcast_ref()?)
+    }
+
+    fn analysis(&self, salt: u64) -> AnyAnalysis {
+        AnyAnalysis::new(P::analysis(&self.0, salt))
+    }
 }
 
 impl ProgramConfig {
@@ -181,9 +220,20 @@ impl ProgramConfig {
         Some(schema)
     }
 
-    /// A program with its default parameters.
-    pub fn default_of(name: &str) -> Option<Self> {
-        (Programs::find(name)?.read)(Map::new()).ok()
+    /// Each program with its default parameters.
+    pub fn defaults() -> impl Iterator<Item = Self> {
+        Programs::installed().0.iter().filter_map(|entry| (entry.read)(Map::new()).ok())
+    }
+
+    /// The first program whose records a controller takes, with its default parameters.
+    pub fn networked() -> Self {
+        let networked = Self::defaults().find(Self::is_networked);
+        networked.unwrap_or_else(|| Self::new::<chamelemon::ChameleMon>(Default::default()))
+    }
+
+    /// The names of the programs whose records a controller takes.
+    pub fn networked_names() -> Vec<&'static str> {
+        Self::defaults().filter(Self::is_networked).map(|program| program.name()).collect()
     }
 
     pub fn name(&self) -> &'static str {
@@ -251,6 +301,51 @@ impl ProgramConfig {
     /// Whether a controller of many switches takes its records.
     pub fn is_networked(&self) -> bool {
         self.0.is_networked()
+    }
+
+    /// The parameters of the first epoch.
+    pub fn start(&self) -> AnyParameters {
+        self.0.start()
+    }
+
+    /// Reads the byte form of parameters.
+    ///
+    /// # Errors
+    /// If these are not the bytes of any, or the program cannot measure with them as it is configured.
+    pub fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError> {
+        self.0.parameters(bytes)
+    }
+
+    /// Checks parameters.
+    ///
+    /// # Errors
+    /// If the program cannot measure with them as it is configured.
+    pub fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError> {
+        self.0.fits(parameters)
+    }
+
+    /// The length in bytes that no record of a switch exceeds.
+    pub fn longest(&self) -> usize {
+        self.0.longest()
+    }
+
+    /// Whether the parameters are to follow what the epochs show, or stay as they are.
+    pub fn adapts(&self) -> bool {
+        self.0.adapts()
+    }
+
+    /// Why switches with these two configurations cannot stand in one network.
+    pub fn difference(&self, other: &Self) -> Option<Difference> {
+        let names = [self, other].map(Self::name);
+        if names[0] != names[1] {
+            return Some(Difference { key: "program", value: names[0].into(), other: names[1].into() });
+        }
+        self.0.difference(other.0.config())
+    }
+
+    /// What a controller makes of the records of switches that are configured like this.
+    pub fn analysis(&self, salt: u64) -> AnyAnalysis {
+        self.0.analysis(salt)
     }
 }
 

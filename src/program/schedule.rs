@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 
-use super::{Parameters, Program, ProgramError};
+use super::{AnyParameters, Program, ProgramConfig, ProgramError};
 use crate::pisa::table::{Reader, Shared};
-use crate::program::bytes::DecodeError;
 
 /// Updates that wait for their epoch, and those of the epochs that are running somewhere.
 const STEPS: usize = 8;
@@ -92,17 +91,23 @@ pub struct AnySchedule(Arc<dyn Erased>);
 
 /// [`Schedule`] without its type.
 trait Erased: Any + Send + Sync + fmt::Debug {
-    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError>;
-    fn at(&self, epoch: u64) -> Vec<u8>;
+    fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError>;
+    fn at(&self, epoch: u64) -> AnyParameters;
+    fn program(&self) -> ProgramConfig;
 }
 
 impl<P: Program> Erased for Schedule<P> {
-    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError> {
-        Ok(Self::update(self, from, P::Parameters::decode(parameters)?)?)
+    fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError> {
+        let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
+        Self::update(self, from, parameters.get::<P::Parameters>().ok_or(foreign)?.clone())
     }
 
-    fn at(&self, epoch: u64) -> Vec<u8> {
-        Self::at(self, epoch).encode()
+    fn at(&self, epoch: u64) -> AnyParameters {
+        AnyParameters::new(Self::at(self, epoch))
+    }
+
+    fn program(&self) -> ProgramConfig {
+        ProgramConfig::new::<P>(self.config.clone())
     }
 }
 
@@ -116,16 +121,21 @@ impl AnySchedule {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// [`Schedule::update`] by the parameters' byte form.
+    /// [`Schedule::update`].
     ///
     /// # Errors
-    /// If these are no parameters, or none that the program can measure with.
-    pub fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError> {
+    /// If the program as it is configured cannot measure with these parameters.
+    pub fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError> {
         self.0.update(from, parameters)
     }
 
-    /// The byte form of the parameters of an epoch.
-    pub fn at(&self, epoch: u64) -> Vec<u8> {
+    /// The program, as it is configured.
+    pub fn program(&self) -> ProgramConfig {
+        self.0.program()
+    }
+
+    /// [`Schedule::at`].
+    pub fn at(&self, epoch: u64) -> AnyParameters {
         self.0.at(epoch)
     }
 }
@@ -153,15 +163,26 @@ mod tests {
     }
 
     #[test]
-    fn updates_come_as_bytes() {
+    fn updates_of_any_program() {
         let config = Config::default();
         let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
         let any = AnySchedule::new(schedule.clone());
-        let runtime = |sample| Runtime { sample, ..config.runtime() };
-        any.update(7, &runtime(9).encode()).unwrap();
-        assert_eq!((schedule.at(7).sample, any.at(6)), (9, config.runtime().encode()));
-        assert!(any.update(8, &runtime(65_537).encode()).unwrap_err().to_string().contains("sample = 65537"));
-        assert!(any.update(8, &[1, 2]).is_err() && any.update(8, &[runtime(9).encode(), vec![0]].concat()).is_err());
-        assert_eq!(any.at(8), runtime(9).encode());
+        let runtime = |sample| AnyParameters::new(Runtime { sample, ..config.runtime() });
+        any.update(7, &runtime(9)).unwrap();
+        assert_eq!((schedule.at(7).sample, any.at(6)), (9, AnyParameters::new(config.runtime())));
+        assert!(any.update(8, &runtime(65_537)).unwrap_err().to_string().contains("sample = 65537"));
+        assert!(any.update(8, &AnyParameters::new(())).is_err());
+        assert_eq!(any.at(8), runtime(9));
+    }
+
+    #[test]
+    fn parameters_come_as_bytes() {
+        let program = crate::program::ProgramConfig::new::<ChameleMon>(Config::default());
+        let runtime = |sample| AnyParameters::new(Runtime { sample, ..Config::default().runtime() });
+        assert_eq!(program.parameters(&runtime(9).encode()), Ok(runtime(9)));
+        let refused = |bytes: &[u8]| program.parameters(bytes).unwrap_err().to_string();
+        assert!(refused(&runtime(65_537).encode()).contains("sample = 65537"));
+        assert_eq!(refused(&[1, 2]), "it ends after 2 bytes, in the parameters");
+        assert_eq!(refused(&[runtime(9).encode(), vec![0]].concat()), "1 bytes too many");
     }
 }

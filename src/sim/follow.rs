@@ -1,14 +1,15 @@
-//! ChameleMon's controller, as it runs beside live switches, driven in virtual time.
+//! A program's controller, as it runs beside live switches, driven in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Setup;
 use super::topology::MAX_SWITCHES;
-use crate::control::controller::{Controller, EpochAnswers, JoinError, Joining, Order, Report, Settings, Terms};
+use crate::control::controller::{
+    Controller, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report, Settings,
+};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::chamelemon::{Config, Sketches};
+use crate::program::{AnyEpoch, AnyRecord, ProgramConfig};
 
 /// One switch's record, and the epochs that it covers.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Named {
     pub epoch: u64,
     /// What its clock showed when it sent the record.
     pub sent: Nanos,
-    pub sketches: Box<Sketches>,
+    pub record: AnyRecord,
 }
 
 /// Epochs whose answers are kept where faults may change them later.
@@ -34,7 +35,7 @@ impl Follow {
     ///
     /// # Errors
     /// If there are too many of them.
-    pub fn new(config: &Config, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
+    pub fn new(program: &ProgramConfig, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
         let settings = Settings {
             // Without faults no record is ever late.
             patience: setup.wait.unwrap_or(setup.epoch),
@@ -47,23 +48,23 @@ impl Follow {
             ..Settings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
-        let terms = Terms {
-            shape: config.shape(),
-            tower: config.tower.clone(),
+        let profile = NetworkProfile {
+            program: program.clone(),
             length: setup.epoch,
             transit: setup.transit,
-            carrier: setup.fabric.carrier,
+            header: setup.fabric.carrier,
         };
         let now = setup.first_epoch() * setup.epoch;
         for name in switches {
-            let (name, terms) = (name.to_string(), terms.clone());
-            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, now)?;
+            let (name, profile) = (name.to_string(), profile.clone());
+            let request = JoinRequest { name, profile, parameters: program.start(), first_epoch: 0 };
+            controller.join(&request, now)?;
         }
         Ok(Self { controller })
     }
 
-    /// Takes the records of an epoch, one of each switch. An order is for all of them.
-    pub fn epoch(&mut self, records: Vec<Named>, now: Nanos) -> Option<Order> {
+    /// Takes the records of an epoch, one of each switch. An update is for all of them.
+    pub fn epoch(&mut self, records: Vec<Named>, now: Nanos) -> Option<ParameterUpdate> {
         let ordered = self.take(records, now, |_, _| {});
         self.controller.answer();
         ordered
@@ -74,8 +75,8 @@ impl Follow {
         &mut self,
         records: Vec<Named>,
         now: Nanos,
-        mut closed: impl FnMut(&NetworkEpoch, String),
-    ) -> Option<Order> {
+        mut closed: impl FnMut(&AnyEpoch, String),
+    ) -> Option<ParameterUpdate> {
         let ordered = self.take(records, now, &mut closed);
         let before = self.newest();
         let due = self.controller.tick(now);
@@ -87,15 +88,15 @@ impl Follow {
         &mut self,
         records: Vec<Named>,
         now: Nanos,
-        mut closed: impl FnMut(&NetworkEpoch, String),
-    ) -> Option<Order> {
+        mut closed: impl FnMut(&AnyEpoch, String),
+    ) -> Option<ParameterUpdate> {
         let mut ordered = None;
-        for Named { switch, first_epoch, epoch, sent, sketches } in records {
+        for Named { switch, first_epoch, epoch, sent, record } in records {
             self.controller.clock(&switch, sent, now);
             let before = self.newest();
             // What the controller cannot use is told as a gap of the epoch.
-            if let Ok(Some(order)) = self.controller.report(&switch, Report { first_epoch, epoch, sketches }, now) {
-                ordered = Some(order);
+            if let Ok(Some(update)) = self.controller.report(&switch, Report { first_epoch, epoch, record }, now) {
+                ordered = Some(update);
             }
             self.tell(before, &mut closed);
         }
@@ -103,10 +104,10 @@ impl Follow {
     }
 
     fn newest(&self) -> Option<u64> {
-        self.network().map(|network| network.epoch)
+        self.network().map(AnyEpoch::number)
     }
 
-    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&NetworkEpoch, String)) {
+    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&AnyEpoch, String)) {
         if self.newest() != before {
             self.controller.answer();
             let why = self.why();
@@ -115,7 +116,7 @@ impl Follow {
     }
 
     /// The epoch that closed last.
-    pub fn network(&self) -> Option<&NetworkEpoch> {
+    pub fn network(&self) -> Option<&AnyEpoch> {
         self.controller.newest()
     }
 
@@ -140,6 +141,6 @@ mod tests {
     fn there_is_room_for_every_switch_of_a_topology() {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
-        assert!(Follow::new(&Config::default(), &setup, &names).is_ok());
+        assert!(Follow::new(&ProgramConfig::networked(), &setup, &names).is_ok());
     }
 }

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::{Closed, Collector, History, Routing, Sink};
 use crate::epoch::Collecting;
-use crate::program::chamelemon::{Sketches, Strays};
-use crate::program::{AnyRecord, AnySchedule};
+use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 
 /// All programs' records of an epoch.
@@ -58,8 +57,8 @@ impl Sink for Keeper {
     fn closed(&mut self, Closed { first, last, records }: Closed<'_>) {
         let mut records = records.to_vec();
         for (record, strays) in records.iter_mut().zip(&mut self.strays) {
-            if let Some(sketches) = record.get_mut::<Sketches>() {
-                sketches.strays.merge(&std::mem::take(strays));
+            if let Some(own) = record.strays_mut() {
+                own.merge(&std::mem::take(strays));
             }
         }
         let handed = Handed { first_epoch: first, epoch: last, records };
@@ -69,9 +68,7 @@ impl Sink for Keeper {
     fn partial(&mut self, epoch: Closed<'_>) {
         self.strays.resize(epoch.records.len(), Strays::default());
         for (record, strays) in epoch.records.iter().zip(&mut self.strays) {
-            if let Some(sketches) = record.get::<Sketches>() {
-                strays.merge(&sketches.strays);
-            }
+            record.strays().into_iter().for_each(|own| strays.merge(own));
         }
     }
 }

@@ -8,9 +8,10 @@ use super::follow::{Follow, Named};
 use super::report::{ChameleMonReport, EpochReport, HashPipeReport, LossScore, ProgramReport};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
-use crate::control::controller::Order;
+use crate::control::controller::ParameterUpdate;
 use crate::epoch::Nanos;
-use crate::program::chamelemon::{ChameleMon, Sketches};
+use crate::program::chamelemon::ChameleMon;
+use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::hashpipe::HashPipe;
 use crate::program::hashpipe::{self, Counts};
 use crate::program::{AnyRecord, ProgramConfig};
@@ -59,8 +60,10 @@ impl Simulation {
             if let Some(config) = program.get::<HashPipe>() {
                 return Ok(Some((name, Collector::HashPipe(config.clone()))));
             }
-            let Some(config) = program.get::<ChameleMon>() else { return Ok(None) };
-            Ok(Some((name, Collector::ChameleMon(Box::new(Follow::new(config, setup, &switches)?)))))
+            if program.get::<ChameleMon>().is_none() {
+                return Ok(None);
+            }
+            Ok(Some((name, Collector::ChameleMon(Box::new(Follow::new(program, setup, &switches)?)))))
         };
         Ok(Self {
             collectors: setup
@@ -179,7 +182,8 @@ impl Simulation {
             for (program, ((_, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
                 let Collector::ChameleMon(follow) = collector else { continue };
                 let (network, first, closed) = (&self.network, self.first, &mut self.closed[program]);
-                let order = follow.follow(sketches(records), now, |epoch, why| {
+                let order = follow.follow(named(records), now, |epoch, why| {
+                    let Some(epoch) = epoch.get::<NetworkEpoch>() else { return };
                     let truth = epoch.epoch.checked_sub(first).map(|number| network.generation(number));
                     let told = truth.map(|truth| ChameleMonReport::new(epoch, why, truth, |at| fabric(network, at)));
                     told.into_iter().for_each(|told| drop(closed.insert(epoch.epoch, told)));
@@ -190,14 +194,12 @@ impl Simulation {
         }
     }
 
-    fn order(&mut self, orders: Vec<(usize, Order)>) {
-        for (program, Order { epoch, runtime }) in orders {
-            for node in self.network.nodes() {
-                if let Some(schedule) = node.schedules.get(program).and_then(|schedule| schedule.get::<ChameleMon>()) {
-                    // What the controller orders fits the encoders.
-                    let ordered = schedule.update(epoch, runtime);
-                    debug_assert!(ordered.is_ok(), "{ordered:?}");
-                }
+    fn order(&mut self, updates: Vec<(usize, ParameterUpdate)>) {
+        for (program, ParameterUpdate { epoch, parameters }) in updates {
+            for schedule in self.network.nodes().iter().filter_map(|node| node.schedules.get(program)) {
+                // What the controller sends fits the program.
+                let updated = schedule.update(epoch, &parameters);
+                debug_assert!(updated.is_ok(), "{updated:?}");
             }
         }
     }
@@ -231,7 +233,7 @@ impl Simulation {
         records
     }
 
-    fn analyse(&mut self, epoch: u64, records: Vec<Vec<Handed>>) -> (EpochReport, Vec<(usize, Order)>) {
+    fn analyse(&mut self, epoch: u64, records: Vec<Vec<Handed>>) -> (EpochReport, Vec<(usize, ParameterUpdate)>) {
         let mut report = EpochReport::new(epoch, &self.network);
         let mut orders = Vec::new();
         let truth = self.network.generation(epoch);
@@ -241,9 +243,9 @@ impl Simulation {
                     ProgramReport::HashPipe(HashPipeReport::new(config, &counts(records), truth))
                 }
                 Collector::ChameleMon(follow) => {
-                    let order = follow.epoch(sketches(records), self.network.now());
+                    let order = follow.epoch(named(records), self.network.now());
                     orders.extend(order.map(|order| (program, order)));
-                    let Some(closed) = follow.network() else { continue };
+                    let Some(closed) = follow.network().and_then(|epoch| epoch.get::<NetworkEpoch>()) else { continue };
                     let fabric = |at| fabric(&self.network, at);
                     ProgramReport::ChameleMon(Box::new(ChameleMonReport::new(closed, follow.why(), truth, fabric)))
                 }
@@ -282,9 +284,7 @@ fn counts(records: Vec<Handed>) -> Vec<Counts> {
     records.into_iter().filter_map(|handed| Some(*handed.record.into::<Counts>()?)).collect()
 }
 
-fn sketches(records: Vec<Handed>) -> Vec<Named> {
-    let sketches = |Handed { switch, first_epoch, epoch, sent, record }: Handed| {
-        Some(Named { switch, first_epoch, epoch, sent, sketches: record.into::<Sketches>()? })
-    };
-    records.into_iter().filter_map(sketches).collect()
+fn named(records: Vec<Handed>) -> Vec<Named> {
+    let named = |Handed { switch, first_epoch, epoch, sent, record }| Named { switch, first_epoch, epoch, sent, record };
+    records.into_iter().map(named).collect()
 }

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Board, Controller, Joining, Report, Settings, Terms};
+use super::{Board, Controller, JoinRequest, NetworkProfile, Report, Settings};
 use crate::control::{Closed, Sink};
 use crate::epoch::Nanos;
 use crate::program::AnySchedule;
-use crate::program::chamelemon::{ChameleMon, Level, Schedule, Sketches, TowerShape, Width};
 use crate::switch::Carrier;
 
 /// What a change of the configuration may change.
@@ -17,8 +16,6 @@ pub struct AloneSettings {
     pub transit: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
-    /// Whether parameters change, or stay as they are.
-    pub shifts: bool,
     /// Packets may leave by fabric ports, to be lost or not: one switch alone cannot tell.
     pub fabric: bool,
 }
@@ -29,7 +26,7 @@ pub struct Alone {
     /// Taken up with the next programs.
     settings: Arc<Mutex<AloneSettings>>,
     /// The program's place, and where its parameters are set.
-    program: Option<(usize, Schedule)>,
+    program: Option<(usize, AnySchedule)>,
     controller: Option<Controller>,
     board: Board,
     salt: u64,
@@ -52,30 +49,17 @@ impl Alone {
     }
 
     /// The controller begins with the first record: the switch started during its epoch.
-    fn begin(&self, epoch: u64, sketches: &Sketches) -> Option<Controller> {
-        let AloneSettings { length, transit, history, shifts, fabric } = self.settings();
+    fn begin(&self, epoch: u64, schedule: &AnySchedule) -> Option<Controller> {
+        let AloneSettings { length, transit, history, fabric } = self.settings();
+        let program = schedule.program();
+        let shifts = program.adapts();
         let settings = Settings { history, shifts, fabric, one_clock: true, ..Settings::new(length, self.salt) };
-        let width = |bits| match bits {
-            8 => Width::Bits8,
-            16 => Width::Bits16,
-            _ => Width::Bits32,
-        };
-        let level = |level: &crate::program::chamelemon::collector::Level| Level {
-            width: width(level.bits),
-            counters: level.sizes.len() as u32,
-        };
-        let tower = TowerShape(sketches.tower.iter().map(level).collect());
-        let terms = Terms {
-            shape: sketches.shape,
-            tower,
-            length,
-            transit: transit.min(length / 2),
-            carrier: Carrier::default(),
-        };
-        let joining =
-            Joining { name: self.name.clone(), terms, runtime: sketches.runtime, first_epoch: epoch.saturating_add(1) };
+        let profile =
+            NetworkProfile { program, length, transit: transit.min(length / 2), header: Carrier::default() };
+        let parameters = schedule.at(epoch);
+        let request = JoinRequest { name: self.name.clone(), profile, parameters, first_epoch: epoch.saturating_add(1) };
         let mut controller = Controller::new(settings);
-        match controller.join(&joining, epoch.saturating_mul(length)) {
+        match controller.join(&request, epoch.saturating_mul(length)) {
             Ok(_) => Some(controller),
             Err(error) => {
                 tracing::error!("{error}");
@@ -85,8 +69,10 @@ impl Alone {
     }
 }
 
-fn program(schedules: &[AnySchedule]) -> Option<(usize, Schedule)> {
-    schedules.iter().enumerate().find_map(|(number, schedule)| Some((number, schedule.get::<ChameleMon>()?.clone())))
+/// The first program that a controller is for.
+fn program(schedules: &[AnySchedule]) -> Option<(usize, AnySchedule)> {
+    let mut schedules = schedules.iter().enumerate();
+    schedules.find(|(_, schedule)| schedule.program().is_networked()).map(|(number, schedule)| (number, schedule.clone()))
 }
 
 impl Alone {
@@ -94,23 +80,23 @@ impl Alone {
     pub(super) fn take(&mut self, epoch: Closed<'_>, system: Nanos) {
         let AloneSettings { history, fabric, .. } = self.settings();
         let Some((number, schedule)) = &self.program else { return };
-        let Some(sketches) = epoch.records.get(*number).and_then(|record| record.get::<Sketches>()) else { return };
+        let Some(record) = epoch.records.get(*number) else { return };
         if self.controller.is_none() {
-            self.controller = self.begin(epoch.last, sketches);
+            self.controller = self.begin(epoch.last, schedule);
         }
         let Some(controller) = &mut self.controller else { return };
         controller.set(history, fabric);
-        let length = controller.terms().map_or(1, |terms| terms.length);
+        let length = controller.profile().map_or(1, |profile| profile.length);
         let now = system.max((epoch.last + 1).saturating_mul(length));
-        let report = Report { first_epoch: epoch.first, epoch: epoch.last, sketches: Box::new(sketches.clone()) };
+        let report = Report { first_epoch: epoch.first, epoch: epoch.last, record: record.clone() };
         let reported = controller.report(&self.name, report, now).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             None
         });
         // Records come in their order, however late: what there is none of now was lost, and later ones may wait.
         let passed = controller.close_before(epoch.last, now);
-        if let Some(order) = passed.or(reported)
-            && let Err(error) = schedule.update(order.epoch, order.runtime)
+        if let Some(update) = passed.or(reported)
+            && let Err(error) = schedule.update(update.epoch, &update.parameters)
         {
             tracing::error!("{error}");
         }

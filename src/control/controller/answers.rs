@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Order, Settings};
+use super::Settings;
 use crate::program::answers::{Gap, SwitchGap};
 use crate::program::answers::{Reason, Reasons};
-use crate::program::chamelemon::attention::{Decision, State};
+use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::{Change, Losses};
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{Answers, Runtime};
+use crate::program::{AnyParameters, Decision};
 
 /// Heavy flows that are kept of each switch, beside those of the network.
 const SWITCH_FLOWS: usize = 64;
@@ -33,7 +34,7 @@ pub struct EpochAnswers {
     pub runtime: Runtime,
     pub state: State,
     /// What was ordered from it, and why; `None` when parameters do not change.
-    pub order: Option<Order>,
+    pub order: Option<(u64, Runtime)>,
     pub why: String,
     /// What is missing, and where.
     pub gaps: Vec<SwitchGap>,
@@ -85,10 +86,11 @@ impl EpochAnswers {
     pub(super) fn new(
         network: &NetworkEpoch,
         before: Option<&NetworkEpoch>,
-        decision: Option<(Order, Decision)>,
+        decision: Option<(u64, Decision<AnyParameters>)>,
         settings: &Settings,
     ) -> Self {
-        let (order, why) = decision.map_or((None, String::new()), |(order, decision)| (Some(order), decision.why));
+        let order = decision.as_ref().and_then(|(epoch, decision)| Some((*epoch, *decision.parameters.get::<Runtime>()?)));
+        let why = decision.map_or_else(String::new, |(_, decision)| decision.why);
         let mut losses = network.losses.clone();
         let number = |count: fn(&Losses) -> usize| network.losses.as_ref().map_or(0, count);
         let (victims, gainers) = (number(Losses::victims), number(Losses::gainers));

@@ -61,7 +61,7 @@ impl Board {
     pub fn post(&self, controller: &Controller) {
         let mut posted = self.lock();
         posted.passed_over = controller.passed_over();
-        posted.length = controller.terms().map_or(0, |terms| terms.length);
+        posted.length = controller.profile().map_or(0, |profile| profile.length);
         posted.epochs = controller.answers().cloned().collect();
     }
 

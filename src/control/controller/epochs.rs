@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Controller, Member, Order, Report, ReportError, Terms};
+use super::{Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
 use crate::epoch::Nanos;
 use crate::program::answers::{Gap, SwitchGap};
-use crate::program::chamelemon::attention::Decision;
-use crate::program::chamelemon::network::{Before, Early, NetworkEpoch, Reported};
-use crate::program::chamelemon::{Runtime, Sketches, Strays};
+use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
 use crate::switch::Carrier;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
@@ -23,15 +21,16 @@ const MOST_AHEAD: u64 = 128;
 /// What has been reported on an epoch.
 #[derive(Default)]
 pub(super) struct Open {
-    records: BTreeMap<Arc<str>, Result<Box<Sketches>, Gap>>,
+    records: BTreeMap<Arc<str>, Result<AnyRecord, Gap>>,
     /// What records of other epochs tell of it: packets that left too late.
     gaps: Vec<SwitchGap>,
 }
 
-/// An epoch of the network that has closed, and what was ordered from it.
+/// An epoch of the network that has closed, and what was decided from it.
 pub(super) struct Closed {
-    pub network: NetworkEpoch,
-    pub decision: Option<(Order, Decision)>,
+    pub epoch: AnyEpoch,
+    /// With the epoch from which it holds.
+    pub decision: Option<(u64, Decision<AnyParameters>)>,
 }
 
 impl Controller {
@@ -40,19 +39,19 @@ impl Controller {
     ///
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
-    pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<Order>, ReportError> {
-        let Report { first_epoch, epoch, mut sketches } = report;
+    pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<ParameterUpdate>, ReportError> {
+        let Report { first_epoch, epoch, mut record } = report;
         let unknown = || ReportError::Unknown { name: name.into() };
         let Some(shared) = self.name(name) else { return Err(unknown()) };
         self.begin(now);
-        let Some(terms) = &self.terms else { return Err(unknown()) };
-        let running = now / terms.length;
-        let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
-        let agreed = terms.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
-        if sketches.shape != terms.shape || !lengths.eq(agreed) {
+        let Some(profile) = &self.profile else { return Err(unknown()) };
+        let running = now / profile.length;
+        if !self.analysis.as_ref().is_some_and(|analysis| analysis.fits(&record)) {
             return Err(ReportError::Shape { name: name.into(), epoch });
         }
-        self.hear_strays(&shared, epoch, &sketches.strays);
+        if let Some(strays) = record.strays() {
+            self.hear_strays(&shared, epoch, strays);
+        }
         self.check_clock(&shared, epoch);
         let name = || name.to_owned();
         if epoch >= running {
@@ -70,7 +69,8 @@ impl Controller {
         }
         let (whole, started) = (first_epoch == epoch, epoch < member.first_epoch);
         // Of several epochs' packets those of one bit cannot be told apart.
-        if let Some(early) = Early::of(&mut sketches).filter(|_| whole) {
+        let early = self.analysis.as_ref().and_then(|analysis| analysis.early(&mut record));
+        if let Some(early) = early.filter(|_| whole) {
             member.early.insert(epoch, early);
             member.early.retain(|&of, _| of + 2 > self.next);
         }
@@ -81,7 +81,7 @@ impl Controller {
         let record = match () {
             () if !whole => Err(Gap::Spans { first_epoch }),
             () if started => Err(Gap::Started),
-            () => Ok(sketches),
+            () => Ok(record),
         };
         for missed in first_epoch.max(self.next)..epoch {
             self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
@@ -103,7 +103,7 @@ impl Controller {
     /// A clock that is off by more than packets and orders are given makes what its switch says of an epoch say something of
     /// another.
     fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
-        let allowed = self.settings.notice.saturating_add(self.terms.as_ref().map_or(0, |terms| terms.transit));
+        let allowed = self.settings.notice.saturating_add(self.profile.as_ref().map_or(0, |profile| profile.transit));
         let ahead = self.members.get(switch).map_or(0, Member::ahead);
         if ahead.unsigned_abs() > allowed {
             self.spoil(epoch, switch, Gap::Clock { ahead });
@@ -113,7 +113,7 @@ impl Controller {
     /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
     /// the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
-        let one_bit = self.terms.as_ref().is_some_and(|terms| terms.carrier == Carrier::Tos);
+        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == Carrier::Tos);
         for (epoch, packets) in strays.epochs(last) {
             let gap = Gap::Strays { packets };
             self.spoil(epoch, switch, gap);
@@ -125,15 +125,15 @@ impl Controller {
         if strays.elsewhere() > 0 {
             let gap = Gap::Unplaced { packets: strays.elsewhere() };
             (self.next..=last.min(self.next + MOST_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
-            self.closed.iter_mut().for_each(|closed| SwitchGap::add(&mut closed.network.gaps, switch, gap));
+            self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
             self.kept.spoil_all(switch, gap);
         }
     }
 
     /// A record of an epoch that has closed is the second one when the answer has the first.
     fn repeats(&mut self, epoch: u64, switch: &Arc<str>) {
-        let closed = self.closed.iter().find(|closed| closed.network.epoch == epoch);
-        let gaps = closed.map(|closed| &closed.network.gaps).or_else(|| self.kept.gaps(epoch));
+        let closed = self.closed.iter().find(|closed| closed.epoch.number() == epoch);
+        let gaps = closed.map(|closed| closed.epoch.gaps()).or_else(|| self.kept.gaps(epoch));
         let had = gaps.is_some_and(|gaps| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows()));
         if had {
             self.spoil(epoch, switch, Gap::Repeated);
@@ -147,24 +147,24 @@ impl Controller {
             if epoch - self.next <= MOST_AHEAD {
                 SwitchGap::add(&mut self.open.entry(epoch).or_default().gaps, switch, gap);
             }
-        } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.network.epoch == epoch) {
-            SwitchGap::add(&mut closed.network.gaps, switch, gap);
+        } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
+            SwitchGap::add(closed.epoch.gaps_mut(), switch, gap);
         } else {
             self.kept.spoil(epoch, switch, gap);
         }
     }
 
     /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
-    pub fn tick(&mut self, now: Nanos) -> Option<Order> {
-        let terms = self.terms.as_ref().filter(|_| !self.members.is_empty())?;
-        let due = now.saturating_sub(terms.transit.saturating_add(self.settings.patience)) / terms.length;
+    pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
+        let due = now.saturating_sub(profile.transit.saturating_add(self.settings.patience)) / profile.length;
         self.begin(now);
         self.close_before(due, now)
     }
 
     /// Closes the epochs before this one, whatever is missing of them, because no record of them can come any more. The order of
     /// the last one that closed is for all switches.
-    pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<Order> {
+    pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<ParameterUpdate> {
         let mut order = self.close_complete(now);
         while self.next < epoch {
             let reported = self.open.keys().next().copied();
@@ -206,8 +206,8 @@ impl Controller {
             member.joined_in = member.joined_in.min(running);
             member.first_epoch = member.first_epoch.min(running + 1);
         }
-        if let Some(latest) = self.orders.back().copied() {
-            self.orders = [Order { epoch: running + 2, ..latest }].into();
+        if let Some(latest) = self.updates.pop_back() {
+            self.updates = [ParameterUpdate { epoch: running + 2, ..latest }].into();
         }
     }
 
@@ -218,13 +218,13 @@ impl Controller {
 
     /// When [`Self::tick`] has something to do next; `None` as long as no switch is known.
     pub fn deadline(&self) -> Option<Nanos> {
-        let terms = self.terms.as_ref().filter(|_| !self.members.is_empty())?;
-        let end = (self.next + 1).saturating_mul(terms.length);
-        Some(end.saturating_add(terms.transit).saturating_add(self.settings.patience))
+        let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
+        let end = (self.next + 1).saturating_mul(profile.length);
+        Some(end.saturating_add(profile.transit).saturating_add(self.settings.patience))
     }
 
     /// Closes the epochs on which all have reported.
-    fn close_complete(&mut self, now: Nanos) -> Option<Order> {
+    fn close_complete(&mut self, now: Nanos) -> Option<ParameterUpdate> {
         let mut order = None;
         while self.is_complete() {
             order = self.close(now).or(order);
@@ -238,34 +238,35 @@ impl Controller {
         awaited.all(|(name, _)| open.records.contains_key(name))
     }
 
-    fn close(&mut self, now: Nanos) -> Option<Order> {
+    fn close(&mut self, now: Nanos) -> Option<ParameterUpdate> {
         // Those that nobody asked for are not to pile up.
         self.answer();
         let epoch = self.next;
         self.next += 1;
         let mut open = self.open.remove(&epoch).unwrap_or_default();
-        let runtime = self.runtime(epoch)?;
+        let parameters = self.parameters(epoch)?;
         let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
         let reported = there.map(|(name, member)| Reported {
             switch: name.clone(),
             record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
             before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
-        let mut network = NetworkEpoch::analyse(epoch, runtime, reported.collect());
-        network.edges_named = self.settings.edges_named;
+        let reported = reported.collect();
+        let mut network = self.analysis.as_ref()?.epoch(epoch, parameters, reported, self.settings.edges_named)?;
         for SwitchGap { switch, gap } in open.gaps {
-            SwitchGap::add(&mut network.gaps, &switch, gap);
+            SwitchGap::add(network.gaps_mut(), &switch, gap);
         }
         let decision = self.decide(&network, now);
-        let order = decision.as_ref().map(|(order, _)| *order);
-        self.closed.push_back(Closed { network, decision });
-        order
+        let update =
+            decision.as_ref().map(|(epoch, Decision { parameters, .. })| ParameterUpdate { epoch: *epoch, parameters: parameters.clone() });
+        self.closed.push_back(Closed { epoch: network, decision });
+        update
     }
 
-    /// Shifts attention. The order is for the next epoch of which every switch can know before it begins.
-    fn decide(&mut self, network: &NetworkEpoch, now: Nanos) -> Option<(Order, Decision)> {
-        let Terms { length, transit, .. } = *self.terms.as_ref()?;
-        let latest = self.orders.back()?;
+    /// The parameters of the next epoch of which every switch can know before it begins.
+    fn decide(&mut self, network: &AnyEpoch, now: Nanos) -> Option<(u64, Decision<AnyParameters>)> {
+        let NetworkProfile { length, transit, .. } = *self.profile.as_ref()?;
+        let latest = self.updates.back()?;
         if !self.settings.shifts {
             return None;
         }
@@ -273,27 +274,19 @@ impl Controller {
         let skew = if self.settings.one_clock { 0 } else { transit };
         let notice = self.settings.notice.saturating_add(transit).saturating_add(skew);
         let next = (now.saturating_add(notice) / length + 1).max(latest.epoch);
-        let latest = latest.runtime;
-        let attention = self.attention.as_mut()?;
-        let decision = if network.edges.is_empty() {
-            attention.keep(&latest, next, "no switch has reported: everything stays")
-        } else {
-            attention.shift(network, &latest, next)
-        };
-        let order = Order { epoch: next, runtime: decision.runtime };
-        let unseeded = |runtime: Runtime| Runtime { sample_seed: 0, ..runtime };
-        self.revision += u64::from(unseeded(latest) != unseeded(order.runtime));
-        self.orders.retain(|order| order.epoch < next);
-        self.orders.push_back(order);
+        let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
+        self.revision += u64::from(!decision.parameters.is_like(&latest.parameters));
+        self.updates.retain(|update| update.epoch < next);
+        self.updates.push_back(ParameterUpdate { epoch: next, parameters: decision.parameters.clone() });
         // The one in force at the oldest epoch that is open stays.
-        while self.orders.get(1).is_some_and(|order| order.epoch <= self.next) {
-            self.orders.pop_front();
+        while self.updates.get(1).is_some_and(|update| update.epoch <= self.next) {
+            self.updates.pop_front();
         }
-        Some((order, decision))
+        Some((next, decision))
     }
 }
 
-fn before(member: &Member, epoch: u64) -> Before<'_> {
+fn before(member: &Member, epoch: u64) -> Before<'_, AnyEarly> {
     match epoch.checked_sub(1) {
         None => Before::Nothing,
         Some(before) => member.early.get(&before).map_or(Before::Unknown, Before::Early),

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Controller, Member, Order};
+use super::{Controller, Member, ParameterUpdate};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::attention::Attention;
-use crate::program::chamelemon::{Config, Runtime, Shape, TowerShape};
+use crate::program::{AnyParameters, Difference, ProgramConfig};
 use crate::switch::Carrier;
 
 /// Most bytes of a switch's name.
@@ -15,28 +14,28 @@ pub const MAX_NAME: usize = 64;
 /// Most switches of a network, unless the [settings](super::Settings) say otherwise.
 pub const MAX_SWITCHES: usize = 1024;
 
-/// What all edge switches of a network have in common.
+/// What all switches of a network that report have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Terms {
-    pub shape: Shape,
-    pub tower: TowerShape,
+pub struct NetworkProfile {
+    /// The program that measures; what its configurations must have in common is its own to say.
+    pub program: ProgramConfig,
     /// Nanoseconds of an epoch.
     pub length: Nanos,
     /// For so many nanoseconds after the end of an epoch its packets may leave.
     pub transit: Nanos,
-    /// What carries a packet's class and epoch bit between switches.
+    /// What carries a packet's class and epoch between switches.
     #[serde(default)]
-    pub carrier: Carrier,
+    pub header: Carrier,
 }
 
 /// A switch that joins.
 #[derive(Clone, Debug)]
-pub struct Joining {
+pub struct JoinRequest {
     pub name: String,
-    pub terms: Terms,
-    /// What it measures with until an order takes effect.
-    pub runtime: Runtime,
+    pub profile: NetworkProfile,
+    /// What it measures with until an update takes effect.
+    pub parameters: AnyParameters,
     /// The first epoch that it measures from its beginning.
     pub first_epoch: u64,
 }
@@ -72,58 +71,52 @@ pub(super) fn check_name(name: &str) -> Result<(), JoinError> {
     if right { Ok(()) } else { Err(JoinError::Name { name: told() }) }
 }
 
-impl Terms {
+impl NetworkProfile {
     /// Whether a switch can be like that, in words if not.
     pub(super) fn validate(&self) -> Result<(), String> {
-        let Shape { arrays, small, upstream, downstream } = self.shape;
-        let config = Config { tower: self.tower.clone(), arrays, small, upstream, downstream, ..Config::default() };
-        config.validate().map_err(|error| error.to_string())?;
+        self.program.validate().map_err(|error| error.to_string())?;
+        if !self.program.is_networked() {
+            return Err(format!("no controller takes the records of {}", self.program.name()));
+        }
         if self.length == 0 || self.transit > self.length {
             return Err(format!("epochs of {} ns with {} ns of transit time", self.length, self.transit));
         }
         Ok(())
     }
 
-    /// The first thing that differs: its name, and both values.
-    fn differs(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        let numbers = |terms: &Self| {
-            let Shape { arrays, small, upstream, downstream } = terms.shape;
+    /// The first thing that differs and may not.
+    pub fn difference(&self, other: &Self) -> Option<Difference> {
+        let numbers = |profile: &Self| {
             [
-                ("arrays", arrays.into()),
-                ("small", small.into()),
-                ("upstream", upstream.into()),
-                ("downstream", downstream.into()),
-                ("the epoch's length in ns", terms.length),
-                ("the transit time in ns", terms.transit),
+                ("the epoch's length in ns", profile.length.to_string()),
+                ("the transit time in ns", profile.transit.to_string()),
+                ("carrier", profile.header.name().to_owned()),
             ]
         };
         let mut pairs = numbers(self).into_iter().zip(numbers(other));
         let number = pairs.find(|((_, mine), (_, theirs))| mine != theirs);
-        let number =
-            number.map(|((key, mine), (_, theirs)): (_, (_, Nanos))| (key, mine.to_string(), theirs.to_string()));
-        let tower = (self.tower != other.tower).then(|| ("tower", self.tower.to_string(), other.tower.to_string()));
-        let carriers = || ("carrier", self.carrier.name().to_owned(), other.carrier.name().to_owned());
-        number.or(tower).or_else(|| (self.carrier != other.carrier).then(carriers))
+        let number = number.map(|((key, value), (_, other))| Difference { key, value, other });
+        self.program.difference(&other.program).or(number)
     }
 }
 
 impl Controller {
-    /// Takes a switch in, or again after it started again or could not be reached. The orders are those that it must have: the one in
-    /// force, and those for later epochs. The first switch that joins says what the network has in common, and its parameters
-    /// hold until the first order.
+    /// Takes a switch in, or again after it started again or could not be reached. The updates are those that it must have: the one
+    /// in force, and those for later epochs. The first switch that joins says what the network has in common, and its parameters
+    /// hold until the first update.
     ///
     /// # Errors
     /// If the switch is not like the others, or cannot exist.
-    pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Vec<Order>, JoinError> {
-        let Joining { name, terms, runtime, first_epoch } = joining;
+    pub fn join(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+        let JoinRequest { name, profile, parameters, first_epoch } = request;
         check_name(name)?;
         let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
-        terms.validate().map_err(wrong)?;
-        runtime.validate(&terms.shape).map_err(|error| wrong(error.to_string()))?;
-        match &self.terms {
-            None => self.agree(terms.clone(), *runtime),
+        profile.validate().map_err(wrong)?;
+        profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;
+        match &self.profile {
+            None => self.agree(profile.clone(), parameters.clone()),
             Some(network) => {
-                if let Some((key, value, expected)) = terms.differs(network) {
+                if let Some(Difference { key, value, other: expected }) = profile.difference(network) {
                     return Err(JoinError::Differs { name: name.clone(), key, value, expected });
                 }
             }
@@ -147,13 +140,13 @@ impl Controller {
                 self.revision += 1;
             }
         }
-        Ok(self.orders(running))
+        Ok(self.updates(running))
     }
 
-    pub(super) fn agree(&mut self, terms: Terms, runtime: Runtime) {
-        self.attention = Some(Attention::new(terms.shape, terms.tower.most(), self.settings.salt));
-        self.orders = [Order { epoch: 0, runtime }].into();
-        self.terms = Some(terms);
+    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) {
+        self.analysis = Some(profile.program.analysis(self.settings.salt));
+        self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
+        self.profile = Some(profile);
         self.revision += 1;
     }
 
@@ -178,8 +171,8 @@ impl Controller {
         };
         self.revision += 1;
         if self.members.is_empty() {
-            (self.terms, self.attention) = (None, None);
-            self.orders.clear();
+            (self.profile, self.analysis) = (None, None);
+            self.updates.clear();
             self.open.clear();
             self.begun = false;
         }

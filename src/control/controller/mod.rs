@@ -18,26 +18,22 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 pub use self::alone::{Alone, AloneSettings};
 use self::answers::Kept;
 pub use self::answers::{Changes, EpochAnswers, SwitchAnswers};
 pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
-pub use self::join::{ForgetError, JoinError, Joining, MAX_NAME, MAX_SWITCHES, Terms};
-pub use self::saved::{Saved, SavedError};
+pub use self::join::{ForgetError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
+pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::attention::Attention;
-use crate::program::chamelemon::network::{Early, NetworkEpoch};
-use crate::program::chamelemon::{Runtime, Sketches};
+use crate::program::chamelemon::network::NetworkEpoch;
+use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
 
-/// From epoch `epoch` on, measure with `runtime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
+/// From epoch `epoch` on, measure with `parameters`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterUpdate {
     pub epoch: u64,
-    pub runtime: Runtime,
+    pub parameters: AnyParameters,
 }
 
 /// How the controller behaves.
@@ -90,7 +86,7 @@ impl Settings {
 pub struct Report {
     pub first_epoch: u64,
     pub epoch: u64,
-    pub sketches: Box<Sketches>,
+    pub record: AnyRecord,
 }
 
 /// A record that is of no use.
@@ -104,7 +100,7 @@ pub enum ReportError {
     Twice { name: String, epoch: u64 },
     #[error("switch {name}: epoch {epoch} has not ended, {running} is running here; are the clocks synchronised?")]
     Early { name: String, epoch: u64, running: u64 },
-    #[error("switch {name}: the record of epoch {epoch} has other lengths than the switch joined with")]
+    #[error("switch {name}: the record of epoch {epoch} is of another program or shape than the switch joined with")]
     Shape { name: String, epoch: u64 },
 }
 
@@ -119,7 +115,7 @@ struct Member {
     /// The first epoch that it measures from its beginning.
     first_epoch: u64,
     /// Packets that left before the transit time of their epoch's beginning was over, by the epoch of the record that tells of them.
-    early: BTreeMap<u64, Early>,
+    early: BTreeMap<u64, AnyEarly>,
     /// What its clock was ahead of this one when its last records were sent, less the time that they were under way.
     offsets: VecDeque<i64>,
 }
@@ -139,11 +135,11 @@ impl Member {
 /// The controller's state.
 pub struct Controller {
     settings: Settings,
-    terms: Option<Terms>,
+    profile: Option<NetworkProfile>,
     members: BTreeMap<Arc<str>, Member>,
-    attention: Option<Attention>,
+    analysis: Option<AnyAnalysis>,
     /// By epoch; the first is in force since before all epochs that are open.
-    orders: VecDeque<Order>,
+    updates: VecDeque<ParameterUpdate>,
     /// Whether epochs are counted, the one that closes next, and what has been reported on it and those after it.
     begun: bool,
     next: u64,
@@ -151,7 +147,7 @@ pub struct Controller {
     passed_over: u64,
     /// Closed and not answered yet, and the last one that was.
     closed: VecDeque<Closed>,
-    answered: Option<NetworkEpoch>,
+    answered: Option<AnyEpoch>,
     kept: Kept,
     revision: u64,
 }
@@ -160,10 +156,10 @@ impl Controller {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            terms: None,
+            profile: None,
             members: BTreeMap::new(),
-            attention: None,
-            orders: VecDeque::new(),
+            analysis: None,
+            updates: VecDeque::new(),
             begun: false,
             next: 0,
             open: BTreeMap::new(),
@@ -180,16 +176,17 @@ impl Controller {
     /// # Errors
     /// Says why the state is not one that this version can go on from.
     pub fn restore(settings: Settings, saved: &Saved) -> Result<Self, SavedError> {
-        if saved.version != saved::VERSION {
+        if saved.version != saved::SAVED_VERSION {
             return Err(SavedError::Version { version: saved.version });
         }
         let mut controller = Self::new(settings);
-        let Some(terms) = &saved.terms else { return Ok(controller) };
+        let Some(profile) = &saved.profile else { return Ok(controller) };
         let wrong = |key, why: String| SavedError::Wrong { key, why };
-        terms.validate().map_err(|why| wrong("terms", why))?;
-        let latest = saved.orders.last().ok_or_else(|| wrong("orders", "there is none".into()))?;
-        latest.runtime.validate(&terms.shape).map_err(|error| wrong("orders", error.to_string()))?;
-        controller.agree(terms.clone(), latest.runtime);
+        profile.validate().map_err(|why| wrong("profile", why))?;
+        let latest = saved.updates.last().ok_or_else(|| wrong("updates", "there is none".into()))?;
+        let latest = profile.program.parameters(&latest.parameters);
+        let latest = latest.map_err(|error| wrong("updates", error.to_string()))?;
+        controller.agree(profile.clone(), latest);
         for name in &saved.switches {
             join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
             controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
@@ -200,9 +197,9 @@ impl Controller {
     /// What a restart needs, to be stored whenever the [revision](Self::revision) has changed.
     pub fn save(&self) -> Saved {
         Saved {
-            version: saved::VERSION,
-            terms: self.terms.clone(),
-            orders: self.orders.back().into_iter().copied().collect(),
+            version: saved::SAVED_VERSION,
+            profile: self.profile.clone(),
+            updates: self.updates.back().into_iter().map(SavedUpdate::from).collect(),
             switches: self.members.keys().map(|name| name.to_string()).collect(),
         }
     }
@@ -213,32 +210,35 @@ impl Controller {
     }
 
     /// What the switches have in common, once one has joined.
-    pub fn terms(&self) -> Option<&Terms> {
-        self.terms.as_ref()
+    pub fn profile(&self) -> Option<&NetworkProfile> {
+        self.profile.as_ref()
     }
 
     /// The parameters of an epoch.
-    fn runtime(&self, epoch: u64) -> Option<Runtime> {
-        let in_force = self.orders.iter().rev().find(|order| order.epoch <= epoch);
-        in_force.or(self.orders.front()).map(|order| order.runtime)
+    fn parameters(&self, epoch: u64) -> Option<&AnyParameters> {
+        let in_force = self.updates.iter().rev().find(|update| update.epoch <= epoch);
+        in_force.or(self.updates.front()).map(|update| &update.parameters)
     }
 
-    /// The order in force at an epoch, and those for later ones.
-    pub fn orders(&self, epoch: u64) -> Vec<Order> {
-        let first = self.orders.iter().rposition(|order| order.epoch <= epoch).unwrap_or(0);
-        self.orders.iter().skip(first).copied().collect()
+    /// The update in force at an epoch, and those for later ones.
+    pub fn updates(&self, epoch: u64) -> Vec<ParameterUpdate> {
+        let first = self.updates.iter().rposition(|update| update.epoch <= epoch).unwrap_or(0);
+        self.updates.iter().skip(first).cloned().collect()
     }
 
     fn running(&self, now: Nanos) -> u64 {
-        self.terms.as_ref().map_or(0, |terms| now / terms.length)
+        self.profile.as_ref().map_or(0, |profile| now / profile.length)
     }
 
     /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
     pub fn answer(&mut self) {
-        while let Some(Closed { network, decision }) = self.closed.pop_front() {
-            let answers = EpochAnswers::new(&network, self.answered.as_ref(), decision, &self.settings);
-            self.kept.push(answers, self.settings.history);
-            self.answered = Some(network);
+        while let Some(Closed { epoch, decision }) = self.closed.pop_front() {
+            if let Some(network) = epoch.get::<NetworkEpoch>() {
+                let before = self.answered.as_ref().and_then(AnyEpoch::get);
+                let answers = EpochAnswers::new(network, before, decision, &self.settings);
+                self.kept.push(answers, self.settings.history);
+            }
+            self.answered = Some(epoch);
         }
     }
 
@@ -257,9 +257,9 @@ impl Controller {
         self.passed_over
     }
 
-    /// The epoch that closed last, with all its sketches.
-    pub fn newest(&self) -> Option<&NetworkEpoch> {
-        self.closed.back().map(|closed| &closed.network).or(self.answered.as_ref())
+    /// The epoch that closed last, with all its records.
+    pub fn newest(&self) -> Option<&AnyEpoch> {
+        self.closed.back().map(|closed| &closed.epoch).or(self.answered.as_ref())
     }
 
     /// The names of the switches, and whether each can be reached.

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Order, Terms};
+use super::{NetworkProfile, ParameterUpdate};
 
 /// The version of what this version saves.
-pub const VERSION: u32 = 1;
+pub const SAVED_VERSION: u32 = 2;
 
 /// The state, as it is stored. What holds the polynomials stores them itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,17 +13,32 @@ pub const VERSION: u32 = 1;
 pub struct Saved {
     pub version: u32,
     /// `None` as long as no switch has joined.
-    pub terms: Option<Terms>,
-    /// What was ordered, the latest last. The state of the network, healthy or ill, is part of the parameters.
-    pub orders: Vec<Order>,
+    pub profile: Option<NetworkProfile>,
+    /// The updates that were sent, the latest last.
+    pub updates: Vec<SavedUpdate>,
     /// The switches that are expected.
     pub switches: Vec<String>,
+}
+
+/// An update, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedUpdate {
+    pub epoch: u64,
+    /// The byte form of the parameters.
+    pub parameters: Vec<u8>,
+}
+
+impl From<&ParameterUpdate> for SavedUpdate {
+    fn from(update: &ParameterUpdate) -> Self {
+        Self { epoch: update.epoch, parameters: update.parameters.encode() }
+    }
 }
 
 /// A state from which this version cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedError {
-    #[error("the stored state is of version {version}, and this weir knows version {known}", known = VERSION)]
+    #[error("the stored state is of version {version}, and this weir knows version {known}", known = SAVED_VERSION)]
     Version { version: u32 },
     #[error("the stored state's {key} is wrong: {why}")]
     Wrong { key: &'static str, why: String },

@@ -10,11 +10,13 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
-use crate::control::controller::{ForgetError, JoinError, Joining, Order, Report, Terms};
+use crate::control::controller::{
+    ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
+};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
 use crate::pisa::hash::Polynomials;
-use crate::program::chamelemon::collector::encoding::{Form, Reader};
+use crate::program::{Difference, RecordReader};
 
 /// Records that may wait for the drive; further ones are refused.
 const WAITING: usize = 64;
@@ -36,17 +38,17 @@ struct Seen {
 
 /// The network's door.
 pub struct Desk {
-    terms: Terms,
+    profile: NetworkProfile,
     polynomials: Polynomials,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
     /// Switches of which something is known.
     most: usize,
-    reader: Reader,
+    reader: RecordReader,
     seen: Mutex<BTreeMap<String, Seen>>,
     events: Sender<Event>,
     waiting: Arc<AtomicUsize>,
-    orders: watch::Sender<Vec<Order>>,
+    updates: watch::Sender<Vec<ParameterUpdate>>,
 }
 
 /// The drive's end.
@@ -57,27 +59,26 @@ pub(super) struct Waiting {
 
 impl Desk {
     /// Takes `most` switches in at the most, of those that are expected if any are.
-    pub(super) fn new(terms: Terms, polynomials: Polynomials, expected: Vec<String>, most: usize) -> (Self, Waiting) {
+    pub(super) fn new(profile: NetworkProfile, polynomials: Polynomials, expected: Vec<String>, most: usize) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
-        let form = Form { tower: terms.tower.clone(), shape: terms.shape };
         let desk = Self {
-            reader: Reader::new(form, &polynomials),
-            terms,
+            reader: profile.program.reader(&polynomials),
+            profile,
             polynomials,
             expected,
             most,
             seen: Mutex::default(),
             events,
             waiting: waiting.clone(),
-            orders: watch::Sender::default(),
+            updates: watch::Sender::default(),
         };
         (desk, Waiting { events: receiver, reports: waiting })
     }
 
     /// Bytes of the longest record of a switch of this network.
     pub fn longest(&self) -> usize {
-        self.reader.form().longest()
+        self.profile.program.longest()
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
@@ -90,11 +91,11 @@ impl Desk {
         }
     }
 
-    /// All switches are to have these orders.
-    pub(super) fn publish(&self, orders: Vec<Order>) {
-        self.orders.send_if_modified(|published| {
-            let new = *published != orders;
-            *published = orders;
+    /// All switches are to have these updates.
+    pub(super) fn publish(&self, updates: Vec<ParameterUpdate>) {
+        self.updates.send_if_modified(|published| {
+            let new = *published != updates;
+            *published = updates;
             new
         });
     }
@@ -126,8 +127,8 @@ impl Desk {
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
         view::NetworkSwitches {
-            epoch_ns: self.terms.length,
-            transit_ns: self.terms.transit,
+            epoch_ns: self.profile.length,
+            transit_ns: self.profile.transit,
             passed_over_epochs: 0,
             switches,
         }
@@ -156,16 +157,18 @@ impl Desk {
     }
 
     fn fits(&self, hello: &Hello) -> Result<(), Refusal> {
-        let Terms { shape, tower, length, transit, carrier } = &hello.terms;
-        let form = Form { tower: tower.clone(), shape: *shape };
+        let NetworkProfile { length, transit, header, program } = &hello.profile;
         let differing = [
-            ("switch.epoch", format!("{length} ns"), format!("{} ns", self.terms.length)),
-            ("switch.transit", format!("{transit} ns"), format!("{} ns", self.terms.transit)),
-            ("switch.carrier", carrier.name().into(), self.terms.carrier.name().into()),
-            ("the program", form.to_string(), self.reader.form().to_string()),
+            ("switch.epoch", format!("{length} ns"), format!("{} ns", self.profile.length)),
+            ("switch.transit", format!("{transit} ns"), format!("{} ns", self.profile.transit)),
+            ("switch.carrier", header.name().into(), self.profile.header.name().into()),
         ];
-        match differing.into_iter().find(|(_, theirs, ours)| theirs != ours) {
-            Some((what, theirs, ours)) => Err(Refusal::Differs { what, theirs, ours }),
+        let differing = differing.into_iter().find(|(_, theirs, ours)| theirs != ours);
+        if let Some((what, theirs, ours)) = differing {
+            return Err(Refusal::Differs { what, theirs, ours });
+        }
+        match program.difference(&self.profile.program) {
+            Some(Difference { key, value: theirs, other: ours }) => Err(Refusal::Differs { what: key, theirs, ours }),
             None => Ok(()),
         }
     }
@@ -194,11 +197,11 @@ impl Network for Desk {
     }
 
     async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {
-        let Hello { name, terms, runtime, software: _ } = hello.clone();
+        let Hello { name, profile, parameters, software: _ } = hello.clone();
         let (answer, answered) = oneshot::channel();
-        let joining = Joining { name, terms, runtime, first_epoch };
+        let request = JoinRequest { name, profile, parameters, first_epoch };
         self.set_member(&hello.name, true);
-        let _ = self.events.send(Event::Joins(joining, answer));
+        let _ = self.events.send(Event::Joins(request, answer));
         let joined = answered.await.map_err(|_| Refusal::Stopping)?;
         if joined.is_err() {
             self.set_member(&hello.name, false);
@@ -207,19 +210,19 @@ impl Network for Desk {
     }
 
     fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
-        let Record { first, last, sketches, unsent, sent } = record;
+        let Record { first, last, record, unsent, sent } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
             seen.unsent += unsent;
         }
-        let bad = |why: String| BadMessage { field: "record.sketches", why };
-        let sketches = self.reader.read(&sketches).map_err(|error| bad(error.to_string()))?;
+        let bad = |why: String| BadMessage { field: "record.record", why };
+        let record = self.reader.read(&record).map_err(|error| bad(error.to_string()))?;
         if self.waiting.load(Relaxed) >= WAITING {
             self.refuse(switch, format!("epoch {last}: the controller is behind"));
             return Ok(());
         }
         self.waiting.fetch_add(1, Relaxed);
-        let report = Report { first_epoch: first, epoch: last, sketches: Box::new(sketches) };
+        let report = Report { first_epoch: first, epoch: last, record };
         let _ = self.events.send(Event::Reports(switch.to_owned(), report, sent));
         Ok(())
     }
@@ -238,7 +241,7 @@ impl Network for Desk {
         tracing::warn!(target: "weir", event = "switch_gone", switch, "{switch}: gone");
     }
 
-    fn orders(&self) -> watch::Receiver<Vec<Order>> {
-        self.orders.subscribe()
+    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>> {
+        self.updates.subscribe()
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::Event;
 use super::door::{Desk, Waiting};
 use super::state::{State, StateError, StateFile};
-use crate::control::controller::{Board, Controller, Settings, Terms};
+use crate::control::controller::{Board, Controller, NetworkProfile, Settings};
 use crate::epoch::Nanos;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
@@ -31,7 +31,7 @@ const STOOD: Duration = Duration::from_millis(20);
 impl Drive {
     /// A controller that goes on from `state`, which is stored before any switch hears of it.
     pub fn new(
-        terms: Terms,
+        profile: NetworkProfile,
         settings: Settings,
         state: State,
         file: StateFile,
@@ -41,8 +41,8 @@ impl Drive {
         let controller =
             Controller::restore(settings, &state.controller).map_err(|error| file.wrong(error.to_string()))?;
         let stored = controller.revision();
-        let length = terms.length;
-        let (desk, waiting) = Desk::new(terms, state.polynomials, expected, settings.switches);
+        let length = profile.length;
+        let (desk, waiting) = Desk::new(profile, state.polynomials, expected, settings.switches);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
         Ok(Self {
             controller,
@@ -83,9 +83,9 @@ impl Drive {
         let now = now();
         let mut controller = self.lock();
         controller.tick(now);
-        let orders = controller.orders(now / self.length);
+        let updates = controller.updates(now / self.length);
         drop(controller);
-        self.desk.publish(orders);
+        self.desk.publish(updates);
         // Takes longer than all that others wait for.
         let mut controller = self.lock();
         controller.answer();
@@ -103,9 +103,9 @@ impl Drive {
     fn take(&self, event: Event, stood: bool) {
         let now = now();
         match event {
-            Event::Joins(joining, answer) => {
+            Event::Joins(request, answer) => {
                 // The switch may be gone by now.
-                let _ = answer.send(self.lock().join(&joining, now).map(drop));
+                let _ = answer.send(self.lock().join(&request, now).map(drop));
             }
             Event::Reports(switch, report, sent) => {
                 self.waiting.reports.fetch_sub(1, Relaxed);

@@ -1,6 +1,6 @@
 //! A controller as a process: between the connections of switches and the pure [`Controller`](super::controller::Controller) stands a desk. Connections are served by
 //! threads of their own, which decode records; one thread, the [`Drive`], tells the controller of them and of the time, and
-//! publishes its orders.
+//! publishes its updates.
 
 pub mod api;
 mod door;
@@ -13,12 +13,12 @@ pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
 
-use super::controller::{ForgetError, JoinError, Joining, Report};
+use super::controller::{ForgetError, JoinError, JoinRequest, Report};
 use crate::epoch::Nanos;
 
 /// What connections tell the drive.
 enum Event {
-    Joins(Joining, oneshot::Sender<Result<(), JoinError>>),
+    Joins(JoinRequest, oneshot::Sender<Result<(), JoinError>>),
     /// With the switch's clock when it was sent.
     Reports(String, Report, Nanos),
     Leaves(String),

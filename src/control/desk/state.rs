@@ -127,20 +127,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::control::controller::{Order, Terms};
-    use crate::program::chamelemon::Config;
+    use crate::control::controller::{NetworkProfile, SavedUpdate};
+    use crate::program::ProgramConfig;
+    use crate::program::chamelemon::{ChameleMon, Config};
 
     fn state() -> State {
-        let config = Config::default();
-        let terms = Terms {
-            shape: config.shape(),
-            tower: config.tower.clone(),
-            length: 1 << 26,
-            transit: 1,
-            carrier: crate::switch::Carrier::Tos,
-        };
-        let orders = vec![Order { epoch: 7, runtime: config.runtime() }];
-        let controller = Saved { version: 1, terms: Some(terms), orders, switches: vec!["edge1".into()] };
+        let program = ProgramConfig::new::<ChameleMon>(Config::default());
+        let updates = vec![SavedUpdate { epoch: 7, parameters: program.start().encode() }];
+        let profile = NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::Carrier::Tos };
+        let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };
         State { polynomials: Polynomials::reproducible(3), salt: u64::MAX, controller }
     }
 

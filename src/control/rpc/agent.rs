@@ -11,7 +11,7 @@ use tonic::{Status, Streaming};
 
 use super::dial::Dial;
 use super::link::Link;
-use super::messages::{Hello, read_order, read_welcome};
+use super::messages::{Hello, read_update, read_welcome};
 use super::proto::controller_client::ControllerClient;
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
@@ -19,7 +19,7 @@ use super::proto::{FromSwitch, ToSwitch};
 use crate::control::tls;
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
-use crate::program::chamelemon::Shape;
+use crate::program::ProgramConfig;
 
 /// Records that wait to be sent; further ones are dropped.
 const WAITING: usize = 8;
@@ -60,7 +60,7 @@ pub fn start(dial: Dial, link: Arc<Link>, switch: Arc<impl Controlled>) -> io::R
 
 /// One connection, from the first packet to the last. Whether the switch was taken in, and why it ended.
 async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (bool, String) {
-    let Some(hello) = switch.hello() else { return (false, "the switch runs no program chamelemon".into()) };
+    let Some(hello) = switch.hello() else { return (false, "the switch runs no program whose records a controller takes".into()) };
     let (to, messages) = mpsc::channel(WAITING);
     // There is room in a new channel.
     let _ = to.try_send(FromSwitch { what: Some(From::Hello((&hello).into())) });
@@ -72,7 +72,7 @@ async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (boo
         Ok(generation) => generation,
         Err(why) => return (false, why),
     };
-    (true, attend(from, link, generation, &hello.terms.shape).await)
+    (true, attend(from, link, generation, &hello.profile.program).await)
 }
 
 /// Connects and asks to be taken in.
@@ -105,7 +105,7 @@ async fn welcome(
     if switch.hello().as_ref() != Some(hello) {
         return Err("the switch runs another program".into());
     }
-    link.welcomed(polynomials, hello.terms.length, to)?;
+    link.welcomed(polynomials, hello.profile.length, to)?;
     Ok(generation)
 }
 
@@ -114,12 +114,12 @@ async fn attend(
     mut from: Streaming<ToSwitch>,
     link: &Link,
     mut generation: watch::Receiver<Nanos>,
-    shape: &Shape,
+    program: &ProgramConfig,
 ) -> String {
     loop {
         tokio::select! {
             message = from.message() => match message {
-                Ok(Some(message)) => if let Err(why) = obey(message, link, shape) {
+                Ok(Some(message)) => if let Err(why) = apply(message, link, program) {
                     return format!("the controller: {why}");
                 },
                 Ok(None) => return "the controller hung up".into(),
@@ -130,11 +130,11 @@ async fn attend(
     }
 }
 
-fn obey(message: ToSwitch, link: &Link, shape: &Shape) -> Result<(), String> {
+fn apply(message: ToSwitch, link: &Link, program: &ProgramConfig) -> Result<(), String> {
     match message.what {
-        Some(To::Order(order)) => {
-            let order = read_order(order, shape).map_err(|error| error.to_string())?;
-            link.ordered(order)
+        Some(To::Update(update)) => {
+            let update = read_update(&update, program).map_err(|error| error.to_string())?;
+            link.update(update)
         }
         Some(To::Welcome(_)) => Err("a second welcome".into()),
         // Of a later version: what it is about, a switch of this one cannot do.

@@ -8,15 +8,15 @@ use tokio::sync::{mpsc, watch};
 use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
-use crate::control::controller::Order;
+use crate::control::controller::ParameterUpdate;
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
-use crate::program::AnySchedule;
-use crate::program::chamelemon::{ChameleMon, Schedule, Sketches, Strays};
+use crate::program::chamelemon::Runtime;
+use crate::program::{AnyRecord, AnySchedule, Strays};
 
 /// Orders that are kept for programs that come later.
-const KEPT_ORDERS: usize = 8;
+const KEPT_UPDATES: usize = 8;
 /// By so much the clocks of workers may differ from this one.
 const SLACK: Nanos = 5_000_000;
 
@@ -37,12 +37,14 @@ pub struct Link {
 struct Standing {
     /// Why there is no connection.
     why: Option<String>,
-    schedule: Option<Schedule>,
+    /// The place of the program whose records are sent, and where its parameters are set.
+    place: usize,
+    schedule: Option<AnySchedule>,
     polynomials: Option<Polynomials>,
     /// Of an epoch of the network, once it is known.
     length: Option<Nanos>,
     /// By epoch.
-    orders: Vec<Order>,
+    updates: Vec<ParameterUpdate>,
     /// Where records go while the switch is taken in.
     to: Option<mpsc::Sender<FromSwitch>>,
     /// The number of `unsent` that the controller has been told of.
@@ -52,9 +54,10 @@ struct Standing {
 }
 
 impl Link {
-    /// To the controller at `at`, whose orders go to `schedule`.
-    pub fn new(at: String, schedule: Option<Schedule>) -> Arc<Self> {
-        let standing = Standing { schedule, why: Some("not dialled yet".into()), ..Standing::default() };
+    /// To the controller at `at`, for the first of these programs whose records a controller takes.
+    pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
+        let (place, schedule) = networked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
+        let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
         Arc::new(Self {
             at,
             standing: Mutex::new(standing),
@@ -115,9 +118,9 @@ impl Link {
         Ok(())
     }
 
-    pub(super) fn ordered(&self, order: Order) -> Result<(), String> {
+    pub(super) fn update(&self, update: ParameterUpdate) -> Result<(), String> {
         self.orders.fetch_add(1, Relaxed);
-        self.standing().take(order)
+        self.standing().take(update)
     }
 
     /// There is no connection. Said once for each reason.
@@ -147,25 +150,36 @@ impl Link {
 }
 
 impl Standing {
+    /// The record that is for the controller.
+    fn own<'a>(&self, epoch: Closed<'a>) -> Option<&'a AnyRecord> {
+        epoch.records.get(self.place).filter(|_| self.schedule.is_some())
+    }
+
     /// What the running epoch is measured with.
     fn attention(&self) -> Option<view::EpochAttention> {
         let epoch = now().checked_div(self.length?)?;
-        Some(view::EpochAttention::of(epoch, &self.schedule.as_ref()?.at(epoch)))
+        Some(view::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).get::<Runtime>()?))
     }
 
-    fn take(&mut self, order: Order) -> Result<(), String> {
-        self.orders.retain(|earlier| earlier.epoch < order.epoch);
-        self.orders.push(order);
-        if self.orders.len() > KEPT_ORDERS {
-            self.orders.remove(0);
+    fn take(&mut self, update: ParameterUpdate) -> Result<(), String> {
+        let told = self.tell(&update);
+        self.updates.retain(|earlier| earlier.epoch < update.epoch);
+        self.updates.push(update);
+        if self.updates.len() > KEPT_UPDATES {
+            self.updates.remove(0);
         }
-        self.tell(order)
+        told
     }
 
-    fn tell(&self, order: Order) -> Result<(), String> {
+    fn tell(&self, update: &ParameterUpdate) -> Result<(), String> {
         let Some(schedule) = &self.schedule else { return Ok(()) };
-        schedule.update(order.epoch, order.runtime).map_err(|error| error.to_string())
+        schedule.update(update.epoch, &update.parameters).map_err(|error| error.to_string())
     }
+}
+
+/// The schedule of the program whose records a controller takes.
+pub fn networked(schedules: &[AnySchedule]) -> Option<(usize, &AnySchedule)> {
+    schedules.iter().enumerate().find(|(_, schedule)| schedule.program().is_networked())
 }
 
 /// Sends records, on the collector's thread.
@@ -173,17 +187,16 @@ struct Reporter(Arc<Link>);
 
 impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
-        let sketches = epoch.records.iter().find_map(|record| record.get::<Sketches>());
-        let Some(sketches) = sketches else { return };
         let link = &*self.0;
         let mut standing = link.standing();
+        let Some(mut record) = standing.own(epoch).cloned() else { return };
         let Standing { to, polynomials, told_unsent, strays, .. } = &mut *standing;
-        strays.merge(&sketches.strays);
+        record.strays().into_iter().for_each(|own| strays.merge(own));
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
             return;
         };
-        let hashed = polynomials.as_ref().is_some_and(|polynomials| sketches.is_hashed_with(polynomials));
+        let hashed = polynomials.as_ref().is_some_and(|polynomials| record.is_hashed_with(polynomials));
         if !hashed {
             link.foreign.fetch_add(1, Relaxed);
             return;
@@ -191,25 +204,26 @@ impl Sink for Reporter {
         let unsent = link.unsent.load(Relaxed);
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
         let (first, last) = (epoch.first, epoch.last);
-        let sketches = sketches.encode_with(&std::mem::take(strays)).into();
-        let record = Record { first, last, sketches, unsent: unsent_since, sent: now() };
+        // Those of records that were not sent come along.
+        record.strays_mut().into_iter().for_each(|own| *own = std::mem::take(strays));
+        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: now() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
         let mut standing = self.0.standing();
-        for sketches in epoch.records.iter().filter_map(|record| record.get::<Sketches>()) {
-            standing.strays.merge(&sketches.strays);
-        }
+        let strays = standing.own(epoch).and_then(AnyRecord::strays).cloned();
+        strays.iter().for_each(|own| standing.strays.merge(own));
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
         let mut standing = self.0.standing();
-        standing.schedule = schedules.iter().find_map(|schedule| schedule.get::<ChameleMon>().cloned());
-        for order in &standing.orders {
+        standing.schedule = networked(schedules).map(|(_, schedule)| schedule.clone());
+        standing.place = networked(schedules).map_or(0, |(place, _)| place);
+        for update in &standing.updates {
             // One that does not fit the new programs comes again with the next welcome, or not at all.
-            let _ = standing.tell(*order);
+            let _ = standing.tell(update);
         }
         // Until it is known from which epoch on they have measured.
         standing.to = None;

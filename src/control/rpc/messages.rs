@@ -4,11 +4,10 @@ use tonic::{Code, Status};
 
 use super::{VERSION, proto};
 use crate::config::is_name;
-use crate::control::controller::{JoinError, Order, Terms};
+use crate::control::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::epoch::Nanos;
 use crate::pisa::hash::{Polynomial, Polynomials};
-use crate::program::ProgramError;
-use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
+use crate::program::{AnyParameters, ProgramConfig};
 use crate::switch::Carrier;
 
 /// A message that breaks a rule of `controller.proto`.
@@ -63,9 +62,9 @@ impl From<Refusal> for Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub name: String,
-    pub terms: Terms,
-    /// Until an order takes effect.
-    pub runtime: Runtime,
+    pub profile: NetworkProfile,
+    /// Until an update takes effect.
+    pub parameters: AnyParameters,
     /// What it runs, for people to read.
     pub software: String,
 }
@@ -75,19 +74,16 @@ const SOFTWARE: usize = 64;
 
 impl From<&Hello> for proto::Hello {
     fn from(hello: &Hello) -> Self {
-        let Hello { name, terms: Terms { shape, tower, length, transit, carrier }, runtime, software } = hello;
-        let level = |level: &Level| proto::Level { bits: level.width.bits(), counters: level.counters };
-        let Shape { arrays, small, upstream, downstream } = *shape;
-        let shape = proto::Shape { tower: tower.0.iter().map(level).collect(), arrays, small, upstream, downstream };
+        let Hello { name, profile: NetworkProfile { program, length, transit, header }, parameters, software } = hello;
         Self {
             version: VERSION,
             name: name.clone(),
             epoch_ns: *length,
             transit_ns: *transit,
-            shape: Some(shape),
-            runtime: Some(runtime.into()),
+            program: serde_json::to_string(program).unwrap_or_default(),
+            parameters: parameters.encode().into(),
             software: software.clone(),
-            tos: *carrier == Carrier::Tos,
+            tos: *header == Carrier::Tos,
         }
     }
 }
@@ -96,7 +92,7 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, shape, runtime, software, tos } =
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, program, parameters, software, tos } =
             hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
@@ -110,62 +106,30 @@ impl TryFrom<proto::Hello> for Hello {
         if software.len() > SOFTWARE || software.chars().any(char::is_control) {
             bad("hello.software", format!("up to {SOFTWARE} bytes of printable text"))?;
         }
-        let Some(shape) = shape else { return Ok(bad("hello.shape", "missing")?) };
-        let (shape, tower) = read_shape(shape)?;
-        let runtime = read_runtime("hello.runtime", runtime, &shape)?;
-        let carrier = if tos { Carrier::Tos } else { Carrier::Shim };
-        Ok(Self { name, terms: Terms { shape, tower, length, transit, carrier }, runtime, software })
+        let wrong = |why: String| BadMessage { field: "hello.program", why };
+        let program: ProgramConfig = serde_json::from_str(&program).map_err(|error| wrong(error.to_string()))?;
+        program.validate().map_err(|error| wrong(error.to_string()))?;
+        let parameters = read_parameters("hello.parameters", &parameters, &program)?;
+        let header = if tos { Carrier::Tos } else { Carrier::Shim };
+        Ok(Self { name, profile: NetworkProfile { program, length, transit, header }, parameters, software })
     }
 }
 
-fn read_shape(shape: proto::Shape) -> Result<(Shape, TowerShape), BadMessage> {
-    let proto::Shape { tower, arrays, small, upstream, downstream } = shape;
-    let level = |level: proto::Level| {
-        let width = match level.bits {
-            8 => Width::Bits8,
-            16 => Width::Bits16,
-            32 => Width::Bits32,
-            bits => return bad("hello.shape.tower", format!("counters of {bits} bits; there are 8, 16 and 32")),
-        };
-        Ok(Level { width, counters: level.counters })
-    };
-    let tower = TowerShape(tower.into_iter().map(level).collect::<Result<_, _>>()?);
-    // The words are checked as those of a configuration are.
-    let checked = tower.to_string().parse::<TowerShape>();
-    let config = Config { tower, arrays, small, upstream, downstream, ..Config::default() };
-    let checked = checked.and_then(|_| config.validate().map_err(|error| error.to_string()));
-    match checked {
-        Ok(()) => Ok((config.shape(), config.tower)),
-        Err(why) => bad("hello.shape", why),
-    }
+fn read_parameters(field: &'static str, bytes: &[u8], program: &ProgramConfig) -> Result<AnyParameters, BadMessage> {
+    program.parameters(bytes).map_err(|error| BadMessage { field, why: error.to_string() })
 }
 
-impl From<&Runtime> for proto::Runtime {
-    fn from(runtime: &Runtime) -> Self {
-        let Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *runtime;
-        Self { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed: sample_seed.into() }
-    }
-}
-
-fn read_runtime(field: &'static str, runtime: Option<proto::Runtime>, shape: &Shape) -> Result<Runtime, BadMessage> {
-    let Some(runtime) = runtime else { return bad(field, "missing") };
-    let proto::Runtime { hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed } = runtime;
-    let Ok(sample_seed) = u16::try_from(sample_seed) else { return bad(field, "sample_seed has 16 bits at the most") };
-    let runtime = Runtime { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed };
-    runtime.validate(shape).map_err(|error: ProgramError| BadMessage { field, why: error.to_string() })?;
-    Ok(runtime)
-}
-
-impl From<&Order> for proto::Order {
-    fn from(order: &Order) -> Self {
-        Self { from_epoch: order.epoch, runtime: Some((&order.runtime).into()) }
+impl From<&ParameterUpdate> for proto::Update {
+    fn from(update: &ParameterUpdate) -> Self {
+        Self { from_epoch: update.epoch, parameters: update.parameters.encode().into() }
     }
 }
 
 /// # Errors
-/// If the encoders of this shape have no room for it.
-pub(super) fn read_order(order: proto::Order, shape: &Shape) -> Result<Order, BadMessage> {
-    Ok(Order { epoch: order.from_epoch, runtime: read_runtime("order.runtime", order.runtime, shape)? })
+/// If a switch that runs this program cannot measure with it.
+pub(super) fn read_update(update: &proto::Update, program: &ProgramConfig) -> Result<ParameterUpdate, BadMessage> {
+    let parameters = read_parameters("update.parameters", &update.parameters, program)?;
+    Ok(ParameterUpdate { epoch: update.from_epoch, parameters })
 }
 
 impl From<&Polynomials> for proto::Welcome {
@@ -181,12 +145,12 @@ pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<Polynomials, BadMe
     Polynomials::from_slice(&polynomials).map_or_else(|| bad("welcome.polynomials", right()), Ok)
 }
 
-/// What a switch has measured, its sketches not yet read.
+/// What a switch has measured, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub first: u64,
     pub last: u64,
-    pub sketches: prost::bytes::Bytes,
+    pub record: prost::bytes::Bytes,
     /// Records that the switch could not send since the one before.
     pub unsent: u64,
     /// The switch's clock when it was sent; 0 when that is not known.
@@ -197,44 +161,43 @@ impl TryFrom<proto::Record> for Record {
     type Error = BadMessage;
 
     fn try_from(record: proto::Record) -> Result<Self, BadMessage> {
-        let proto::Record { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent, sent_ns: sent } =
+        let proto::Record { first_epoch: first, last_epoch: last, record, unsent_records: unsent, sent_ns: sent } =
             record;
         if first > last {
             return bad("record.last_epoch", "not before the first one");
         }
-        Ok(Self { first, last, sketches, unsent, sent })
+        Ok(Self { first, last, record, unsent, sent })
     }
 }
 
 impl From<Record> for proto::Record {
     fn from(record: Record) -> Self {
-        let Record { first, last, sketches, unsent, sent } = record;
-        Self { first_epoch: first, last_epoch: last, sketches, unsent_records: unsent, sent_ns: sent }
+        let Record { first, last, record, unsent, sent } = record;
+        Self { first_epoch: first, last_epoch: last, record, unsent_records: unsent, sent_ns: sent }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::chamelemon::{ChameleMon, Config, Runtime};
 
     fn hello() -> Hello {
-        let config = Config::default();
-        let terms = Terms {
-            shape: config.shape(),
-            tower: config.tower.clone(),
-            length: 1 << 26,
-            transit: 10_000_000,
-            carrier: Carrier::Tos,
-        };
-        Hello { name: "edge1".into(), terms, runtime: config.runtime(), software: "weir 0.1.0".into() }
+        let program = ProgramConfig::new::<ChameleMon>(Config::default());
+        let parameters = program.start();
+        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: Carrier::Tos };
+        Hello { name: "edge1".into(), profile, parameters, software: "weir 0.1.0".into() }
+    }
+
+    fn runtime(sample: u32) -> AnyParameters {
+        AnyParameters::new(Runtime { sample, ..Config::default().runtime() })
     }
 
     #[test]
     fn what_is_said_is_understood() {
         assert_eq!(Hello::try_from(proto::Hello::from(&hello())), Ok(hello()));
-        let config = Config::default();
-        let order = Order { epoch: 77, runtime: Runtime { sample_seed: 9, ..config.runtime() } };
-        assert_eq!(read_order((&order).into(), &config.shape()), Ok(order));
+        let update = ParameterUpdate { epoch: 77, parameters: runtime(9) };
+        assert_eq!(read_update(&(&update).into(), &hello().profile.program), Ok(update));
         let polynomials = Polynomials::reproducible(1);
         assert_eq!(read_welcome((&polynomials).into()), Ok(polynomials));
     }
@@ -246,27 +209,28 @@ mod tests {
             change(&mut hello);
             Hello::try_from(hello).unwrap_err().to_string()
         };
-        fn shape(hello: &mut proto::Hello) -> &mut proto::Shape {
-            hello.shape.as_mut().unwrap()
-        }
-        assert_eq!(refused(&|hello| hello.version = 9), "version 9 of the protocol, and the controller speaks 1");
+        let program = |text: &str| refused(&|hello| hello.program = format!("{{\"name\": \"chamelemon\", {text}}}"));
+        assert_eq!(refused(&|hello| hello.version = 9), "version 9 of the protocol, and the controller speaks 2");
         assert!(refused(&|hello| hello.name = "../x".into()).starts_with("hello.name: "));
         assert!(refused(&|hello| hello.epoch_ns = 0).starts_with("hello.epoch_ns: "));
         assert!(refused(&|hello| hello.software = "\u{1b}[2J".into()).starts_with("hello.software: "));
-        assert_eq!(refused(&|hello| hello.shape = None), "hello.shape: missing");
-        assert!(refused(&|hello| shape(hello).tower[0].bits = 9).contains("counters of 9 bits"));
-        assert!(refused(&|hello| shape(hello).tower[0].counters = u32::MAX).contains("1 to 16777216 counters"));
-        assert!(refused(&|hello| shape(hello).tower.clear()).starts_with("hello.shape: "));
-        assert!(refused(&|hello| shape(hello).upstream = u32::MAX).contains("upstream = 4294967295"));
-        assert!(refused(&|hello| shape(hello).arrays = 0).contains("arrays = 0"));
+        assert!(refused(&|hello| hello.program.clear()).starts_with("hello.program: "));
+        assert!(refused(&|hello| hello.program = "{\"name\": \"other\"}".into()).contains("unknown program \"other\""));
+        assert!(program("\"tower\": \"9x3\"").contains("counters have 8, 16 or 32 bits"));
+        assert!(program("\"tower\": \"8x4294967295\"").contains("1 to 16777216 counters"));
+        assert!(program("\"tower\": \"\"").starts_with("hello.program: "));
+        assert!(program("\"upstream\": 4294967295").contains("upstream = 4294967295"));
+        assert!(program("\"arrays\": 0").contains("arrays = 0"));
 
-        assert_eq!(refused(&|hello| hello.runtime = None), "hello.runtime: missing");
-
-        let config = Config::default();
-        let order = Order { epoch: 7, runtime: Runtime { sample: 65_537, ..config.runtime() } };
-        let error = read_order((&order).into(), &config.shape()).unwrap_err();
+        assert_eq!(
+            refused(&|hello| hello.parameters = prost::bytes::Bytes::new()),
+            "hello.parameters: it ends after 0 bytes, in the parameters"
+        );
+        let update = ParameterUpdate { epoch: 7, parameters: runtime(65_537) };
+        let error = read_update(&(&update).into(), &hello().profile.program).unwrap_err();
         assert!(error.to_string().contains("sample = 65537"), "{error}");
-        assert!(read_order(proto::Order { from_epoch: 1, runtime: None }, &config.shape()).is_err());
+        let empty = proto::Update { from_epoch: 1, parameters: prost::bytes::Bytes::new() };
+        assert!(read_update(&empty, &hello().profile.program).is_err());
 
         let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
         for polynomials in [vec![], vec![1; 32], welcome.polynomials[1..].to_vec()] {

@@ -26,7 +26,7 @@ pub mod proto {
 }
 
 /// The version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest message of a controller to a switch.
 const LONGEST: usize = 64 << 10;
 /// Both sides ask each other so often whether they still live, and take the other for gone after so long without an answer.

@@ -1,4 +1,4 @@
-//! The controller's side: switches come, are taken in or refused, report, are given orders, and go.
+//! The controller's side: switches come, are taken in or refused, report, are given parameters, and go.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::proto::controller_server::{Controller, ControllerServer};
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
 use super::proto::{FromSwitch, ToSwitch};
-use crate::control::controller::Order;
+use crate::control::controller::ParameterUpdate;
 use crate::pisa::hash::Polynomials;
 
 /// A switch that has not said by then who it is goes.
@@ -30,7 +30,7 @@ const HELLO: Duration = Duration::from_secs(5);
 const READY: Duration = Duration::from_secs(30);
 /// Orders that a switch may leave unread.
 const UNREAD: usize = 64;
-/// Longest hello, and most bytes of a record's message besides its sketches.
+/// Longest hello, and most bytes of a record's message besides the record's own.
 const HELLO_BYTES: usize = 4 << 10;
 const RECORD_FIELDS: usize = 64;
 
@@ -43,8 +43,8 @@ pub trait Network: Send + Sync + 'static {
     fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
     fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage>;
     fn leaves(&self, switch: &str);
-    /// The orders in force and to come.
-    fn orders(&self) -> watch::Receiver<Vec<Order>>;
+    /// The updates in force and to come.
+    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>>;
 }
 
 /// The names that the certificate of a connection's switch allows.
@@ -166,9 +166,9 @@ impl<N: Network> Member<N> {
             return Err(Status::invalid_argument("the second message says that the switch is ready"));
         };
         self.network.joins(&self.hello, ready.first_epoch).await?;
-        let mut orders = self.network.orders();
+        let mut updates = self.network.updates();
         // Those that are there already are told as well.
-        orders.mark_changed();
+        updates.mark_changed();
         let mut told = Vec::new();
         loop {
             tokio::select! {
@@ -176,12 +176,12 @@ impl<N: Network> Member<N> {
                     Some(message) => self.hear(message)?,
                     None => return Ok(()),
                 },
-                changed = orders.changed() => {
+                changed = updates.changed() => {
                     changed.map_err(|_| Status::from(Refusal::Stopping))?;
-                    let now = orders.borrow_and_update().clone();
-                    let mut fresh = now.iter().filter(|order| !told.contains(*order));
-                    if !fresh.all(|order| self.say(To::Order(order.into()))) {
-                        return Err(Status::resource_exhausted("the switch does not read its orders"));
+                    let now = updates.borrow_and_update().clone();
+                    let mut fresh = now.iter().filter(|update| !told.contains(*update));
+                    if !fresh.all(|update| self.say(To::Update(update.into()))) {
+                        return Err(Status::resource_exhausted("the switch does not read its updates"));
                     }
                     told = now;
                 }

@@ -426,8 +426,8 @@ impl Attention {
             heavy_candidates: (!epoch.switches.is_empty()).then_some(epoch.network.hh_flows as u64),
             heavy_losses: epoch.losses.as_ref().and_then(|losses| losses.heavy.flows),
             light_losses: epoch.losses.as_ref().and_then(|losses| losses.light.flows),
-            ordered_epoch: epoch.order.map(|order| order.epoch),
-            ordered: epoch.order.map(|order| (&order.runtime).into()),
+            ordered_epoch: epoch.order.map(|(from, _)| from),
+            ordered: epoch.order.map(|(_, runtime)| (&runtime).into()),
             why: epoch.why.clone(),
         };
         Self { epochs: selected.epochs.iter().map(|answers| epoch(answers)).collect() }

@@ -52,6 +52,7 @@
 //!   give 128 bits (fingerprints are functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of IDs fit, and
 //!   nothing short of trying them finds these.
 
+mod analysis;
 pub mod attention;
 mod bank;
 pub mod collector;
@@ -67,6 +68,7 @@ pub mod oracle;
 mod runtime;
 mod tables;
 
+pub use analysis::NetworkAnalysis;
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Answers, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
@@ -76,7 +78,7 @@ pub use runtime::{Division, Runtime, Shape};
 pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use tables::ChameleMonDataplane;
 
-use super::{Dataplane, DecodeError, Exact, MergeError, Program, ProgramError, Record};
+use super::{Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record};
 use crate::pisa::Excess;
 use crate::pisa::hash::Polynomials;
 
@@ -93,6 +95,7 @@ impl Program for ChameleMon {
     type Config = Config;
     type Parameters = Runtime;
     type Record = Sketches;
+    type Analysis = NetworkAnalysis;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -133,6 +136,33 @@ impl Program for ChameleMon {
         move |bytes| reader.read(bytes)
     }
 
+    fn longest(config: &Config) -> usize {
+        collector::encoding::Form::of(config).longest()
+    }
+
+    fn adapts(config: &Config) -> bool {
+        config.attention == AttentionMode::Auto
+    }
+
+    /// Sketches add up when they have the same lengths.
+    fn difference(config: &Config, other: &Config) -> Option<Difference> {
+        let numbers = |config: &Config| {
+            let Shape { arrays, small, upstream, downstream } = config.shape();
+            [("arrays", arrays), ("small", small), ("upstream", upstream), ("downstream", downstream)]
+                .map(|(key, number)| (key, number.to_string()))
+        };
+        let tower = |config: &Config| [("tower", config.tower.to_string())];
+        let values = |config: &Config| numbers(config).into_iter().chain(tower(config));
+        let (key, value, other) = values(config)
+            .zip(values(other))
+            .find_map(|((key, value), (_, other))| (value != other).then_some((key, value, other)))?;
+        Some(Difference { key, value, other })
+    }
+
+    fn analysis(config: &Config, salt: u64) -> NetworkAnalysis {
+        NetworkAnalysis::new(config, salt)
+    }
+
     fn exact(_: &Config) -> impl Exact + 'static {
         exact::FiveTuples::default()
     }
@@ -147,5 +177,17 @@ impl Record for Sketches {
 
     fn encode(&self) -> Vec<u8> {
         self.encode()
+    }
+
+    fn strays(&self) -> Option<&Strays> {
+        Some(&self.strays)
+    }
+
+    fn strays_mut(&mut self) -> Option<&mut Strays> {
+        Some(&mut self.strays)
+    }
+
+    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
+        self.is_hashed_with(polynomials)
     }
 }

@@ -18,23 +18,10 @@ use super::{Analysis, FlowId, Runtime, Sketches};
 use crate::program::answers::{Gap, Reason, Reasons, SwitchGap};
 
 /// What is known of one switch when an epoch closes.
-pub struct Reported<'a> {
-    pub switch: Arc<str>,
-    /// Its record of the epoch, or why there is none.
-    pub record: Result<Box<Sketches>, Gap>,
-    pub before: Before<'a>,
-}
+pub type Reported<'a> = crate::program::Reported<'a, Box<Sketches>, Early>;
 
 /// What left in an epoch before the transit time of its beginning was over.
-#[derive(Clone, Copy)]
-pub enum Before<'a> {
-    /// There was no epoch before.
-    Nothing,
-    Early(&'a Early),
-    Unknown,
-    /// Not all leave by ports that are measured.
-    Elsewhere,
-}
+pub type Before<'a> = crate::program::Before<'a, Early>;
 
 /// The early packets of the next epoch, from a switch's record of an epoch.
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@
 //! - Packets that are neither IPv4 nor IPv6 are not measured, and counted as such.
 //! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both cases store the same pair.
 
+pub mod analysis;
 pub mod collector;
 pub mod dataplane;
 mod exact;
@@ -37,7 +38,7 @@ pub use collector::{Counts, Heavy};
 pub use tables::{HashPipeBank, HashPipeDataplane, Tables};
 
 pub use super::Unit;
-use super::{Dataplane, DecodeError, Exact, Program, ProgramError, Schedule};
+use super::{Dataplane, DecodeError, Difference, Exact, Program, ProgramError, Schedule};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Excess, Word};
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
@@ -183,6 +184,7 @@ impl Program for HashPipe {
     type Config = Config;
     type Parameters = ();
     type Record = Counts;
+    type Analysis = analysis::NetworkAnalysis;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -229,6 +231,33 @@ impl Program for HashPipe {
     ) -> impl Fn(&[u8]) -> Result<Counts, DecodeError> + Send + Sync + 'static {
         let most = record::most_flows(config);
         move |bytes| Counts::decode(bytes, most)
+    }
+
+    fn longest(config: &Config) -> usize {
+        record::longest(config)
+    }
+
+    fn adapts(_: &Config) -> bool {
+        false
+    }
+
+    /// Counts add up when they name flows by the same fields, and count the same.
+    fn difference(config: &Config, other: &Config) -> Option<Difference> {
+        let values = |config: &Config| {
+            [
+                ("key", format!("{:?}", config.key)),
+                ("count", format!("{:?}", config.count)),
+                ("prefix", config.prefix.to_string()),
+                ("prefix6", config.prefix6.to_string()),
+            ]
+        };
+        let mut pairs = values(config).into_iter().zip(values(other));
+        let ((key, value), (_, other)) = pairs.find(|(mine, theirs)| mine != theirs)?;
+        Some(Difference { key, value, other })
+    }
+
+    fn analysis(_: &Config, _: u64) -> analysis::NetworkAnalysis {
+        analysis::NetworkAnalysis
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Config, Counts, HashPipe};
-use crate::program::bytes::{Reader, Writer};
+use crate::program::bytes::{MAX_U64, Reader, Writer};
 use crate::program::{DecodeError, MergeError, Program, Record};
 use crate::wire::Flow;
 
@@ -100,6 +100,13 @@ pub(super) fn most_flows(config: &Config) -> usize {
     /// Maximum number of replicas of a switch.
     const REPLICAS: usize = 128;
     config.stages as usize * (config.slots as usize + config.slots6() as usize) * REPLICAS
+}
+
+/// The length in bytes that no record of a switch exceeds.
+pub(super) fn longest(config: &Config) -> usize {
+    // Fields, two IPv6 addresses, two ports, protocol, count.
+    const LONGEST_FLOW: usize = 1 + 32 + 4 + 1 + MAX_U64;
+    most_flows(config).saturating_mul(LONGEST_FLOW).saturating_add(1 + MAX_U64)
 }
 
 impl Counts {

@@ -55,15 +55,10 @@ impl std::fmt::Display for Form {
 
 impl Sketches {
     pub fn encode(&self) -> Vec<u8> {
-        self.encode_with(&self.strays)
-    }
-
-    /// With other stray packets than those of the record: of records that were not sent as well.
-    pub fn encode_with(&self, strays: &Strays) -> Vec<u8> {
         let mut to = Writer::default();
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
         self.runtime.write(&mut to);
-        to.strays(strays);
+        to.strays(&self.strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
         for exits in &self.exits {
@@ -106,6 +101,11 @@ impl Parameters for Runtime {
         let runtime = Self::read(&mut from)?;
         from.end()?;
         Ok(runtime)
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let unseeded = |runtime: &Self| Self { sample_seed: 0, ..*runtime };
+        unseeded(self) == unseeded(other)
     }
 }
 

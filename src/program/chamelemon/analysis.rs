@@ -1,0 +1,66 @@
+//! What a controller makes of the records of a network.
+
+use super::attention::Attention;
+use super::collector::encoding::Form;
+use super::network::{Early, NetworkEpoch, Reported};
+use super::{Config, Runtime, Sketches};
+use crate::program::answers::SwitchGap;
+use crate::program::{Analysis, Decision, Epoch};
+
+/// Puts records together, and shifts attention.
+pub struct NetworkAnalysis {
+    form: Form,
+    attention: Attention,
+}
+
+impl NetworkAnalysis {
+    pub fn new(config: &Config, salt: u64) -> Self {
+        Self { form: Form::of(config), attention: Attention::new(config.shape(), config.tower.most(), salt) }
+    }
+}
+
+impl Analysis for NetworkAnalysis {
+    type Record = Sketches;
+    type Parameters = Runtime;
+    type Early = Early;
+    type Epoch = NetworkEpoch;
+
+    fn fits(&self, sketches: &Sketches) -> bool {
+        let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
+        let expected = self.form.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
+        sketches.shape == self.form.shape && lengths.eq(expected)
+    }
+
+    fn early(&self, sketches: &mut Sketches) -> Option<Early> {
+        Early::of(sketches)
+    }
+
+    fn epoch(&self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
+        let mut network = NetworkEpoch::analyse(epoch, *runtime, reported);
+        network.edges_named = edges_named;
+        network
+    }
+
+    fn decide(&mut self, network: &NetworkEpoch, latest: &Runtime, next: u64) -> Decision<Runtime> {
+        let decision = if network.edges.is_empty() {
+            self.attention.keep(latest, next, "no switch has reported: everything stays")
+        } else {
+            self.attention.shift(network, latest, next)
+        };
+        Decision { parameters: decision.runtime, why: decision.why }
+    }
+}
+
+impl Epoch for NetworkEpoch {
+    fn number(&self) -> u64 {
+        self.epoch
+    }
+
+    fn gaps(&self) -> &Vec<SwitchGap> {
+        &self.gaps
+    }
+
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        &mut self.gaps
+    }
+}
