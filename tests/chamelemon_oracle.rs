@@ -15,10 +15,10 @@ use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
-    Analysis, ChameleMonBank, ChameleMonDataplane, Config, Counters, Division, FINGERPRINT_BITS, FlowId, Naming,
-    Runtime, Schedule, Sketches,
+    Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, Division, FINGERPRINT_BITS, FlowId,
+    Naming, Runtime, Schedule, Sketches,
 };
-use weir::program::{AnyRecord, Dataplane};
+use weir::program::{AnyRecord, Dataplane, ProgramConfig};
 use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
@@ -347,12 +347,16 @@ fn parameters_change_between_epochs() {
 const EPOCH: u64 = 1_000_000;
 const TRANSIT: u64 = 200_000;
 
+fn built(config: &Config, polynomials: &Polynomials) -> Box<dyn Dataplane> {
+    ProgramConfig::new::<ChameleMon>(config.clone()).build(polynomials).unwrap()
+}
+
 /// A switch whose ports 0 and 1 are joined.
 fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials, carrier: Carrier) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over.with_transit(TRANSIT));
+    let measure = Measure::new(vec![built(config, polynomials)], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
     (switch.with_carrier(carrier), collecting)
@@ -519,7 +523,7 @@ fn losses_within_one_switch() {
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![config.build(&Polynomials::reproducible(5)).unwrap()], hand_over);
+    let measure = Measure::new(vec![built(&config, &Polynomials::reproducible(5))], hand_over);
     let mut switch = Switch::new(ports, measure, forward, Order::StageMajor);
     let mut lost = BTreeMap::new();
     for (number, chunk) in frames(5).chunks(BURST).enumerate() {

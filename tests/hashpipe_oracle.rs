@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::hashpipe::oracle::Oracle;
-use weir::program::hashpipe::{Config, Counts, Estimate, HashPipeBank, HashPipeDataplane, Unit};
-use weir::program::{Bank, Dataplane};
+use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
+use weir::program::{Bank, Dataplane, ProgramConfig};
 use weir::tap::{Recorder, Unwatched, Watch};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
 
@@ -104,7 +104,7 @@ proptest! {
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let program = || {
-            let mut program = config.build(&Polynomials::reproducible(seed)).unwrap();
+            let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&Polynomials::reproducible(seed)).unwrap();
             program.equip();
             program
         };
@@ -144,7 +144,7 @@ proptest! {
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let polynomials = Polynomials::reproducible(1);
-        let mut program = config.build(&polynomials).unwrap();
+        let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&polynomials).unwrap();
         program.equip();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {

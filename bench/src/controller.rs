@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Settings, Terms};
+use weir::control::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
-use weir::program::chamelemon::collector::encoding::{Form, Reader};
-use weir::program::chamelemon::{ChameleMonDataplane, Config, Schedule, Sketches};
-use weir::program::{Bank, Dataplane};
+use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
+use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use weir::trace::{SplitMix64, Trace, Workload};
 use weir::wire::{Flow, Headers, Net};
 
@@ -40,7 +39,7 @@ pub struct ControllerTime {
 
 struct Edge {
     program: ChameleMonDataplane,
-    schedule: Schedule,
+    schedule: AnySchedule,
     spare: Box<dyn Bank>,
 }
 
@@ -52,7 +51,7 @@ impl Edge {
         program.follow(&schedule);
         program.enter(0, true);
         let spare = program.spare();
-        Ok(Self { program, schedule, spare })
+        Ok(Self { program, schedule: AnySchedule::new(schedule), spare })
     }
 
     /// The epoch ends: its record, as it is sent.
@@ -107,18 +106,14 @@ impl ControllerTime {
         let polynomials = Polynomials::reproducible(self.seed);
         let mut edges = (0..EDGES).map(|_| Edge::new(&config, &polynomials)).collect::<Result<Vec<_>>>()?;
         let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
-        let terms = Terms {
-            shape: config.shape(),
-            tower: config.tower.clone(),
-            length: LENGTH,
-            transit: TRANSIT,
-            carrier: weir::switch::Carrier::default(),
-        };
+        let program = ProgramConfig::new::<ChameleMon>(config.clone());
+        let reader = program.reader(&polynomials);
+        let header = weir::switch::Carrier::default();
+        let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
         for edge in 0..EDGES {
-            let (name, terms) = (format!("edge{edge}"), terms.clone());
-            controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
+            let (name, profile, parameters) = (format!("edge{edge}"), profile.clone(), profile.program.start());
+            controller.join(&JoinRequest { name, profile, parameters, first_epoch: 0 }, 0)?;
         }
-        let reader = Reader::new(Form::of(&config), &polynomials);
         let states = [(10_000, 0.1), (50_000, 0.025), (50_000, 0.1), (100_000, 0.1), (50_000, 0.25), (20_000, 0.05)];
         let mut epoch = 0;
         let [mut collected, mut orders, mut ordered, mut all, mut answers] = [const { Vec::new() }; 5];
@@ -136,8 +131,7 @@ impl ControllerTime {
                 let mut reports = Vec::with_capacity(EDGES);
                 for edge in &mut edges {
                     let bytes = edge.end(epoch).context("ChameleMon's record")?;
-                    let sketches = Box::new(reader.read(&bytes)?);
-                    reports.push(Report { first_epoch: epoch, epoch, sketches });
+                    reports.push(Report { first_epoch: epoch, epoch, record: reader.read(&bytes)? });
                 }
                 collected.push(start.elapsed());
                 let analysis = Instant::now();
@@ -147,8 +141,8 @@ impl ControllerTime {
                 }
                 orders.push(analysis.elapsed());
                 let reconfiguration = Instant::now();
-                for (edge, order) in edges.iter().flat_map(|edge| order.map(|order| (edge, order))) {
-                    edge.schedule.update(order.epoch, order.runtime)?;
+                for (edge, order) in edges.iter().flat_map(|edge| order.iter().map(move |order| (edge, order))) {
+                    edge.schedule.update(order.epoch, &order.parameters)?;
                 }
                 ordered.push(reconfiguration.elapsed());
                 all.push(start.elapsed());

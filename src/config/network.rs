@@ -108,7 +108,8 @@ impl NetworkConfig {
             let right = format!("{}, whose records a controller takes", ProgramConfig::networked_names().join(" or "));
             return wrong("program.name", self.program.name(), right);
         }
-        let refused = |error: ProgramError| ConfigError::Program { text: self.program.name().into(), why: error.to_string() };
+        let refused =
+            |error: ProgramError| ConfigError::Program { text: self.program.name().into(), why: error.to_string() };
         self.program.validate().map_err(refused)?;
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;

@@ -68,12 +68,7 @@ pub trait Analysis: Send + 'static {
     ) -> Self::Epoch;
 
     /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent last.
-    fn decide(
-        &mut self,
-        epoch: &Self::Epoch,
-        latest: &Self::Parameters,
-        next: u64,
-    ) -> Decision<Self::Parameters>;
+    fn decide(&mut self, epoch: &Self::Epoch, latest: &Self::Parameters, next: u64) -> Decision<Self::Parameters>;
 }
 
 /// The records of one epoch, put together.

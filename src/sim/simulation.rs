@@ -285,6 +285,7 @@ fn counts(records: Vec<Handed>) -> Vec<Counts> {
 }
 
 fn named(records: Vec<Handed>) -> Vec<Named> {
-    let named = |Handed { switch, first_epoch, epoch, sent, record }| Named { switch, first_epoch, epoch, sent, record };
+    let named =
+        |Handed { switch, first_epoch, epoch, sent, record }| Named { switch, first_epoch, epoch, sent, record };
     records.into_iter().map(named).collect()
 }

@@ -54,10 +54,10 @@ impl Alone {
         let program = schedule.program();
         let shifts = program.adapts();
         let settings = Settings { history, shifts, fabric, one_clock: true, ..Settings::new(length, self.salt) };
-        let profile =
-            NetworkProfile { program, length, transit: transit.min(length / 2), header: Carrier::default() };
+        let profile = NetworkProfile { program, length, transit: transit.min(length / 2), header: Carrier::default() };
         let parameters = schedule.at(epoch);
-        let request = JoinRequest { name: self.name.clone(), profile, parameters, first_epoch: epoch.saturating_add(1) };
+        let request =
+            JoinRequest { name: self.name.clone(), profile, parameters, first_epoch: epoch.saturating_add(1) };
         let mut controller = Controller::new(settings);
         match controller.join(&request, epoch.saturating_mul(length)) {
             Ok(_) => Some(controller),
@@ -72,7 +72,9 @@ impl Alone {
 /// The first program that a controller is for.
 fn program(schedules: &[AnySchedule]) -> Option<(usize, AnySchedule)> {
     let mut schedules = schedules.iter().enumerate();
-    schedules.find(|(_, schedule)| schedule.program().is_networked()).map(|(number, schedule)| (number, schedule.clone()))
+    schedules
+        .find(|(_, schedule)| schedule.program().is_networked())
+        .map(|(number, schedule)| (number, schedule.clone()))
 }
 
 impl Alone {

@@ -89,7 +89,8 @@ impl EpochAnswers {
         decision: Option<(u64, Decision<AnyParameters>)>,
         settings: &Settings,
     ) -> Self {
-        let order = decision.as_ref().and_then(|(epoch, decision)| Some((*epoch, *decision.parameters.get::<Runtime>()?)));
+        let order =
+            decision.as_ref().and_then(|(epoch, decision)| Some((*epoch, *decision.parameters.get::<Runtime>()?)));
         let why = decision.map_or_else(String::new, |(_, decision)| decision.why);
         let mut losses = network.losses.clone();
         let number = |count: fn(&Losses) -> usize| network.losses.as_ref().map_or(0, count);

@@ -257,8 +257,10 @@ impl Controller {
             SwitchGap::add(network.gaps_mut(), &switch, gap);
         }
         let decision = self.decide(&network, now);
-        let update =
-            decision.as_ref().map(|(epoch, Decision { parameters, .. })| ParameterUpdate { epoch: *epoch, parameters: parameters.clone() });
+        let update = decision.as_ref().map(|(epoch, Decision { parameters, .. })| ParameterUpdate {
+            epoch: *epoch,
+            parameters: parameters.clone(),
+        });
         self.closed.push_back(Closed { epoch: network, decision });
         update
     }

@@ -10,13 +10,13 @@ mod time;
 use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order as RunOrder, Phv};
-use crate::program::answers::{Gap, SwitchGap};
 use crate::program::answers::Reason;
+use crate::program::answers::{Gap, SwitchGap};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
 use crate::program::chamelemon::completeness::losses_lack;
-use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule};
-use crate::program::{AnyRecord, AnySchedule, Bank, Dataplane};
+use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
+use crate::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use crate::wire::{Headers, Net};
 
 const LENGTH: Nanos = 50_000_000;
@@ -32,14 +32,13 @@ fn config() -> Config {
     }
 }
 
-fn terms() -> Terms {
-    Terms {
-        shape: config().shape(),
-        tower: config().tower,
-        length: LENGTH,
-        transit: TRANSIT,
-        carrier: crate::switch::Carrier::Shim,
-    }
+fn profile() -> NetworkProfile {
+    profile_of(config())
+}
+
+fn profile_of(config: Config) -> NetworkProfile {
+    let program = ProgramConfig::new::<ChameleMon>(config);
+    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::Carrier::Shim }
 }
 
 fn settings() -> Settings {
@@ -75,8 +74,13 @@ impl Edge {
         Self { name: name.into(), program, runtime, schedule, spare }
     }
 
-    fn joining(&self, first_epoch: u64) -> Joining {
-        Joining { name: self.name.clone(), terms: terms(), runtime: self.runtime, first_epoch }
+    fn request(&self, first_epoch: u64) -> JoinRequest {
+        let parameters = AnyParameters::new(self.runtime);
+        JoinRequest { name: self.name.clone(), profile: profile(), parameters, first_epoch }
+    }
+
+    fn update(&self, update: &ParameterUpdate) {
+        self.schedule.update(update.epoch, *update.parameters.get().unwrap()).unwrap();
     }
 
     /// A packet of a flow enters; what it carries on through the network.
@@ -106,8 +110,7 @@ impl Edge {
         self.program.enter(epoch + 1, true);
         early(self);
         self.program.exchange_egress(bank.as_mut());
-        let sketches = bank.record().into::<Sketches>().unwrap();
-        Report { first_epoch: epoch, epoch, sketches }
+        Report { first_epoch: epoch, epoch, record: bank.record() }
     }
 }
 
@@ -134,12 +137,10 @@ impl Network {
     fn join(&mut self, name: &str) {
         let edge = Edge::new(name, self.epoch, self.runtime);
         let first = if self.epoch == 0 { 0 } else { self.epoch + 1 };
-        let terms = Terms { transit: self.transit, ..terms() };
-        let joining = Joining { terms, ..edge.joining(first) };
-        let orders = self.controller.join(&joining, self.epoch * LENGTH + 1).unwrap();
-        for order in orders {
-            edge.schedule.update(order.epoch, order.runtime).unwrap();
-        }
+        let profile = NetworkProfile { transit: self.transit, ..profile() };
+        let request = JoinRequest { profile, ..edge.request(first) };
+        let updates = self.controller.join(&request, self.epoch * LENGTH + 1).unwrap();
+        updates.iter().for_each(|update| edge.update(update));
         self.edges.push(edge);
     }
 
@@ -181,7 +182,7 @@ impl Network {
     }
 
     /// Runs an epoch. The switches named in `silent` report nothing.
-    fn epoch(&mut self, flows: u32, silent: &[&str]) -> Vec<Result<Option<Order>, ReportError>> {
+    fn epoch(&mut self, flows: u32, silent: &[&str]) -> Vec<Result<Option<ParameterUpdate>, ReportError>> {
         let reports = self.records(flows);
         let now = (self.epoch + 1) * LENGTH + self.transit;
         let mut results = Vec::new();
@@ -193,7 +194,7 @@ impl Network {
         let order = results.iter().rev().find_map(|result| result.clone().ok().flatten());
         let order = order.or_else(|| self.controller.tick(now + LENGTH / 4));
         for edge in &self.edges {
-            order.iter().for_each(|order| edge.schedule.update(order.epoch, order.runtime).unwrap());
+            order.iter().for_each(|update| edge.update(update));
         }
         self.controller.answer();
         self.epoch += 1;
@@ -295,7 +296,7 @@ fn a_late_record() {
     assert_eq!(network.controller.tick(end + TRANSIT + 1), None);
     let order = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
     assert_eq!(order.epoch, 10, "epoch 9 is running");
-    network.edges.iter().for_each(|edge| edge.schedule.update(order.epoch, order.runtime).unwrap());
+    network.edges.iter().for_each(|edge| edge.update(&order));
     let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
     assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
     network.controller.answer();
@@ -337,14 +338,14 @@ fn orders_are_for_the_epoch_after_the_running_one() {
         let results = network.epoch(2000, &[]);
         let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
         assert_eq!(order.epoch, epoch + 2);
-        assert_eq!(network.newest().order, Some(order));
+        assert_eq!(network.newest().order, Some((order.epoch, *order.parameters.get().unwrap())));
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
     let measured: Vec<_> = network.controller.answers().map(|answers| (answers.epoch, answers.runtime)).collect();
     for answers in network.controller.answers() {
-        let order = answers.order.unwrap();
-        let followed = measured.iter().find(|(epoch, _)| *epoch == order.epoch);
-        assert!(followed.is_none_or(|(_, runtime)| *runtime == order.runtime));
+        let (from, ordered) = answers.order.unwrap();
+        let followed = measured.iter().find(|(epoch, _)| *epoch == from);
+        assert!(followed.is_none_or(|(_, runtime)| *runtime == ordered));
     }
     assert!(network.newest().network.flows_lack.is_empty(), "{:?}", network.newest().why);
 }
@@ -353,13 +354,16 @@ fn orders_are_for_the_epoch_after_the_running_one() {
 #[test]
 fn records_that_do_not_fit() {
     type Spoil = fn(&mut Report);
+    fn sketches(report: &mut Report) -> &mut Sketches {
+        report.record.get_mut().unwrap()
+    }
     let cases: [(Spoil, Gap); 6] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
-        (|report| report.sketches.mixed = true, Gap::Mixed),
-        (|report| report.sketches.runtime.sample = 5, Gap::Parameters),
-        (|report| assert!(report.sketches.strays.add(8, 3)), Gap::Strays { packets: 3 }),
-        (|report| report.sketches.unmarked = 2, Gap::Unmarked { packets: 2 }),
-        (|report| report.sketches.unfollowed = 4, Gap::Unfollowed { packets: 4 }),
+        (|report| sketches(report).mixed = true, Gap::Mixed),
+        (|report| sketches(report).runtime.sample = 5, Gap::Parameters),
+        (|report| assert!(sketches(report).strays.add(8, 3)), Gap::Strays { packets: 3 }),
+        (|report| sketches(report).unmarked = 2, Gap::Unmarked { packets: 2 }),
+        (|report| sketches(report).unfollowed = 4, Gap::Unfollowed { packets: 4 }),
     ];
     for (spoil, gap) in cases {
         let mut network = Network::new(&["a", "b"], 6);
@@ -405,7 +409,7 @@ fn only_flows_that_lost_packets_are_victims() {
 fn sizes_of_flows() {
     let mut network = Network::new(&["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(100, &[])));
-    let newest = network.controller.newest().unwrap();
+    let newest = network.controller.newest().unwrap().get::<NetworkEpoch>().unwrap();
     for flow in 0..100u32 {
         let id = FlowId::of_v4(crate::wire::Tuple4(u128::from(address(flow)) << 72 | 7 << 40 | 17));
         assert_eq!(newest.flow_size(id), Some(u64::from(1 + flow % 40)), "{flow}");

@@ -10,9 +10,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
-use crate::control::controller::{
-    ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
-};
+use crate::control::controller::{ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
 use crate::pisa::hash::Polynomials;
@@ -59,7 +57,12 @@ pub(super) struct Waiting {
 
 impl Desk {
     /// Takes `most` switches in at the most, of those that are expected if any are.
-    pub(super) fn new(profile: NetworkProfile, polynomials: Polynomials, expected: Vec<String>, most: usize) -> (Self, Waiting) {
+    pub(super) fn new(
+        profile: NetworkProfile,
+        polynomials: Polynomials,
+        expected: Vec<String>,
+        most: usize,
+    ) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let desk = Self {

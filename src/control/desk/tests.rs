@@ -12,7 +12,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::*;
 use crate::config::NetworkConfig;
-use crate::control::controller::{MAX_SWITCHES, Order, Saved, Settings, Terms};
+use crate::control::controller::{MAX_SWITCHES, Saved, SavedUpdate, Settings};
 use crate::control::rpc::proto::controller_client::ControllerClient;
 use crate::control::rpc::proto::from_switch::What as From;
 use crate::control::rpc::proto::to_switch::What as To;
@@ -26,7 +26,6 @@ use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
 use crate::program::answers::Reason;
-use crate::program::chamelemon::{self, ChameleMon};
 use crate::program::{AnyRecord, AnySchedule};
 
 const SEED: u64 = 11;
@@ -45,7 +44,8 @@ fn config() -> NetworkConfig {
 
 fn hello(name: &str) -> Hello {
     let config = config();
-    Hello { name: name.into(), terms: config.terms(), runtime: config.runtime(), software: "test".into() }
+    let parameters = config.program.start();
+    Hello { name: name.into(), profile: config.profile(), parameters, software: "test".into() }
 }
 
 /// A controller that runs until dropped.
@@ -67,12 +67,12 @@ impl Office {
         let dir = tempfile::tempdir().unwrap();
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
-        let orders = vec![Order { epoch: 0, runtime: config.runtime() }];
-        let saved = Saved { version: 1, terms: Some(config.terms()), orders, switches: expected.clone() };
+        let updates = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
+        let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
         let state = State { polynomials: Polynomials::reproducible(SEED), salt: 1, controller: saved };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
         let settings = Settings { switches: most, ..config.settings(1) };
-        let mut drive = Drive::new(config.terms(), settings, state, file, expected).unwrap();
+        let mut drive = Drive::new(config.profile(), settings, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
         api::serve(api::Doors { api, switches, tcp }, &drive).unwrap();
@@ -143,15 +143,14 @@ struct Fake {
     hashes: Mutex<Polynomials>,
     link: Arc<Link>,
     sink: Mutex<Box<dyn crate::control::Sink>>,
-    schedule: chamelemon::Schedule,
+    schedule: AnySchedule,
 }
 
 impl Fake {
     fn start(office: &Office, name: &'static str) -> Arc<Self> {
         let config = config();
-        let program = config.program.get::<ChameleMon>().unwrap().clone();
-        let schedule = chamelemon::Schedule::new(program, config.runtime());
-        let link = Link::new("here".into(), Some(schedule.clone()));
+        let schedule = config.program.schedule();
+        let link = Link::new("here".into(), std::slice::from_ref(&schedule));
         let sink = Mutex::new(link.reporter());
         let hashes = Mutex::new(Polynomials::random().unwrap());
         let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
@@ -161,8 +160,7 @@ impl Fake {
 
     fn report(&self, epoch: u64) {
         let program = config().program;
-        let schedule = AnySchedule::new(self.schedule.clone());
-        let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &schedule).unwrap();
+        let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &self.schedule).unwrap();
         dataplane.equip();
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
@@ -176,7 +174,7 @@ impl Fake {
 
     /// Reports epoch after epoch as they end, until `done`.
     fn run_until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        let length = config().terms().length;
+        let length = config().profile().length;
         let mut epoch = now() / length;
         eventually(what, || {
             while epoch < now() / length {
@@ -195,7 +193,7 @@ impl Controlled for Fake {
 
     fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
         *self.hashes.lock().unwrap() = *polynomials;
-        self.sink.lock().unwrap().renewed(&[AnySchedule::new(self.schedule.clone())]);
+        self.sink.lock().unwrap().renewed(std::slice::from_ref(&self.schedule));
         Ok(())
     }
 }
@@ -219,8 +217,8 @@ fn a_switch_joins_reports_and_obeys() {
     assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
     // The sampling seed is another in each epoch.
     let ordered = eventually("an order", || {
-        let orders = office.controller.lock().unwrap().orders(now() / config().terms().length);
-        orders.last().copied().filter(|order| fake.schedule.at(order.epoch) == order.runtime)
+        let updates = office.controller.lock().unwrap().updates(now() / config().profile().length);
+        updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
     });
     assert!(ordered.epoch > 0);
     let stored = StateFile::at(office._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
@@ -233,7 +231,7 @@ fn a_switch_that_left_for_good_is_forgotten() {
     let office = Office::open(&[]);
     let members = || office.controller.lock().unwrap().switches().count();
     run(async {
-        let ready = From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+        let ready = From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
         let connection = office.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
         while members() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -251,7 +249,7 @@ fn a_switch_that_left_for_good_is_forgotten() {
 /// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
 #[test]
 fn records_that_are_not_sent_are_counted() {
-    let link = Link::new("nowhere".into(), None);
+    let link = Link::new("nowhere".into(), &[config().program.schedule()]);
     let mut sink = link.reporter();
     let fake = Polynomials::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
@@ -274,12 +272,12 @@ fn switches_that_do_not_fit_are_told_why() {
     let (code, why) = refused(&|hello| hello.epoch_ns += 1);
     assert_eq!(code, Code::FailedPrecondition);
     assert_eq!(why, "switch.epoch of the switch is 100000001 ns, and the controller's is 100000000 ns");
-    let (code, why) = refused(&|hello| hello.shape.as_mut().unwrap().upstream = 65);
+    let (code, why) = refused(&|hello| hello.program = hello.program.replace("\"upstream\":64", "\"upstream\":65"));
     assert_eq!(code, Code::FailedPrecondition);
-    assert!(why.contains("upstream=65") && why.contains("upstream=64"), "{why}");
+    assert_eq!(why, "upstream of the switch is 65, and the controller's is 64");
     let (code, why) = refused(&|hello| hello.name = "edge3".into());
     assert_eq!((code, why.as_str()), (Code::FailedPrecondition, "no switch edge3 is expected; there are edge1, edge2"));
-    assert_eq!(refused(&|hello| hello.version = 2).0, Code::Unimplemented);
+    assert_eq!(refused(&|hello| hello.version = 1).0, Code::Unimplemented);
     assert_eq!(refused(&|hello| hello.name = "a/b".into()).0, Code::InvalidArgument);
     let status = run(office.say(vec![From::Ready(proto::Ready { first_epoch: 1 })])).map(drop).unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
@@ -335,7 +333,7 @@ fn ever_new_names_are_bounded() {
     let office = Office::open_with(&[], 3, None);
     let known = || office.desk.view().switches.len();
     let hello = |name: &str| From::Hello((&hello(name)).into());
-    let ready = || From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+    let ready = || From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
     for n in 0..10 {
         drop(run(office.say(vec![hello(&format!("passer{n}"))])).unwrap());
         eventually("it to be gone", || (known() == 0).then_some(()));
@@ -378,22 +376,22 @@ fn hostile_records_end_their_own_connection() {
     let bad = |record: proto::Record| {
         run(async {
             let hello = From::Hello((&hello("edge1")).into());
-            let ready = From::Ready(proto::Ready { first_epoch: now() / config().terms().length });
+            let ready = From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
             let (mut from, _to) = office.say(vec![hello, ready, From::Record(record)]).await.unwrap();
             loop {
                 match from.message().await {
-                    Ok(Some(message)) => assert!(matches!(message.what, Some(To::Welcome(_) | To::Order(_)))),
+                    Ok(Some(message)) => assert!(matches!(message.what, Some(To::Welcome(_) | To::Update(_)))),
                     Ok(None) => panic!("without a reason"),
                     Err(status) => return status,
                 }
             }
         })
     };
-    let record = |sketches: &[u8]| proto::Record { sketches: sketches.to_vec().into(), ..Default::default() };
+    let record = |record: &[u8]| proto::Record { record: record.to_vec().into(), ..Default::default() };
     for (bytes, why) in [(&b""[..], "ends after 0 bytes"), (b"\x09", "version 9"), (&[1; 4000], "")] {
         let status = bad(record(bytes));
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-        assert!(status.message().starts_with("record.sketches: ") && status.message().contains(why), "{status}");
+        assert!(status.message().starts_with("record.record: ") && status.message().contains(why), "{status}");
         eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
     }
     let backwards = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
@@ -401,6 +399,5 @@ fn hostile_records_end_their_own_connection() {
     eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
     // Longer than any record of this network can be: refused by its announced length.
     assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
-    let terms: Terms = config().terms();
-    assert!(office.desk.longest() < 64 << 10, "{terms:?}");
+    assert!(office.desk.longest() < 64 << 10, "{:?}", config().profile());
 }

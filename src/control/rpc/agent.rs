@@ -60,7 +60,9 @@ pub fn start(dial: Dial, link: Arc<Link>, switch: Arc<impl Controlled>) -> io::R
 
 /// One connection, from the first packet to the last. Whether the switch was taken in, and why it ended.
 async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (bool, String) {
-    let Some(hello) = switch.hello() else { return (false, "the switch runs no program whose records a controller takes".into()) };
+    let Some(hello) = switch.hello() else {
+        return (false, "the switch runs no program whose records a controller takes".into());
+    };
     let (to, messages) = mpsc::channel(WAITING);
     // There is room in a new channel.
     let _ = to.try_send(FromSwitch { what: Some(From::Hello((&hello).into())) });

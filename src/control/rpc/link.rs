@@ -56,7 +56,8 @@ struct Standing {
 impl Link {
     /// To the controller at `at`, for the first of these programs whose records a controller takes.
     pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
-        let (place, schedule) = networked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
+        let (place, schedule) =
+            networked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
         let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
         Arc::new(Self {
             at,

@@ -68,6 +68,7 @@ pub mod oracle;
 mod runtime;
 mod tables;
 
+pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use analysis::NetworkAnalysis;
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Answers, Below, Sketches};
@@ -75,7 +76,6 @@ pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
-pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use tables::ChameleMonDataplane;
 
 use super::{Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record};

@@ -15,7 +15,7 @@ impl Switch {
     fn new(transit: Nanos, epoch: u64) -> Self {
         let edge = Edge::new("alone", epoch, config().runtime());
         let board = Board::default();
-        let settings = AloneSettings { length: LENGTH, transit, history: 100, shifts: true, fabric: false };
+        let settings = AloneSettings { length: LENGTH, transit, history: 100, fabric: false };
         let schedules = [AnySchedule::new(edge.schedule.clone())];
         let alone = Alone::new("alone", Arc::new(Mutex::new(settings)), &schedules, board.clone(), 3);
         Self { alone, edge, board }
@@ -32,8 +32,8 @@ impl Switch {
     }
 
     fn take(&mut self, report: Report, now: Nanos) {
-        let Report { first_epoch, epoch, sketches } = report;
-        self.alone.take(Closed { first: first_epoch, last: epoch, records: &[AnyRecord::new(*sketches)] }, now);
+        let Report { first_epoch, epoch, record } = report;
+        self.alone.take(Closed { first: first_epoch, last: epoch, records: &[record] }, now);
     }
 
     /// The epochs that were answered, with what is missing of each.

@@ -97,7 +97,8 @@ fn sampled_losses_are_not_all() {
     assert!(newest.gaps.is_empty() && newest.losses.as_ref().unwrap().decoded, "{newest:?}");
     assert_eq!(newest.losses_lack, [Reason::Sampled].into_iter().collect());
     // Of a flow that is sampled all is seen, of another one not what it lost while it was small.
-    let sketches = &network.controller.newest().unwrap().edges[0].analysis.sketches();
+    let newest = network.controller.newest().unwrap().get::<NetworkEpoch>().unwrap();
+    let sketches = newest.edges[0].analysis.sketches();
     let losses = newest.losses.as_ref().unwrap();
     assert!(losses.flows.iter().all(|loss| loss.exact == sketches.samples(loss.id)), "{losses:?}");
     let told = Losses::new(&selected(&network, 0.0), 100, 1);

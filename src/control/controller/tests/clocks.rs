@@ -75,8 +75,8 @@ fn a_clock_that_is_set_back() {
     let incomplete = network.controller.answers().filter(|answers| !answers.has_all_losses());
     let incomplete: Vec<_> = incomplete.map(|answers| answers.epoch).collect();
     assert!(incomplete.iter().all(|epoch| *epoch == 60 || (64..68).contains(epoch)), "{incomplete:?}");
-    let orders = network.controller.orders(70);
-    assert!(orders.iter().all(|order| order.epoch < 75), "{orders:?}");
+    let updates = network.controller.updates(70);
+    assert!(updates.iter().all(|update| update.epoch < 75), "{updates:?}");
 }
 
 /// A switch that joined when its clock was ahead is whole as soon as its clock is right.
@@ -84,7 +84,7 @@ fn a_clock_that_is_set_back() {
 fn a_switch_that_joined_with_its_clock_ahead() {
     let mut network = Network::new(&["a"], 6);
     let edge = Edge::new("b", 6, config().runtime());
-    network.controller.join(&edge.joining(1_000_000), 6 * LENGTH + 1).unwrap();
+    network.controller.join(&edge.request(1_000_000), 6 * LENGTH + 1).unwrap();
     network.edges.push(edge);
     network.epoch(90, &[]);
     assert_eq!(network.newest().losses, None);
@@ -99,7 +99,7 @@ fn an_epoch_that_is_measured_twice() {
         let mut network = Network::new(&["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let [a, b] = network.records(90).try_into().unwrap();
-        let again = Report { first_epoch: 8, epoch: 8, sketches: b.sketches.clone() };
+        let again = Report { first_epoch: 8, epoch: 8, record: b.record.clone() };
         let now = 9 * LENGTH + TRANSIT;
         network.controller.report("b", b, now).unwrap();
         if !others_wait {

@@ -46,13 +46,13 @@ fn a_stray_of_an_epoch_to_come() {
 #[test]
 fn a_stray_with_one_bit_spoils_two_epochs() {
     let mut network = Network::new(&[], 6);
-    let joining = |name: &str| {
+    let request = |name: &str| {
         let edge = Edge::new(name, 6, config().runtime());
-        (Joining { terms: Terms { carrier: Carrier::Tos, ..terms() }, ..edge.joining(7) }, edge)
+        (JoinRequest { profile: NetworkProfile { header: Carrier::Tos, ..profile() }, ..edge.request(7) }, edge)
     };
     for name in ["a", "b"] {
-        let (joining, edge) = joining(name);
-        network.controller.join(&joining, 6 * LENGTH + 1).unwrap();
+        let (request, edge) = request(name);
+        network.controller.join(&request, 6 * LENGTH + 1).unwrap();
         network.edges.push(edge);
     }
     (0..2).for_each(|_| drop(network.epoch(90, &[])));
@@ -71,7 +71,7 @@ fn strays_told_early_or_late() {
     let [a8, b8] = network.records(90).try_into().unwrap();
     network.epoch = 9;
     let [_a9, mut b9] = network.records(90).try_into().unwrap();
-    assert!(b9.sketches.strays.add(8, 2));
+    assert!(b9.record.strays_mut().unwrap().add(8, 2));
     let now = 10 * LENGTH + TRANSIT;
     network.controller.report("b", b8, now).unwrap();
     network.controller.report("b", b9, now).unwrap();
@@ -80,13 +80,13 @@ fn strays_told_early_or_late() {
     assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Strays { packets: 2 })]));
     network.epoch = 10;
     let [mut a10, _b10] = network.records(90).try_into().unwrap();
-    assert!(a10.sketches.strays.add(9, u64::MAX));
+    assert!(a10.record.strays_mut().unwrap().add(9, u64::MAX));
     for now in [10 * LENGTH, 20 * LENGTH, 20 * LENGTH] {
         if now > 10 * LENGTH {
             network.controller.tick(now);
         }
-        let (sketches, first_epoch, epoch) = (a10.sketches.clone(), a10.first_epoch, a10.epoch);
-        let refused = network.controller.report("a", Report { sketches, first_epoch, epoch }, now);
+        let (record, first_epoch, epoch) = (a10.record.clone(), a10.first_epoch, a10.epoch);
+        let refused = network.controller.report("a", Report { record, first_epoch, epoch }, now);
         assert!(matches!(refused, Err(ReportError::Late { .. } | ReportError::Early { .. })));
     }
     network.controller.answer();
@@ -103,7 +103,7 @@ fn strays_of_too_many_epochs_spoil_all() {
     let [a10, mut b10] = network.records(90).try_into().unwrap();
     let mut strays = Strays::default();
     strays.add_elsewhere(7);
-    b10.sketches.strays = strays;
+    *b10.record.strays_mut().unwrap() = strays;
     for (name, report) in [("b", b10), ("a", a10)] {
         network.controller.report(name, report, 11 * LENGTH + TRANSIT).unwrap();
     }

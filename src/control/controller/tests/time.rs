@@ -58,10 +58,10 @@ fn all_connections_break() {
     network.controller.leave("a");
     network.controller.leave("b");
     for edge in &network.edges {
-        network.controller.join(&edge.joining(9), 9 * LENGTH + TRANSIT + 1).unwrap();
+        network.controller.join(&edge.request(9), 9 * LENGTH + TRANSIT + 1).unwrap();
     }
     let order = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
-    network.edges.iter().for_each(|edge| edge.schedule.update(order.epoch, order.runtime).unwrap());
+    network.edges.iter().for_each(|edge| edge.update(&order));
     network.controller.answer();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");
@@ -83,7 +83,7 @@ fn a_switch_starts_again_while_epochs_are_open() {
     let [a, b] = network.records(90).try_into().unwrap();
     network.controller.report("a", a, 9 * LENGTH + TRANSIT).unwrap();
     network.controller.leave("a");
-    network.controller.join(&network.edges[0].joining(10), 9 * LENGTH + TRANSIT + 1).unwrap();
+    network.controller.join(&network.edges[0].request(10), 9 * LENGTH + TRANSIT + 1).unwrap();
     network.controller.report("b", b, 9 * LENGTH + TRANSIT + 2).unwrap();
     network.controller.answer();
     assert_eq!(network.newest().epoch, 8);
@@ -100,8 +100,8 @@ fn epochs_are_counted_anew() {
     assert_eq!((again.passed_over(), again.answers().count()), (0, 0));
     again.forget("a").unwrap();
     let mut edge = Edge::new("a", 500, config().runtime());
-    let longer = Terms { length: 2 * LENGTH, ..terms() };
-    again.join(&Joining { terms: longer, ..edge.joining(501) }, 1000 * LENGTH).unwrap();
+    let longer = NetworkProfile { length: 2 * LENGTH, ..profile() };
+    again.join(&JoinRequest { profile: longer, ..edge.request(501) }, 1000 * LENGTH).unwrap();
     let report = edge.end(500, |_| {});
     assert!(matches!(again.report("a", report, 1002 * LENGTH + TRANSIT), Ok(Some(_))));
 }
