@@ -49,7 +49,7 @@ impl Replayer {
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
         let Assembly { mut switches, collector, history, learning, routing, placement, ports, .. } =
             assemble(&config, epoch, 1)?;
-        *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole();
+        *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole(&config.programs);
         Ok(Self {
             outbox: Outbox::new(config.ports.len()),
             switch: switches.remove(0),

@@ -4,14 +4,11 @@ use serde::Serialize;
 
 use super::output;
 use crate::control::History;
-use crate::control::flows::{Flows, Names};
+use crate::control::flows::Flows;
 use crate::control::score::{Score, score};
 use crate::control::view::HeavyFlow;
-use crate::program::chamelemon::Sketches;
-use crate::program::chamelemon::completeness::losses_lack;
-use crate::program::chamelemon::{Analysis, Answers};
-use crate::program::hashpipe::{self, HashPipe, Heavy};
-use crate::program::{Exact, ProgramConfig, Unit};
+use crate::program::hashpipe::Heavy;
+use crate::program::{Exact, RunAnswers, Unit};
 use crate::wire::Flow;
 
 /// One program's part of a report.
@@ -27,49 +24,25 @@ pub struct Measured {
 
 impl Measured {
     /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest `scored`.
-    pub fn new(
-        program: &ProgramConfig,
-        number: usize,
-        history: &History,
-        (top, scored): (usize, usize),
-        exact: Option<&dyn Exact>,
-    ) -> Self {
-        let sketches = history.record(number).and_then(|record| record.get::<Sketches>());
-        let mut measured = match (program.get::<HashPipe>(), sketches) {
-            (Some(config), _) => Self::counts(config, number, history, top.max(scored)),
-            (None, Some(sketches)) => {
-                let below = history.below(number).cloned().unwrap_or_default();
-                Self::sketches(Analysis::of_series(sketches.clone(), below), top.max(scored), exact)
-            }
-            (None, None) => Self { unit: Unit::Packets, heavy: Vec::new(), score: None, flows: Some(Flows::default()) },
-        };
-        if let Some(exact) = exact {
-            let truth = |flow: &Flow| exact.counts().get(flow).copied().unwrap_or_default();
-            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(truth(&h.flow))).collect();
+    pub fn new(number: usize, history: &History, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
+        let truth = exact.map(|exact| exact.counts());
+        let RunAnswers { heavy, losses, distribution_wmre } =
+            history.run(number, truth, top.max(scored)).unwrap_or_default();
+        let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
+        let flows = flows.map(|flows| match truth {
+            Some(truth) => flows.with_truth(truth, distribution_wmre),
+            None => flows,
+        });
+        let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
+        let mut measured = Self { unit, heavy, score: None, flows };
+        if let Some(truth) = truth {
+            let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
+            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.flow))).collect();
             let report = measured.heavy.iter().map(|h| Heavy { flow: h.flow, count: h.count() });
-            measured.score = Some(score(&report.collect::<Vec<_>>(), exact.counts(), scored));
+            measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored));
         }
         measured.heavy.truncate(top);
         measured
-    }
-
-    fn counts(config: &hashpipe::Config, number: usize, history: &History, most: usize) -> Self {
-        let heavy = history.heavy(number, usize::MAX).counts.top(most);
-        let heavy = heavy.iter().map(|heavy| HeavyFlow::new(heavy, config.count)).collect();
-        Self { unit: config.count, heavy, score: None, flows: None }
-    }
-
-    fn sketches(analysis: Analysis, most: usize, exact: Option<&dyn Exact>) -> Self {
-        let names = exact.map(|exact| Names::new(analysis.sketches(), exact.counts().keys())).unwrap_or_default();
-        let answers = Answers::new(&analysis, most);
-        let (losses, sketches) = (analysis.losses(), analysis.sketches());
-        let lack = losses_lack(Some(&losses), &sketches.runtime, sketches.has_gaps());
-        let mut flows = Flows::new(&answers, analysis.least_named(), &losses, lack, &names, most);
-        if let Some(exact) = exact {
-            flows = flows.with_truth(exact.counts(), analysis.told_distribution());
-        }
-        let heavy = answers.heavy.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect();
-        Self { unit: Unit::Packets, heavy, score: None, flows: Some(flows) }
     }
 
     /// The flows, and behind them what else the program says.

@@ -134,14 +134,14 @@ fn listed(names: &[String]) -> String {
 }
 
 /// What an answer does not name.
-fn unnamed_text(omitted_flows: u64, hh_threshold: u32, what: &str) -> String {
+fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
         1 => "\n1 flow is not named".into(),
         n => format!("\n{} flows are not named", output::grouped(n)),
     };
-    let small = if hh_threshold > 1 {
-        format!("\n{what} fewer than T_h = {hh_threshold} packets are not named")
+    let small = if named_from > 1 {
+        format!("\n{what} fewer than {} packets are not named", output::grouped(named_from))
     } else {
         String::new()
     };
@@ -249,7 +249,7 @@ impl Document for view::FlowSizes {
         };
         let sizes = output::table([">packets", ">flows"], classes.into_iter().map(row));
         let (flows, entropy) = (number(self.flows, 0), number(self.entropy_bits, 3));
-        let unnamed = unnamed_text(self.omitted_flows, self.hh_threshold_packets, "flows of");
+        let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "flows of");
         format!("{heavy}\n\n{sizes}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{covered}")
     }
 }
@@ -271,12 +271,39 @@ impl Document for view::HeavyChanges {
                 output::grouped(change.after_packets),
             ]
         };
-        let unnamed = unnamed_text(self.omitted_flows, self.hh_threshold_packets, "changes by");
+        let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "changes by");
         if self.changes.is_empty() {
             return format!("{covered}{unnamed}");
         }
         let table = output::table(["flow", ">packets before", ">and after"], self.changes.iter().map(row));
         format!("{table}\n\n{covered}{unnamed}")
+    }
+}
+
+/// The parameters that any of the epochs has, without what decisions were made from.
+pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>) -> Vec<String> {
+    let mut keys = Vec::new();
+    for epoch in epochs {
+        let parameters = epoch.parameters.iter().filter(|(key, _)| UNITS.iter().any(|unit| key.ends_with(unit)));
+        keys.extend(parameters.map(|(key, _)| key.clone()).filter(|key| !keys.contains(key)).collect::<Vec<_>>());
+    }
+    keys
+}
+
+/// What the names of parameters end with.
+const UNITS: [&str; 3] = ["_buckets", "_packets", "_share"];
+
+/// A parameter's name without its unit.
+pub fn parameter_name(key: &str) -> String {
+    let unit = UNITS.iter().find_map(|unit| key.strip_suffix(unit));
+    unit.unwrap_or(key).replace('_', " ")
+}
+
+/// A parameter's value as people read it.
+pub fn parameter(key: &str, value: &serde_json::Value) -> String {
+    match value.as_f64() {
+        Some(share) if key.ends_with("_share") => output::percent(share),
+        _ => value.as_u64().map_or_else(|| value.to_string(), output::grouped),
     }
 }
 
@@ -346,19 +373,16 @@ impl Document for view::Attention {
         if self.epochs.is_empty() {
             return "no epoch has ended yet".into();
         }
+        let keys = parameter_keys(self.epochs.iter());
+        let headings: Vec<_> = keys.iter().map(|key| format!(">{}", parameter_name(key))).collect();
         let row = |epoch: &view::EpochAttention| {
-            let p = &epoch.parameters;
-            [
-                epoch.epoch.to_string(),
-                epoch.state.clone(),
-                format!("{} {} {}", p.hh_buckets, p.hl_buckets, p.ll_buckets),
-                p.hh_threshold_packets.to_string(),
-                p.hl_threshold_packets.to_string(),
-                output::percent(p.sample_share),
-                epoch.why.clone(),
-            ]
+            let value =
+                |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
+            let first = [epoch.epoch.to_string(), epoch.state.clone()].into_iter();
+            first.chain(keys.iter().map(value)).chain([epoch.why.clone()]).collect::<Vec<_>>()
         };
         let shown = self.epochs.iter().rev().take(ROWS).rev().map(row);
-        output::table([">epoch", "state", "HH HL LL", ">T_h", ">T_l", ">sampled", "what changes, and why"], shown)
+        let headings = [">epoch", "state"].into_iter().chain(headings.iter().map(String::as_str));
+        output::wide_table(&headings.chain(["what changes, and why"]).collect::<Vec<_>>(), shown)
     }
 }

@@ -146,14 +146,9 @@ impl Replay {
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
-        for (i, (name, program)) in super::named(programs).enumerate() {
-            let measured = Measured::new(
-                program,
-                i,
-                &replayer.history(),
-                (self.top, self.top),
-                exact.get(i).map(|exact| &**exact),
-            );
+        for (i, (name, _)) in super::named(programs).enumerate() {
+            let measured =
+                Measured::new(i, &replayer.history(), (self.top, self.top), exact.get(i).map(|exact| &**exact));
             if let (Some(score), Some(least)) = (&measured.score, self.min_recall)
                 && score.recall < least
             {

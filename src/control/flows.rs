@@ -1,18 +1,15 @@
-//! The documents about flows that ChameleMon answers with, with the truth beside them where it is known.
+//! The documents about flows of a run, with the truth beside them where it is known.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::view::HeavyFlow;
-use crate::program::answers::Reasons;
-use crate::program::chamelemon::collector::{Distribution, Loss, Losses};
-use crate::program::chamelemon::{Answers, FlowId, Sketches};
+use crate::program::answers::{FlowAnswers, FlowName, Loss, Losses, Reasons};
 use crate::wire::Flow;
 
-/// What ChameleMon says of the flows of one or more epochs.
+/// What a program says of the flows of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
-    /// Number of flows; null when the classifier was too full to tell.
+    /// Number of flows; null when there were too many to tell.
     pub flows: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub true_flows: Option<u64>,
@@ -24,7 +21,7 @@ pub struct Flows {
     /// Weighted mean relative error of the distribution.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub distribution_wmre: Option<f64>,
-    /// Heavy-hitter candidates that were decoded, and whether every flow of at least `heavy_least_packets` is among them.
+    /// Heavy flows that were found, and whether every flow of at least `heavy_least_packets` is among them.
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
     pub heavy_least_packets: u64,
@@ -58,59 +55,28 @@ pub struct CountedFlow {
     pub exact: bool,
 }
 
-/// IDs with the flows that they name: a digest is named by who knows the flows.
-#[derive(Default)]
-pub struct Names(FxHashMap<FlowId, Flow>);
-
-impl Names {
-    pub fn new<'a>(sketches: &Sketches, flows: impl Iterator<Item = &'a Flow>) -> Self {
-        Self(flows.filter_map(|flow| Some((sketches.id(flow)?, *flow))).collect())
-    }
-
-    /// The flow, or none of its fields and the digest.
-    pub fn name(&self, id: FlowId) -> (Flow, Option<String>) {
-        match id.flow().or_else(|| self.0.get(&id).copied()) {
-            Some(flow) => (flow, None),
-            None => (Flow::default(), Some(id.digest_text())),
-        }
-    }
-
-    /// The document of a flow that lost or gained packets.
-    pub fn counted(&self, id: FlowId, packets: u64, exact: bool) -> CountedFlow {
-        let (flow, ipv6_digest) = self.name(id);
-        CountedFlow { flow, ipv6_digest, packets, exact }
-    }
-
-    /// The document of a heavy flow.
-    pub fn heavy(&self, id: FlowId, packets: u64) -> HeavyFlow {
-        let (flow, ipv6_digest) = self.name(id);
-        HeavyFlow { flow, ipv6_digest, packets: Some(packets), bytes: None, true_packets: None, true_bytes: None }
+impl CountedFlow {
+    pub fn new(flow: FlowName, packets: u64, exact: bool) -> Self {
+        Self { flow: flow.flow().unwrap_or_default(), ipv6_digest: flow.digest(), packets, exact }
     }
 }
 
 impl Flows {
-    /// Names at most `most` victims; `lack` says why they are not all.
-    pub fn new(
-        answers: &Answers,
-        least_named: u64,
-        losses: &Losses,
-        lack: Reasons,
-        names: &Names,
-        most: usize,
-    ) -> Self {
+    /// Of a run's flows and losses, whose lack is why they are not all.
+    pub fn new(answers: &FlowAnswers, losses: &Losses, lack: Reasons) -> Self {
         let exact = lack.leave_counts_exact();
         let counted = |of: fn(&Loss) -> u64| {
-            let flows = losses.flows.iter().filter(move |loss| of(loss) > 0).take(most);
-            flows.map(|loss| names.counted(loss.id, of(loss), exact && loss.exact)).collect()
+            let flows = losses.flows.iter().filter(move |loss| of(loss) > 0);
+            flows.map(|loss| CountedFlow::new(loss.flow, of(loss), exact && loss.exact)).collect()
         };
-        let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
+        let classes = answers.distribution.iter().flatten();
         Self {
             flows: answers.flows,
             entropy_bits: answers.entropy_bits,
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
-            heavy_candidates: answers.hh_flows as u64,
-            heavy_complete: answers.flows_lack.is_empty(),
-            heavy_least_packets: least_named,
+            heavy_candidates: answers.found as u64,
+            heavy_complete: answers.lack.is_empty(),
+            heavy_least_packets: answers.named_from.unwrap_or_default(),
             losses: counted(|loss| loss.lost),
             gains: counted(|loss| loss.gained),
             lost_packets: losses.lost_packets,
@@ -121,14 +87,18 @@ impl Flows {
         }
     }
 
-    /// Sets the truth beside it: the exact packets of each flow, and the distribution that was estimated, not rounded.
+    /// Sets the truth beside it: the exact packets of each flow, and what the program says of the distribution that it estimated.
     #[must_use]
-    pub fn with_truth(self, truth: &FxHashMap<Flow, u64>, estimated: Option<&Distribution>) -> Self {
-        let exact = Distribution::of_sizes(truth.values().copied());
+    pub fn with_truth(self, truth: &FxHashMap<Flow, u64>, distribution_wmre: Option<f64>) -> Self {
+        let packets: u64 = truth.values().sum();
+        let entropy = |count: u64| {
+            let share = count as f64 / packets as f64;
+            -share * share.log2()
+        };
         Self {
             true_flows: Some(truth.len() as u64),
-            true_entropy_bits: Some(exact.entropy_bits()),
-            distribution_wmre: estimated.map(|estimated| estimated.error(&exact)),
+            true_entropy_bits: Some(truth.values().fold(0.0, |sum, &count| sum + entropy(count))),
+            distribution_wmre,
             ..self
         }
     }

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::program::AnyRecord;
-use crate::program::chamelemon::{Below, Sketches};
 use crate::program::hashpipe::{Counts, Heavy};
+use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth};
 
 /// Flows kept of each past epoch.
 const KEPT_FLOWS: usize = 1024;
@@ -55,8 +54,8 @@ pub struct History {
 struct Whole {
     epochs: Option<(u64, u64)>,
     records: Vec<AnyRecord>,
-    /// Of each program that has sketches.
-    below: Vec<Below>,
+    /// Of each program, in the order of the configuration.
+    programs: Vec<(ProgramConfig, AnySeries)>,
 }
 
 /// One program's counts, added up over the newest epochs.
@@ -92,8 +91,9 @@ impl History {
     }
 
     /// Adds all epochs up and keeps every flow, for a run that has an end. Its memory grows with the flows.
-    pub fn whole() -> Self {
-        Self { whole: Some(Whole::default()), ..Self::new(1) }
+    pub fn whole(programs: &[ProgramConfig]) -> Self {
+        let programs = programs.iter().map(|program| (program.clone(), program.series())).collect();
+        Self { whole: Some(Whole { programs, ..Whole::default() }), ..Self::new(1) }
     }
 
     /// Takes the record of every program over the epochs `first` to `last`. The records of a replica that was late find
@@ -168,9 +168,11 @@ impl History {
         self.whole.as_ref()?.records.get(program)
     }
 
-    /// What of program number `program`'s sketches came before flows were candidates, when all epochs are added up.
-    pub fn below(&self, program: usize) -> Option<&Below> {
-        self.whole.as_ref()?.below.get(program)
+    /// The answers of program number `program` about all epochs, when they are added up. Names at most `most` flows of each kind.
+    pub fn run(&self, program: usize, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
+        let whole = self.whole.as_ref()?;
+        let (config, series) = whole.programs.get(program)?;
+        config.run(whole.records.get(program)?, series, truth, most)
     }
 
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
@@ -194,12 +196,7 @@ impl Selection {
 impl Whole {
     fn push(&mut self, first: u64, last: u64, records: Vec<AnyRecord>) {
         self.epochs = span(self.epochs, first, last);
-        self.below.resize_with(records.len(), Below::default);
-        for (below, record) in self.below.iter_mut().zip(&records) {
-            if let Some(sketches) = record.get::<Sketches>() {
-                below.add(sketches);
-            }
-        }
+        self.programs.iter_mut().zip(&records).for_each(|((_, series), record)| series.add(record));
         if self.records.is_empty() {
             self.records = records;
         } else {
@@ -317,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_whole_keeps_every_flow() {
-        let mut history = History::whole();
+        let mut history = History::whole(&[]);
         assert_eq!(window(&history, 1), (vec![], None, 0));
         let many: Vec<_> = (0..3000).map(|n| (n, 2)).collect();
         history.push(4, 4, record(&many));

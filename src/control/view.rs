@@ -19,7 +19,7 @@ pub use heavy::{HeavyFlow, HeavyFlows};
 pub use link::ControllerLink;
 pub use network::{
     Attention, ChangedFlow, Covered, EpochAttention, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers,
-    Parameters, SwitchNumbers,
+    SwitchNumbers,
 };
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker};

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::answers::{Gap, SwitchGap};
+use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap};
 use super::{AnyParameters, AnyRecord, Parameters, Record};
 
 /// What is known of one switch when an epoch closes.
@@ -69,6 +69,12 @@ pub trait Analysis: Send + 'static {
 
     /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent last.
     fn decide(&mut self, epoch: &Self::Epoch, latest: &Self::Parameters, next: u64) -> Decision<Self::Parameters>;
+
+    /// The answers of an epoch, without its adaptation; `before` is the epoch before it, when that is known.
+    fn answers(&self, epoch: &Self::Epoch, before: Option<&Self::Epoch>, limits: Limits) -> EpochAnswers;
+
+    /// What an epoch was measured with, and what is decided from it, as people see it; `None` for a program without parameters.
+    fn adaptation(&self, epoch: &Self::Epoch) -> Option<Adaptation>;
 }
 
 /// The records of one epoch, put together.
@@ -101,6 +107,7 @@ trait Erased: Send {
         edges_named: bool,
     ) -> Option<AnyEpoch>;
     fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>>;
+    fn answers(&self, epoch: &AnyEpoch, before: Option<&AnyEpoch>, limits: Limits) -> Option<EpochAnswers>;
 }
 
 trait ErasedEpoch: Any + Send {
@@ -158,6 +165,12 @@ impl<A: Analysis> Erased for A {
         let Decision { parameters, why } = Analysis::decide(self, epoch.get()?, latest.get()?, next);
         Some(Decision { parameters: AnyParameters::new(parameters), why })
     }
+
+    fn answers(&self, epoch: &AnyEpoch, before: Option<&AnyEpoch>, limits: Limits) -> Option<EpochAnswers> {
+        let epoch = epoch.get()?;
+        let answers = Analysis::answers(self, epoch, before.and_then(AnyEpoch::get), limits);
+        Some(EpochAnswers { adaptation: Analysis::adaptation(self, epoch), ..answers })
+    }
 }
 
 impl AnyAnalysis {
@@ -189,6 +202,23 @@ impl AnyAnalysis {
     /// [`Analysis::decide`]; `None` for what is of another program.
     pub fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
         self.0.decide(epoch, latest, next)
+    }
+
+    /// The answers of an epoch and how it was measured; `None` for an epoch of another program. `decided` is what follows from it,
+    /// with the epoch from which it holds.
+    pub fn answers(
+        &self,
+        epoch: &AnyEpoch,
+        before: Option<&AnyEpoch>,
+        decided: Option<&(u64, Decision<AnyParameters>)>,
+        limits: Limits,
+    ) -> Option<EpochAnswers> {
+        let mut answers = self.0.answers(epoch, before, limits)?;
+        if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut answers.adaptation, decided) {
+            adaptation.ordered = parameters.describe().map(|described| (*from, described));
+            adaptation.why.clone_from(why);
+        }
+        Some(answers)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod hashpipe;
 mod parameters;
 mod record;
 mod registry;
+mod run;
 mod schedule;
 mod strays;
 
@@ -26,6 +27,7 @@ pub use exact::{Exact, FlowCounts, Unit};
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
+pub use run::{AnySeries, NoSeries, RunAnswers, Series, Truth};
 pub use schedule::{AnySchedule, Schedule, Steps};
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 
@@ -43,6 +45,8 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Record: Record;
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
+    /// What of a series of epochs their merged record does not hold.
+    type Series: Series<Record = Self::Record>;
 
     /// Checks a configuration, without building anything.
     ///
@@ -90,6 +94,16 @@ pub trait Program: Sized + Send + Sync + 'static {
 
     /// What a controller makes of the records of switches with this configuration. `salt` makes the sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
+
+    /// The answers about a run, of its merged record. Names at most `most` flows of each kind; `truth` names flows of which the
+    /// record holds a digest alone, and is what estimates are held to.
+    fn run(
+        config: &Self::Config,
+        record: &Self::Record,
+        series: &Self::Series,
+        truth: Option<&Truth>,
+        most: usize,
+    ) -> RunAnswers;
 
     /// Exact counts of what the program measures.
     fn exact(config: &Self::Config) -> impl Exact + 'static;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+use super::answers::Described;
 use super::bytes::{DecodeError, Reader};
 
 /// What a program may be told to change from one epoch to the next.
@@ -18,6 +19,11 @@ pub trait Parameters: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// epoch, at the most.
     fn is_like(&self, other: &Self) -> bool {
         self == other
+    }
+
+    /// As people see them; `None` when there are none.
+    fn describe(&self) -> Option<Described> {
+        None
     }
 }
 
@@ -41,6 +47,7 @@ trait Erased: Any + Send + Sync + fmt::Debug {
     fn copy(&self) -> Box<dyn Erased>;
     fn equals(&self, other: &dyn Any) -> bool;
     fn is_like(&self, other: &dyn Any) -> bool;
+    fn describe(&self) -> Option<Described>;
 }
 
 impl<P: Parameters> Erased for P {
@@ -58,6 +65,10 @@ impl<P: Parameters> Erased for P {
 
     fn is_like(&self, other: &dyn Any) -> bool {
         other.downcast_ref().is_some_and(|other| Parameters::is_like(self, other))
+    }
+
+    fn describe(&self) -> Option<Described> {
+        Parameters::describe(self)
     }
 }
 
@@ -78,6 +89,11 @@ impl AnyParameters {
     /// [`Parameters::encode`].
     pub fn encode(&self) -> Vec<u8> {
         self.0.encode()
+    }
+
+    /// [`Parameters::describe`].
+    pub fn describe(&self) -> Option<Described> {
+        self.0.describe()
     }
 
     /// [`Parameters::is_like`]; parameters of two programs are not alike.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
-    AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact, Parameters, Program,
-    ProgramError, Schedule, chamelemon, hashpipe,
+    AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
+    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::Polynomials;
@@ -97,6 +97,8 @@ trait Configured: Send + Sync {
     fn adapts(&self) -> bool;
     fn difference(&self, other: &dyn Any) -> Option<Difference>;
     fn analysis(&self, salt: u64) -> AnyAnalysis;
+    fn series(&self) -> AnySeries;
+    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, most: usize) -> Option<RunAnswers>;
 }
 
 /// Reads the byte form of records of one program, as it is configured.
@@ -195,6 +197,14 @@ impl<P: Program> Configured for Of<P> {
 
     fn analysis(&self, salt: u64) -> AnyAnalysis {
         AnyAnalysis::new(P::analysis(&self.0, salt))
+    }
+
+    fn series(&self) -> AnySeries {
+        AnySeries::new::<P::Series>()
+    }
+
+    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
+        Some(P::run(&self.0, record.get()?, series.get()?, truth, most))
     }
 }
 
@@ -346,6 +356,22 @@ impl ProgramConfig {
     /// What a controller makes of the records of switches that are configured like this.
     pub fn analysis(&self, salt: u64) -> AnyAnalysis {
         self.0.analysis(salt)
+    }
+
+    /// What of a series of epochs their merged record does not hold; of no epoch yet.
+    pub fn series(&self) -> AnySeries {
+        self.0.series()
+    }
+
+    /// The answers about a run, of its merged record; `None` for a record of another program.
+    pub fn run(
+        &self,
+        record: &AnyRecord,
+        series: &AnySeries,
+        truth: Option<&Truth>,
+        most: usize,
+    ) -> Option<RunAnswers> {
+        self.0.run(record, series, truth, most)
     }
 }
 

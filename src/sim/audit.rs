@@ -6,8 +6,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::ledger::Ledger;
-use crate::control::controller::EpochAnswers;
-use crate::program::answers::Reason;
+use crate::program::answers::{EpochAnswers, FlowName, Reason};
 use crate::program::chamelemon::FlowId;
 
 /// Answers about losses beside the truth, after the last record.
@@ -28,12 +27,12 @@ pub struct Audit {
 
 impl Audit {
     pub(super) fn add(&mut self, answers: &EpochAnswers, ledger: &Ledger) {
-        let truth = ledger.nets(answers.epoch as u32);
+        let truth = names(&ledger.nets(answers.epoch as u32));
         self.epochs += 1;
         let exact = answers.losses_lack.leave_counts_exact();
         for loss in answers.losses.iter().flat_map(|losses| &losses.flows).filter(|loss| exact && loss.exact) {
             self.exact_flows += 1;
-            let net = truth.get(&loss.id).copied().unwrap_or_default();
+            let net = truth.get(&loss.flow).copied().unwrap_or_default();
             self.miscalled_flows += u64::from(loss.lost as i64 - loss.gained as i64 != net);
         }
         if answers.has_all_losses() {
@@ -62,9 +61,14 @@ impl Audit {
 }
 
 /// Whether these are the nets of all flows, and none was gained.
-fn is_right(answers: &EpochAnswers, truth: &FxHashMap<FlowId, i64>) -> bool {
+fn is_right(answers: &EpochAnswers, truth: &FxHashMap<FlowName, i64>) -> bool {
     let Some(losses) = &answers.losses else { return false };
-    let told: FxHashMap<_, _> = losses.flows.iter().map(|loss| (loss.id, loss.lost as i64)).collect();
+    let told: FxHashMap<_, _> = losses.flows.iter().map(|loss| (loss.flow, loss.lost as i64)).collect();
     let sum: i64 = truth.values().sum();
     told == *truth && losses.lost_packets as i64 == sum && losses.gained_packets == 0
+}
+
+/// The nets by the names that answers have for flows.
+pub(super) fn names(nets: &FxHashMap<FlowId, i64>) -> FxHashMap<FlowName, i64> {
+    nets.iter().map(|(id, &net)| (id.name(), net)).collect()
 }

@@ -122,7 +122,8 @@ impl Follow {
 
     /// What was decided from it, in words.
     pub fn why(&self) -> String {
-        self.controller.answers().next_back().map_or_else(String::new, |answers| answers.why.clone())
+        let adaptation = self.controller.answers().next_back().and_then(|answers| answers.adaptation.as_ref());
+        adaptation.map_or_else(String::new, |adaptation| adaptation.why.clone())
     }
 
     /// The answers as they stand now, by epoch.

@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::traffic::{Generation, SimFlow, Sums, Where};
 use super::{Network, Place};
-use crate::control::controller::EpochAnswers;
 use crate::control::score::{Score, score};
-use crate::program::answers::Reasons;
+use crate::program::answers::{EpochAnswers, FlowName, Losses, Reasons};
 use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::collector::{Distribution, Losses};
+use crate::program::chamelemon::collector::Distribution;
 use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::chamelemon::{FlowId, Runtime};
+use crate::program::chamelemon::{self, FlowId, Runtime};
 use crate::program::hashpipe::{self, Counts, Unit};
 use crate::wire::{Flow, FlowKey};
 
@@ -218,7 +217,8 @@ impl ChameleMonReport {
             hl_flows,
             ll_flows,
             load,
-            losses: losses.map(|losses| LossScore::new(losses, &incomplete, &lost(truth, fabric))),
+            losses: losses
+                .map(|found| LossScore::new(&chamelemon::losses(found, usize::MAX), &incomplete, &lost(truth, fabric))),
             incomplete,
             heavy: HeavyScore::new(network, truth),
             flows: network.cardinality(),
@@ -240,11 +240,11 @@ fn id(flow: &SimFlow) -> FlowId {
 }
 
 /// Packets that each flow lost where `fabric` says that it is between the first and the last switch.
-fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> FxHashMap<FlowId, u64> {
-    let mut lost: FxHashMap<FlowId, u64> = FxHashMap::default();
+fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> FxHashMap<FlowName, u64> {
+    let mut lost: FxHashMap<FlowName, u64> = FxHashMap::default();
     for (&(flow, at), &packets) in &truth.places {
         if fabric(at) {
-            *lost.entry(id(&truth.flows[flow as usize])).or_default() += u64::from(packets);
+            *lost.entry(id(&truth.flows[flow as usize]).name()).or_default() += u64::from(packets);
         }
     }
     lost
@@ -252,7 +252,7 @@ fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> FxHashMap<FlowId,
 
 impl LossScore {
     /// What was found beside the packets that each flow lost.
-    pub fn new(found: &Losses, incomplete: &Reasons, lost: &FxHashMap<FlowId, u64>) -> Self {
+    pub fn new(found: &Losses, incomplete: &Reasons, lost: &FxHashMap<FlowName, u64>) -> Self {
         let mut score = Self {
             complete: incomplete.is_empty(),
             packets: found.lost_packets,
@@ -263,7 +263,7 @@ impl LossScore {
         };
         let calls_exact = incomplete.leave_counts_exact();
         for loss in found.flows.iter().filter(|loss| loss.lost > 0) {
-            let truth = lost.get(&loss.id).copied().unwrap_or_default();
+            let truth = lost.get(&loss.flow).copied().unwrap_or_default();
             let is_exact = truth == loss.lost;
             match truth {
                 0 => score.wrong_flows += 1,
@@ -278,7 +278,7 @@ impl LossScore {
 
     /// What is told at last of an epoch in which something went wrong, beside the nets of the flows.
     pub fn revised(answers: &EpochAnswers, nets: &FxHashMap<FlowId, i64>) -> Option<Self> {
-        let lost = nets.iter().filter(|(_, net)| **net > 0).map(|(&id, &net)| (id, net.unsigned_abs())).collect();
+        let lost = nets.iter().filter(|(_, net)| **net > 0).map(|(id, net)| (id.name(), net.unsigned_abs())).collect();
         Some(Self::new(answers.losses.as_ref()?, &answers.losses_lack, &lost))
     }
 

@@ -8,6 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::draw::{Screen, View, si};
 use super::rates::{PortRates, ProgramRates, Rates};
+use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
 use crate::control::view::EpochAttention;
 use crate::program::hashpipe::Unit;
@@ -247,14 +248,15 @@ impl Cells {
     }
 }
 
-/// Where the attention of ChameleMon is: the division of memory, thresholds and sample rate of the last epoch.
+/// What an epoch was measured with.
 pub fn attention(attention: &EpochAttention) -> String {
-    let EpochAttention { epoch, state, parameters: p, .. } = attention;
-    let sampled = output::percent(p.sample_share);
-    format!(
-        "chamelemon {state}: HH {} HL {} LL {} buckets, T_h {}, T_l {}, {sampled} of light losses sampled, epoch {epoch}",
-        p.hh_buckets, p.hl_buckets, p.ll_buckets, p.hh_threshold_packets, p.hl_threshold_packets
-    )
+    let shown = parameter_keys(std::iter::once(attention)).into_iter().filter_map(|key| {
+        let unit = key.rsplit('_').next().filter(|unit| *unit != "share").unwrap_or_default();
+        let value = parameter(&key, attention.parameters.get(&key)?);
+        Some(format!("{} {value} {unit}", parameter_name(&key)).trim_end().to_owned())
+    });
+    let shown: Vec<_> = shown.collect();
+    format!("{}: {}, epoch {}", attention.state, shown.join(", "), attention.epoch)
 }
 
 /// Everything, as text.

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Controller, EpochAnswers};
+use super::Controller;
 use crate::epoch::Nanos;
+use crate::program::answers::EpochAnswers;
 
 /// The answers of past epochs.
 #[derive(Clone, Debug, Default)]

@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use self::alone::{Alone, AloneSettings};
-use self::answers::Kept;
-pub use self::answers::{Changes, EpochAnswers, SwitchAnswers};
+use self::answers::{Kept, LOSSES, SWITCH_FLOWS};
 pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
 pub use self::join::{ForgetError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::network::NetworkEpoch;
+pub use crate::program::answers::EpochAnswers;
+use crate::program::answers::Limits;
 use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
 
 /// From epoch `epoch` on, measure with `parameters`.
@@ -233,11 +233,10 @@ impl Controller {
     /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
     pub fn answer(&mut self) {
         while let Some(Closed { epoch, decision }) = self.closed.pop_front() {
-            if let Some(network) = epoch.get::<NetworkEpoch>() {
-                let before = self.answered.as_ref().and_then(AnyEpoch::get);
-                let answers = EpochAnswers::new(network, before, decision, &self.settings);
-                self.kept.push(answers, self.settings.history);
-            }
+            let Some(analysis) = &self.analysis else { return };
+            let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
+            let answers = analysis.answers(&epoch, self.answered.as_ref(), decision.as_ref(), limits);
+            answers.into_iter().for_each(|answers| self.kept.push(answers, self.settings.history));
             self.answered = Some(epoch);
         }
     }

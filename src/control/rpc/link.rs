@@ -12,7 +12,6 @@ use crate::control::controller::ParameterUpdate;
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::Polynomials;
-use crate::program::chamelemon::Runtime;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 
 /// Orders that are kept for programs that come later.
@@ -159,7 +158,7 @@ impl Standing {
     /// What the running epoch is measured with.
     fn attention(&self) -> Option<view::EpochAttention> {
         let epoch = now().checked_div(self.length?)?;
-        Some(view::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).get::<Runtime>()?))
+        Some(view::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
     }
 
     fn take(&mut self, update: ParameterUpdate) -> Result<(), String> {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Window;
 use crate::epoch::Nanos;
-use crate::program::hashpipe::{Heavy, Unit};
+use crate::program::Unit;
+use crate::program::answers::{FlowCount, FlowName};
 use crate::wire::Flow;
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -25,12 +26,14 @@ pub struct HeavyFlow {
 }
 
 impl HeavyFlow {
-    pub fn new(heavy: &Heavy, unit: Unit) -> Self {
+    pub fn new(heavy: &FlowCount, unit: Unit) -> Self {
+        let FlowCount { flow, count } = *heavy;
         let (packets, bytes) = match unit {
-            Unit::Packets => (Some(heavy.count), None),
-            Unit::Bytes => (None, Some(heavy.count)),
+            Unit::Packets => (Some(count), None),
+            Unit::Bytes => (None, Some(count)),
         };
-        Self { flow: heavy.flow, ipv6_digest: None, packets, bytes, true_packets: None, true_bytes: None }
+        let (flow, ipv6_digest) = (flow.flow().unwrap_or_default(), flow.digest());
+        Self { flow, ipv6_digest, packets, bytes, true_packets: None, true_bytes: None }
     }
 
     pub fn with_truth(mut self, truth: u64) -> Self {
@@ -83,7 +86,10 @@ impl HeavyFlows {
             last_epoch: window.epochs.map(|(_, last)| last),
             seconds: epochs as f64 * length as f64 / 1e9,
             omitted_flows: window.omitted_flows,
-            heavy: heavy.iter().map(|heavy| HeavyFlow::new(heavy, unit)).collect(),
+            heavy: heavy
+                .iter()
+                .map(|heavy| HeavyFlow::new(&FlowCount { flow: FlowName::Flow(heavy.flow), count: heavy.count }, unit))
+                .collect(),
         }
     }
 }

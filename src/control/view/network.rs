@@ -1,18 +1,18 @@
-//! What ChameleMon finds, of a switch alone or of a network: for which epochs, with which gaps, and whether it is all.
+//! Answers by task, of a switch alone or of a network: for which epochs, with which gaps, and whether they are complete.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use serde_json::{Map, Value};
+
 use super::HeavyFlow;
-use crate::control::controller::{Changes, EpochAnswers, Selected};
-use crate::control::flows::{CountedFlow, Names, SizeClass};
-use crate::program::answers::SwitchGap;
-use crate::program::answers::{Reason, Reasons};
-use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::collector::Loss;
-use crate::program::chamelemon::{FlowId, Runtime};
+use crate::control::controller::Selected;
+use crate::control::flows::{CountedFlow, SizeClass};
+use crate::program::answers::{
+    Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons, SwitchGap,
+};
 use crate::wire::Flow;
 
 /// The epochs that an answer covers.
@@ -104,12 +104,12 @@ pub struct Losses {
 
 /// Packets of each flow over several epochs, and whether they are exact.
 #[derive(Default)]
-struct Sums(FxHashMap<FlowId, (u64, bool)>);
+struct Sums(FxHashMap<FlowName, (u64, bool)>);
 
 impl Sums {
-    fn add(&mut self, id: FlowId, packets: u64, exact: bool) {
+    fn add(&mut self, flow: FlowName, packets: u64, exact: bool) {
         if packets > 0 {
-            let sum = self.0.entry(id).or_insert((0, true));
+            let sum = self.0.entry(flow).or_insert((0, true));
             *sum = (sum.0 + packets, sum.1 && exact);
         }
     }
@@ -117,11 +117,10 @@ impl Sums {
     /// The largest of at least `threshold` packets, and the number of those beyond `top`.
     fn largest(self, top: usize, threshold: u64) -> (Vec<CountedFlow>, usize) {
         let mut flows: Vec<_> = self.0.into_iter().filter(|(_, (packets, _))| *packets >= threshold).collect();
-        flows.sort_unstable_by_key(|&(id, (packets, _))| (std::cmp::Reverse(packets), id));
+        flows.sort_unstable_by_key(|&(flow, (packets, _))| (std::cmp::Reverse(packets), flow));
         let omitted = flows.len().saturating_sub(top);
-        let names = Names::default();
         let named = flows.into_iter().take(top);
-        (named.map(|(id, (packets, exact))| names.counted(id, packets, exact)).collect(), omitted)
+        (named.map(|(flow, (packets, exact))| CountedFlow::new(flow, packets, exact)).collect(), omitted)
     }
 }
 
@@ -142,13 +141,13 @@ impl Losses {
             };
             all.lost_packets += losses.lost_packets;
             all.gained_packets += losses.gained_packets;
-            most_victims = most_victims.max(epoch.victims);
-            most_gained = most_gained.max(epoch.gainers);
+            most_victims = most_victims.max(losses.victims);
+            most_gained = most_gained.max(losses.gainers);
             not_named += not_kept(epoch);
             let exact = epoch.losses_lack.leave_counts_exact();
-            for Loss { id, lost: of_lost, gained: of_gained, exact: whole, .. } in &losses.flows {
-                lost.add(*id, *of_lost, exact && *whole);
-                gained.add(*id, *of_gained, exact && *whole);
+            for Loss { flow, lost: of_lost, gained: of_gained, exact: whole } in &losses.flows {
+                lost.add(*flow, *of_lost, exact && *whole);
+                gained.add(*flow, *of_gained, exact && *whole);
             }
         }
         all.victims = lost.0.len().max(most_victims) as u64;
@@ -162,11 +161,9 @@ impl Losses {
 
 /// Flows of an epoch that were found to lose or gain packets, and are not kept.
 fn not_kept(epoch: &EpochAnswers) -> usize {
-    let kept = |of: fn(&Loss) -> u64| {
-        let flows = epoch.losses.iter().flat_map(|losses| &losses.flows);
-        flows.filter(|loss| of(loss) > 0).count()
-    };
-    epoch.victims.saturating_sub(kept(|loss| loss.lost)) + epoch.gainers.saturating_sub(kept(|loss| loss.gained))
+    let Some(losses) = &epoch.losses else { return 0 };
+    let kept = |of: fn(&Loss) -> u64| losses.flows.iter().filter(|loss| of(loss) > 0).count();
+    losses.victims.saturating_sub(kept(|loss| loss.lost)) + losses.gainers.saturating_sub(kept(|loss| loss.gained))
 }
 
 /// The first `top` of a list, the largest first, of which only those up to `kept` are there and `cut` are not.
@@ -196,9 +193,9 @@ pub struct FlowSizes {
     /// Number of flows; null when too many to tell.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
-    /// T_h: smaller flows are counted, and cannot be named.
-    pub hh_threshold_packets: u32,
-    /// Flows of at least T_h packets that were found.
+    /// Smaller flows are counted, and cannot be named.
+    pub named_from_packets: u64,
+    /// Flows of at least as many packets that were found.
     pub heavy_candidates: u64,
     /// The largest of them.
     pub heavy: Vec<HeavyFlow>,
@@ -213,25 +210,24 @@ impl FlowSizes {
     pub fn new(selected: Selected, top: usize, threshold: u64) -> Self {
         let selected = selected.newest();
         let Some(epoch) = selected.epochs.last() else { return Self::default() };
-        let names = Names::default();
         let answers = &epoch.network;
-        let hh_threshold_packets = answers.runtime.hh_threshold.max(1);
-        let cut = answers.hh_flows.saturating_sub(answers.heavy.len());
-        let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.packets >= threshold);
+        let named_from_packets = answers.named_from.unwrap_or_default();
+        let cut = answers.found.saturating_sub(answers.heavy.len());
+        let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
         let covered = Covered::new(&selected, |epoch| {
-            let mut lack = epoch.network.flows_lack.clone();
+            let mut lack = epoch.network.lack.clone();
             lack.add_if(!heavy.whole, Reason::NotKept);
-            lack.add_if(threshold < hh_threshold_packets.into(), Reason::BelowThreshold);
+            lack.add_if(threshold < named_from_packets, Reason::BelowThreshold);
             lack
         });
-        let classes = answers.distribution.iter().flat_map(|distribution| &distribution.0);
+        let classes = answers.distribution.iter().flatten();
         Self {
             covered,
             flows: answers.flows,
             entropy_bits: answers.entropy_bits,
-            hh_threshold_packets,
-            heavy_candidates: answers.hh_flows as u64,
-            heavy: heavy.named.iter().map(|flow| names.heavy(flow.id, flow.packets)).collect(),
+            named_from_packets,
+            heavy_candidates: answers.found as u64,
+            heavy: heavy.named.iter().map(|flow| HeavyFlow::new(flow, answers.unit)).collect(),
             omitted_flows: heavy.omitted as u64,
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
         }
@@ -243,8 +239,8 @@ impl FlowSizes {
 pub struct HeavyChanges {
     #[serde(flatten)]
     pub covered: Covered,
-    /// The larger T_h of both epochs: flows may have changed by less without being noticed.
-    pub hh_threshold_packets: u32,
+    /// Flows may have changed by less without being noticed.
+    pub named_from_packets: u64,
     pub changes: Vec<ChangedFlow>,
     /// Flows that are not named here and may have changed by as much as was asked for.
     pub omitted_flows: u64,
@@ -267,27 +263,28 @@ impl HeavyChanges {
         let mut selected = selected.newest();
         let Some(epoch) = selected.epochs.last().cloned() else { return Self::default() };
         selected.first = selected.first.saturating_sub(1);
-        let Some(Changes { flows, omitted, threshold: hh_threshold, lack, gaps: before }) = &epoch.changes else {
+        let Some(Changes { flows, omitted, named_from, lack, gaps: before }) = &epoch.changes else {
             let covered = Covered::new(&selected, |_| [Reason::NotAnalysed].into_iter().collect());
             return Self { covered, ..Self::default() };
         };
         let changed = Cut::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
         let mut incomplete = lack.clone();
         incomplete.add_if(!changed.whole, Reason::NotKept);
-        incomplete.add_if(threshold < (*hh_threshold).max(1).into(), Reason::BelowThreshold);
+        incomplete.add_if(threshold < *named_from, Reason::BelowThreshold);
         incomplete.add_if(selected.outdated, Reason::Outdated);
         let covered = Covered::new(&selected, |_| Reasons::default());
         let gaps = gaps(selected.first, before).chain(covered.gaps).collect();
         let complete = incomplete.is_empty();
         let covered = Covered { missing_epochs: 0, gaps, complete, incomplete, ..covered };
-        let names = Names::default();
-        let changes = changed.named.iter().map(|change| {
-            let (flow, ipv6_digest) = names.name(change.id);
-            ChangedFlow { flow, ipv6_digest, before_packets: change.before, after_packets: change.after }
+        let changes = changed.named.iter().map(|change| ChangedFlow {
+            flow: change.flow.flow().unwrap_or_default(),
+            ipv6_digest: change.flow.digest(),
+            before_packets: change.before,
+            after_packets: change.after,
         });
         Self {
             covered,
-            hh_threshold_packets: (*hh_threshold).max(1),
+            named_from_packets: *named_from,
             changes: changes.collect(),
             omitted_flows: changed.omitted as u64,
         }
@@ -356,80 +353,37 @@ pub struct Attention {
 }
 
 /// One epoch's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochAttention {
     pub epoch: u64,
-    /// `healthy` or `ill`.
+    /// The state of the network as the program calls it.
     pub state: String,
-    #[serde(flatten)]
-    pub parameters: Parameters,
-    /// Flows of each class that were decoded, or estimated; null when unknown.
-    pub heavy_candidates: Option<u64>,
-    pub heavy_losses: Option<f64>,
-    pub light_losses: Option<f64>,
     /// What was ordered from it, from which epoch on, and why.
     pub ordered_epoch: Option<u64>,
-    pub ordered: Option<Parameters>,
+    pub ordered: Option<Map<String, Value>>,
     pub why: String,
-}
-
-/// Parameters of measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parameters {
-    /// Buckets an array for heavy hitters, heavy losses and light losses.
-    pub hh_buckets: u32,
-    pub hl_buckets: u32,
-    pub ll_buckets: u32,
-    /// T_h and T_l.
-    pub hh_threshold_packets: u32,
-    pub hl_threshold_packets: u32,
-    /// The share of light losses that are sampled.
-    pub sample_share: f64,
-}
-
-impl From<&Runtime> for Parameters {
-    fn from(runtime: &Runtime) -> Self {
-        Self {
-            hh_buckets: runtime.division.hh,
-            hl_buckets: runtime.division.hl,
-            ll_buckets: runtime.division.ll,
-            hh_threshold_packets: runtime.hh_threshold,
-            hl_threshold_packets: runtime.hl_threshold,
-            sample_share: f64::from(runtime.sample) / f64::from(Runtime::ALL),
-        }
-    }
+    /// The parameters, with units in their names, and what the decision was made from.
+    #[serde(flatten)]
+    pub parameters: Map<String, Value>,
 }
 
 impl EpochAttention {
     /// What an epoch is measured with, of which nothing else is known.
-    pub fn of(epoch: u64, runtime: &Runtime) -> Self {
-        Self {
-            epoch,
-            state: State::of(runtime).name().into(),
-            parameters: runtime.into(),
-            heavy_candidates: None,
-            heavy_losses: None,
-            light_losses: None,
-            ordered_epoch: None,
-            ordered: None,
-            why: String::new(),
-        }
+    pub fn of(epoch: u64, measured: Described) -> Self {
+        Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
     }
 }
 
 impl Attention {
     pub fn new(selected: &Selected) -> Self {
-        let epoch = |epoch: &EpochAnswers| EpochAttention {
-            epoch: epoch.epoch,
-            state: epoch.state.name().into(),
-            parameters: (&epoch.runtime).into(),
-            heavy_candidates: (!epoch.switches.is_empty()).then_some(epoch.network.hh_flows as u64),
-            heavy_losses: epoch.losses.as_ref().and_then(|losses| losses.heavy.flows),
-            light_losses: epoch.losses.as_ref().and_then(|losses| losses.light.flows),
-            ordered_epoch: epoch.order.map(|(from, _)| from),
-            ordered: epoch.order.map(|(_, runtime)| (&runtime).into()),
-            why: epoch.why.clone(),
+        let epoch = |epoch: &EpochAnswers| {
+            let Adaptation { measured, facts, ordered, why } = epoch.adaptation.clone()?;
+            let (ordered_epoch, ordered) =
+                ordered.map_or((None, None), |(from, ordered)| (Some(from), Some(ordered.parameters)));
+            let Described { state, mut parameters } = measured;
+            parameters.extend(facts);
+            Some(EpochAttention { epoch: epoch.epoch, state, ordered_epoch, ordered, why, parameters })
         };
-        Self { epochs: selected.epochs.iter().map(|answers| epoch(answers)).collect() }
+        Self { epochs: selected.epochs.iter().filter_map(|answers| epoch(answers)).collect() }
     }
 }

@@ -34,10 +34,12 @@ pub enum Reason {
     NotKept,
     /// The epochs are older than what was asked for.
     Outdated,
+    /// Flows may have been evicted from the tables, and counts are what is left.
+    Evicted,
 }
 
 impl Reason {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Gap,
         Self::NotAnalysed,
         Self::Undecoded,
@@ -49,6 +51,7 @@ impl Reason {
         Self::TooMany,
         Self::NotKept,
         Self::Outdated,
+        Self::Evicted,
     ];
 
     /// Its name in JSON.
@@ -65,6 +68,7 @@ impl Reason {
             Self::TooMany => "too_many",
             Self::NotKept => "not_kept",
             Self::Outdated => "outdated",
+            Self::Evicted => "evicted",
         }
     }
 
@@ -93,6 +97,7 @@ impl fmt::Display for Reason {
             Self::TooMany => "there are too many flows to tell",
             Self::NotKept => "more flows were found than are kept",
             Self::Outdated => "its epochs are older than what was asked for",
+            Self::Evicted => "flows may have been evicted, and counts are at least what is told",
         })
     }
 }

@@ -1,7 +1,12 @@
-//! What a program answers: its gaps, and when an answer is complete.
+//! Answers by task, whatever the program: with their epochs and gaps, and why they are not complete.
 
 mod completeness;
+mod epoch;
 mod gap;
 
 pub use completeness::{Reason, Reasons};
+pub use epoch::{
+    Adaptation, Change, Changes, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Loss, Losses,
+    SwitchAnswers,
+};
 pub use gap::{Gap, SwitchGap};

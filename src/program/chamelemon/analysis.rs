@@ -1,10 +1,11 @@
 //! What a controller makes of the records of a network.
 
+use super::answers;
 use super::attention::Attention;
 use super::collector::encoding::Form;
 use super::network::{Early, NetworkEpoch, Reported};
 use super::{Config, Runtime, Sketches};
-use crate::program::answers::SwitchGap;
+use crate::program::answers::{Adaptation, EpochAnswers, Limits, SwitchGap};
 use crate::program::{Analysis, Decision, Epoch};
 
 /// Puts records together, and shifts attention.
@@ -48,6 +49,14 @@ impl Analysis for NetworkAnalysis {
             self.attention.shift(network, latest, next)
         };
         Decision { parameters: decision.runtime, why: decision.why }
+    }
+
+    fn answers(&self, network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
+        answers::of_network(network, before, limits)
+    }
+
+    fn adaptation(&self, network: &NetworkEpoch) -> Option<Adaptation> {
+        Some(answers::adaptation(network))
     }
 }
 

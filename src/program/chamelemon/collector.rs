@@ -1,6 +1,5 @@
 //! Reading ChameleMon out: registers as sketches, and what they answer.
 
-mod answers;
 mod candidates;
 pub mod encoding;
 pub mod estimate;
@@ -16,7 +15,6 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-pub use answers::Answers;
 pub use candidates::{Candidates, Expected};
 pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::pisa::hash::{Crc, Polynomials};
+use crate::program::answers::FlowName;
 use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// Bits of the fingerprint that fills the fourth fragment.
@@ -40,9 +41,10 @@ impl FlowId {
         (!self.is_digest()).then(|| Tuple4(self.0).flow())
     }
 
-    /// A digest in hexadecimal.
-    pub fn digest_text(self) -> String {
-        format!("{:024x}", self.0 >> 8)
+    /// The name of the flow in answers.
+    pub fn name(self) -> FlowName {
+        let [.., a, b, c, d, e, f, g, h, i, j, k, l, _] = self.0.to_be_bytes();
+        self.flow().map_or(FlowName::Digest([a, b, c, d, e, f, g, h, i, j, k, l]), FlowName::Flow)
     }
 
     /// Figure 13: the lower 31 bits of the source, of the destination and of the ports, then the three bits left over, the
@@ -70,10 +72,7 @@ impl FlowId {
 
 impl fmt::Display for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.flow() {
-            Some(flow) => flow.fmt(f),
-            None => f.pad(&format!("ipv6 flow {}", self.digest_text())),
-        }
+        self.name().fmt(f)
     }
 }
 

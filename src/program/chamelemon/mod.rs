@@ -53,6 +53,7 @@
 //!   nothing short of trying them finds these.
 
 mod analysis;
+mod answers;
 pub mod attention;
 mod bank;
 pub mod collector;
@@ -70,15 +71,18 @@ mod tables;
 
 pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use analysis::NetworkAnalysis;
+pub use answers::{flows_of_network, flows_of_switch, losses};
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
-pub use collector::{Analysis, Answers, Below, Sketches};
+pub use collector::{Analysis, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Division, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
-use super::{Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record};
+use super::{
+    Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record, RunAnswers, Series, Truth,
+};
 use crate::pisa::Excess;
 use crate::pisa::hash::Polynomials;
 
@@ -96,6 +100,7 @@ impl Program for ChameleMon {
     type Parameters = Runtime;
     type Record = Sketches;
     type Analysis = NetworkAnalysis;
+    type Series = Below;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -163,8 +168,20 @@ impl Program for ChameleMon {
         NetworkAnalysis::new(config, salt)
     }
 
+    fn run(_: &Config, sketches: &Sketches, below: &Below, truth: Option<&Truth>, most: usize) -> RunAnswers {
+        answers::of_run(Analysis::of_series(sketches.clone(), below.clone()), truth, most)
+    }
+
     fn exact(_: &Config) -> impl Exact + 'static {
         exact::FiveTuples::default()
+    }
+}
+
+impl Series for Below {
+    type Record = Sketches;
+
+    fn add(&mut self, sketches: &Sketches) {
+        self.add(sketches);
     }
 }
 

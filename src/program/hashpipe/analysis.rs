@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use super::Counts;
-use crate::program::answers::SwitchGap;
-use crate::program::{Analysis, Decision, Epoch, Reported};
+use crate::program::answers::{
+    Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, SwitchAnswers, SwitchGap,
+};
+use crate::program::{Analysis, Decision, Epoch, Reported, Unit};
 
 /// Puts records together. Nothing changes from epoch to epoch.
-pub struct NetworkAnalysis;
+pub struct NetworkAnalysis {
+    pub(super) unit: Unit,
+}
 
 /// The records of one epoch.
 pub struct NetworkEpoch {
@@ -44,6 +48,52 @@ impl Analysis for NetworkAnalysis {
 
     fn decide(&mut self, _: &NetworkEpoch, (): &(), _: u64) -> Decision<()> {
         Decision { parameters: (), why: String::new() }
+    }
+
+    fn answers(&self, network: &NetworkEpoch, _: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
+        let switch = |(switch, counts): &(Arc<str>, Box<Counts>)| SwitchAnswers {
+            switch: switch.clone(),
+            answers: self.heavy(counts, limits.switch_flows),
+        };
+        EpochAnswers {
+            epoch: network.epoch,
+            first_epoch: network.epoch,
+            gaps: network.gaps.clone(),
+            network: self.heavy(&network.counts(), limits.flows),
+            switches: network.switches.iter().map(switch).collect(),
+            ..EpochAnswers::default()
+        }
+    }
+
+    fn adaptation(&self, _: &NetworkEpoch) -> Option<Adaptation> {
+        None
+    }
+}
+
+impl NetworkAnalysis {
+    /// The heaviest flows. Which others are missing is not known: a flow may have been evicted.
+    pub(super) fn heavy(&self, counts: &Counts, most: usize) -> FlowAnswers {
+        let heavy = counts.top(most);
+        let kept = heavy.iter().map(|heavy| FlowCount { flow: FlowName::Flow(heavy.flow), count: heavy.count });
+        FlowAnswers {
+            unit: self.unit,
+            heavy: kept.collect(),
+            found: counts.0.len(),
+            lack: [Reason::Evicted].into_iter().collect(),
+            ..FlowAnswers::default()
+        }
+    }
+}
+
+impl NetworkEpoch {
+    /// Each flow's counts. Of a flow that several switches saw the largest count is taken: each counts every packet.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (flow, &count) in self.switches.iter().flat_map(|(_, counts)| &counts.0) {
+            let largest = counts.0.entry(*flow).or_default();
+            *largest = count.max(*largest);
+        }
+        counts
     }
 }
 

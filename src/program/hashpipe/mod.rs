@@ -38,7 +38,7 @@ pub use collector::{Counts, Heavy};
 pub use tables::{HashPipeBank, HashPipeDataplane, Tables};
 
 pub use super::Unit;
-use super::{Dataplane, DecodeError, Difference, Exact, Program, ProgramError, Schedule};
+use super::{Dataplane, DecodeError, Difference, Exact, NoSeries, Program, ProgramError, RunAnswers, Schedule, Truth};
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Excess, Word};
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
@@ -185,6 +185,7 @@ impl Program for HashPipe {
     type Parameters = ();
     type Record = Counts;
     type Analysis = analysis::NetworkAnalysis;
+    type Series = NoSeries<Counts>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -256,8 +257,13 @@ impl Program for HashPipe {
         Some(Difference { key, value, other })
     }
 
-    fn analysis(_: &Config, _: u64) -> analysis::NetworkAnalysis {
-        analysis::NetworkAnalysis
+    fn analysis(config: &Config, _: u64) -> analysis::NetworkAnalysis {
+        analysis::NetworkAnalysis { unit: config.count }
+    }
+
+    fn run(config: &Config, counts: &Counts, _: &NoSeries<Counts>, _: Option<&Truth>, most: usize) -> RunAnswers {
+        let analysis = analysis::NetworkAnalysis { unit: config.count };
+        RunAnswers { heavy: analysis.heavy(counts, most), ..RunAnswers::default() }
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

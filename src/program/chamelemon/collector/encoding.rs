@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
 use crate::pisa::hash::Polynomials;
 use crate::program::Parameters;
+use crate::program::answers::Described;
 use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
@@ -106,6 +107,10 @@ impl Parameters for Runtime {
     fn is_like(&self, other: &Self) -> bool {
         let unseeded = |runtime: &Self| Self { sample_seed: 0, ..*runtime };
         unseeded(self) == unseeded(other)
+    }
+
+    fn describe(&self) -> Option<Described> {
+        Some(self.described())
     }
 }
 
