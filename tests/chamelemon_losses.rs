@@ -40,7 +40,7 @@ impl Net {
     fn new(configs: &[String], links: &[(End, End)]) -> Self {
         let assembly = |toml: &String| {
             let assembly = assemble(&Config::parse(toml).unwrap(), None, 1).unwrap();
-            *assembly.history.lock().unwrap() = History::whole();
+            *assembly.history.lock().unwrap() = History::whole(&[]);
             assembly
         };
         let links = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();

@@ -105,7 +105,7 @@ impl Network {
         let configs = [edge.clone(), edge.clone(), edge, core];
         let assembly = |toml: &String| {
             let assembly = assemble(&Config::parse(toml).unwrap(), None, workers).unwrap();
-            *assembly.history.lock().unwrap() = History::whole();
+            *assembly.history.lock().unwrap() = History::whole(&[]);
             assembly
         };
         let links = (0..EDGES).map(|n| ((n, hosts as PortId), (EDGES, n as PortId)));

@@ -233,7 +233,7 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
     let list = "[[acl]]\naction = \"deny\"\ndport = 80\n[[program]]\nname = \"chamelemon\"\nhh_threshold = 1\n";
     let keys = ["rx_limit = \"8Mbps,burst=10KB\"", "tx_limit = \"1kpps\""];
     let mut bench = Bench::new(&format!("[switch]\nforward = \"xconnect\"\n{}{list}", ports(&keys)));
-    *bench.assembly.history.lock().unwrap() = History::whole();
+    *bench.assembly.history.lock().unwrap() = History::whole(&[]);
     let packets = |dport, number| vec![frame(1, 2, &[], dport, 0, 1000); number];
     assert_eq!(bench.burst(0, &[packets(80, 7), packets(81, 20)].concat())[1].len(), 10);
     bench.change("limits", Op::Remove, json!({"port": "a", "direction": "rx"})).unwrap();

@@ -61,7 +61,7 @@ struct World {
 impl World {
     fn new(config: &Config) -> Self {
         let Assembly { mut switches, collector, history, learning, .. } = assemble(config, None, 1).unwrap();
-        *history.lock().unwrap() = History::whole();
+        *history.lock().unwrap() = History::whole(&[]);
         let outbox = Outbox::new(PORTS);
         Self { switch: switches.remove(0), collector, learning, history, outbox }
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use weir::control::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{Order, Phv};
+use weir::program::answers::Described;
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use weir::trace::{SplitMix64, Trace, Workload};
@@ -151,32 +152,21 @@ impl ControllerTime {
                 answers.push(rest.elapsed());
                 let newest = controller.answers().next_back();
                 let whole = |newest: &std::sync::Arc<EpochAnswers>| {
-                    newest.network.flows_lack.is_empty() && newest.losses_lack.are_at_most_a_sample()
+                    newest.network.lack.is_empty() && newest.losses_lack.are_at_most_a_sample()
                 };
                 complete += u64::from(newest.is_some_and(whole));
                 if let Some(newest) = newest.filter(|_| self.verbose) {
-                    let (heavy, light) = newest.losses.as_ref().map_or_else(Default::default, |l| (l.heavy, l.light));
-                    println!(
-                        "{epoch}: {:?}, HH {} {:?}, HL {heavy:?}, LL {light:?}",
-                        newest.runtime, newest.network.hh_flows, newest.network.flows_lack
-                    );
-                    println!("    {}", newest.why);
+                    println!("{epoch}: {:?}, HH {} {:?}", newest.adaptation, newest.network.found, newest.network.lack);
                 }
                 epoch += 1;
             }
-            let newest = controller.answers().next_back().map(|newest| (newest.state, newest.runtime));
-            if let Some((state, runtime)) = newest {
-                let (division, thresholds) = (runtime.division, (runtime.hh_threshold, runtime.hl_threshold));
+            let newest = controller.answers().next_back().and_then(|newest| newest.adaptation.as_ref());
+            if let Some(Described { state, parameters }) = newest.map(|adaptation| &adaptation.measured) {
                 println!(
-                    "{flows} flows, {:.1} % victims: {}, {complete} of {} epochs decoded whole, HH {} HL {} LL {}, T_h {} T_l {}; {}",
+                    "{flows} flows, {:.1} % victims: {state}, {complete} of {} epochs decoded whole, {}; {}",
                     victims * 100.0,
-                    state.name(),
                     self.epochs,
-                    division.hh,
-                    division.hl,
-                    division.ll,
-                    thresholds.0,
-                    thresholds.1,
+                    serde_json::Value::from(parameters.clone()),
                     summary(&orders[first..]),
                 );
             }

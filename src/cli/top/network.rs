@@ -111,12 +111,12 @@ mod tests {
 
     use super::*;
     use crate::control::view::{Covered, EpochAttention, NetworkSwitch};
-    use crate::program::chamelemon::Config;
+    use crate::program::ProgramConfig;
 
     fn look() -> Look {
         let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
-        let attention =
-            EpochAttention { why: "as before".into(), ..EpochAttention::of(7, &Config::default().runtime()) };
+        let measured = ProgramConfig::networked().start().describe().unwrap();
+        let attention = EpochAttention { why: "as before".into(), ..EpochAttention::of(7, measured) };
         Look {
             switches: NetworkSwitches {
                 epoch_ns: 50_000_000,
@@ -144,7 +144,8 @@ mod tests {
     fn the_network_is_on_the_screen() {
         let mut shown = Shown::new(look());
         let screen = drawn(&shown);
-        for text in ["1 of 2 switches connected", "chamelemon healthy: HH", "3 packets lost, 1 flow found", "edge2"] {
+        for text in ["1 of 2 switches connected", "healthy: hh 3 584 buckets", "3 packets lost, 1 flow found", "edge2"]
+        {
             assert!(screen.contains(text), "{text} in\n{screen}");
         }
         shown.take(Err(ClientError::Refused { error: "away".into() }));

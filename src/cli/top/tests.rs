@@ -177,19 +177,16 @@ fn one_frame_as_text() {
 
 #[test]
 fn attention_has_a_line() {
-    let parameters = crate::control::view::Parameters {
-        hh_buckets: 1024,
-        hl_buckets: 2560,
-        ll_buckets: 512,
-        hh_threshold_packets: 28,
-        hl_threshold_packets: 9,
-        sample_share: 0.25,
-    };
-    let blank = EpochAttention::of(77, &crate::program::chamelemon::Config::default().runtime());
-    let shown = EpochAttention { state: "ill".into(), parameters, ..blank };
+    let parameters = serde_json::json!({
+        "hh_buckets": 1024,
+        "hh_threshold_packets": 28,
+        "heavy_candidates": 90,
+        "sample_share": 0.25,
+    });
+    let parameters = parameters.as_object().cloned().unwrap();
+    let shown = EpochAttention { epoch: 77, state: "ill".into(), parameters, ..EpochAttention::default() };
     let now = Look { attention: Some(shown), ..look(2) };
-    let line =
-        "chamelemon ill: HH 1024 HL 2560 LL 512 buckets, T_h 28, T_l 9, 25.00 % of light losses sampled, epoch 77";
+    let line = "ill: hh 1 024 buckets, hh threshold 28 packets, sample 25.00 %, epoch 77";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
-    assert!(!text(&Rates::between(&look(1), &look(2))).contains("chamelemon"));
+    assert!(!text(&Rates::between(&look(1), &look(2))).contains("ill: "));
 }

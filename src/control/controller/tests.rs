@@ -10,11 +10,9 @@ mod time;
 use super::*;
 use crate::pisa::hash::Polynomials;
 use crate::pisa::{Order as RunOrder, Phv};
-use crate::program::answers::Reason;
-use crate::program::answers::{Gap, SwitchGap};
+use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::collector::Loss;
-use crate::program::chamelemon::completeness::losses_lack;
+use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
 use crate::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use crate::wire::{Headers, Net};
@@ -112,6 +110,11 @@ impl Edge {
         self.program.exchange_egress(bank.as_mut());
         Report { first_epoch: epoch, epoch, record: bank.record() }
     }
+}
+
+/// Why the parameters change after an epoch.
+fn why(answers: &EpochAnswers) -> &str {
+    answers.adaptation.as_ref().map_or("", |adaptation| &adaptation.why)
 }
 
 struct Network {
@@ -214,7 +217,7 @@ impl Network {
         let newest = self.newest();
         assert!(newest.has_all_losses() && newest.gaps.is_empty(), "{newest:?}");
         let losses = newest.losses.as_ref().unwrap();
-        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.id.flow().unwrap().src, loss.lost)).collect();
+        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.flow.flow().unwrap().src, loss.lost)).collect();
         lost.sort_unstable();
         let mut expected: Vec<_> =
             (0..flows).step_by(10).map(|flow| (Some(std::net::Ipv4Addr::from(address(flow)).into()), 1)).collect();
@@ -239,9 +242,10 @@ fn losses_of_a_network_are_exact() {
         assert_eq!(network.newest().switches.len(), 3);
     }
     let newest = network.newest();
-    assert_eq!(newest.state, State::Healthy);
-    assert_eq!(newest.runtime.hh_threshold, 1, "all flows fit: {}", newest.why);
-    assert_eq!((newest.network.hh_flows, newest.network.flows_lack.is_empty()), (200, true));
+    let measured = &newest.adaptation.as_ref().unwrap().measured;
+    assert_eq!(measured.state, State::Healthy.name());
+    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", why(newest));
+    assert_eq!((newest.network.found, newest.network.lack.is_empty()), (200, true));
     assert_eq!(newest.changes.as_ref().unwrap().flows, []);
 }
 
@@ -274,8 +278,8 @@ fn a_silent_switch_is_a_gap_by_name() {
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
     assert_eq!(network.newest().losses, None);
     assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
-    assert!(!network.newest().network.flows_lack.is_empty());
-    assert!(network.newest().why.contains("unknown"), "{}", network.newest().why);
+    assert!(!network.newest().network.lack.is_empty());
+    assert!(why(network.newest()).contains("unknown"), "{}", why(network.newest()));
     network.epoch(90, &[]);
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
     assert_eq!((&network.newest().losses, network.newest().switches.len()), (&None, 3));
@@ -338,16 +342,19 @@ fn orders_are_for_the_epoch_after_the_running_one() {
         let results = network.epoch(2000, &[]);
         let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
         assert_eq!(order.epoch, epoch + 2);
-        assert_eq!(network.newest().order, Some((order.epoch, *order.parameters.get().unwrap())));
+        let ordered = network.newest().adaptation.clone().unwrap().ordered;
+        assert_eq!(ordered, order.parameters.describe().map(|described| (order.epoch, described)));
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
-    let measured: Vec<_> = network.controller.answers().map(|answers| (answers.epoch, answers.runtime)).collect();
+    let adaptation = |answers: &Arc<EpochAnswers>| answers.adaptation.clone().unwrap();
+    let measured: Vec<_> =
+        network.controller.answers().map(|answers| (answers.epoch, adaptation(answers).measured)).collect();
     for answers in network.controller.answers() {
-        let (from, ordered) = answers.order.unwrap();
+        let (from, ordered) = adaptation(answers).ordered.unwrap();
         let followed = measured.iter().find(|(epoch, _)| *epoch == from);
-        assert!(followed.is_none_or(|(_, runtime)| *runtime == ordered));
+        assert!(followed.is_none_or(|(_, measured)| *measured == ordered));
     }
-    assert!(network.newest().network.flows_lack.is_empty(), "{:?}", network.newest().why);
+    assert!(network.newest().network.lack.is_empty(), "{:?}", why(network.newest()));
 }
 
 /// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
@@ -390,11 +397,11 @@ fn only_flows_that_lost_packets_are_victims() {
     let mut epoch = network.newest().clone();
     let losses = epoch.losses.as_mut().unwrap();
     let victims = losses.flows.len() as u64;
-    let gainer = Loss { exact: true, ..Loss::new(losses.flows.remove(0).id, -3, true) };
+    let gainer = Loss { lost: 0, gained: 3, exact: true, ..losses.flows.remove(0) };
     losses.flows.push(gainer);
     (losses.lost_packets, losses.gained_packets) = (victims - 1, 3);
-    (epoch.victims, epoch.gainers) = (epoch.victims - 1, 1);
-    epoch.losses_lack = losses_lack(epoch.losses.as_ref(), &epoch.runtime, false);
+    (losses.victims, losses.gainers) = (losses.victims - 1, 1);
+    epoch.losses_lack.add(Reason::Gained);
     let selected =
         Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
     let told = crate::control::view::Losses::new(&selected, 10, 1);

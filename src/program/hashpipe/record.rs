@@ -194,7 +194,7 @@ mod tests {
         let refused = |at: usize, byte| {
             let mut bytes = bytes.clone();
             bytes[at] = byte;
-            Counts::decode(&bytes, 2).unwrap_err().to_string()
+            Counts::decode(&bytes, 3).unwrap_err().to_string()
         };
         assert_eq!(refused(0, 2), "version 2, and 1 is understood");
         assert_eq!(

@@ -113,7 +113,7 @@ fn an_epoch_that_is_measured_twice() {
             network.controller.answer();
         }
         assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Repeated)]));
-        assert!(!network.newest().has_all_losses() && !network.newest().network.flows_lack.is_empty());
+        assert!(!network.newest().has_all_losses() && !network.newest().network.lack.is_empty());
     }
 }
 

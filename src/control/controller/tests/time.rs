@@ -117,5 +117,5 @@ fn orders_are_in_time_for_the_longest_transit_time() {
         assert_eq!(order.epoch, network.epoch + 2, "the next epoch but one is being prepared");
         network.assert_exact(200);
     }
-    assert_eq!(network.newest().runtime.hh_threshold, 1, "{}", network.newest().why);
+    assert_eq!(network.newest().adaptation.as_ref().unwrap().measured.parameters["hh_threshold_packets"], 1);
 }

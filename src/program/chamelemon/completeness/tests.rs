@@ -10,7 +10,7 @@ use crate::pisa::{Order, Phv};
 use crate::program::Dataplane;
 use crate::program::chamelemon::collector::{Analysis, Sketches};
 use crate::program::chamelemon::dataplane::hierarchy;
-use crate::program::chamelemon::{Answers, ChameleMonDataplane, Config, FlowId, Schedule};
+use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule, flows_of_switch};
 use crate::trace::SplitMix64;
 use crate::wire::{Headers, Net, Tuple4};
 
@@ -135,7 +135,7 @@ proptest! {
             prop_assert_eq!((losses.lost_packets, losses.gained_packets), (all_lost, 0));
             prop_assert!(truth.values().all(|truth| truth.gained() == 0));
         }
-        if Answers::new(&analysis, 100).flows_lack.is_empty() {
+        if flows_of_switch(&analysis, 100).lack.is_empty() {
             let threshold = u64::from(analysis.sketches().hh_threshold());
             let heavy = truth.iter().filter(|(_, truth)| truth.size >= threshold);
             heavy.for_each(|(id, truth)| assert!(analysis.decoded_size(*id) >= Some(truth.size)));
