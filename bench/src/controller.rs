@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Settings, Terms};
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::encoding::{Form, Reader};
 use weir::program::chamelemon::{ChameleMon, Config, Schedule};
@@ -45,8 +45,8 @@ struct Edge {
 }
 
 impl Edge {
-    fn new(config: &Config, polynomials: &Polynomials) -> Result<Self> {
-        let mut program = ChameleMon::new(config, polynomials)?;
+    fn new(config: &Config, hashes: &HashFamily) -> Result<Self> {
+        let mut program = ChameleMon::new(config, hashes)?;
         let schedule = Schedule::new(config.shape(), config.runtime());
         program.equip();
         program.follow(&schedule);
@@ -104,8 +104,8 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
 impl ControllerTime {
     pub fn run(&self) -> Result<()> {
         let config = Config::default();
-        let polynomials = Polynomials::reproducible(self.seed);
-        let mut edges = (0..EDGES).map(|_| Edge::new(&config, &polynomials)).collect::<Result<Vec<_>>>()?;
+        let hashes = HashFamily::reproducible(self.seed);
+        let mut edges = (0..EDGES).map(|_| Edge::new(&config, &hashes)).collect::<Result<Vec<_>>>()?;
         let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
         let terms = Terms {
             shape: config.shape(),
@@ -118,7 +118,7 @@ impl ControllerTime {
             let (name, terms) = (format!("edge{edge}"), terms.clone());
             controller.join(&Joining { name, terms, runtime: config.runtime(), first_epoch: 0 }, 0)?;
         }
-        let reader = Reader::new(Form::of(&config), &polynomials);
+        let reader = Reader::new(Form::of(&config), &hashes);
         let states = [(10_000, 0.1), (50_000, 0.025), (50_000, 0.1), (100_000, 0.1), (50_000, 0.25), (20_000, 0.05)];
         let mut epoch = 0;
         let [mut collected, mut orders, mut ordered, mut all, mut answers] = [const { Vec::new() }; 5];

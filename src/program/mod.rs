@@ -7,7 +7,7 @@ use std::any::Any;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
 /// A program's replica on one core. The switch calls it once a burst.
@@ -146,10 +146,10 @@ impl ProgramConfig {
         }
     }
 
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
+    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
         match self {
-            Self::HashPipe(config) => config.build(polynomials),
-            Self::ChameleMon(config) => config.build(polynomials),
+            Self::HashPipe(config) => config.build(hashes),
+            Self::ChameleMon(config) => config.build(hashes),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Order, Terms};
 /// The version of what this version saves.
 pub const VERSION: u32 = 1;
 
-/// The state, as it is stored. What holds the polynomials stores them itself.
+/// The state, as it is stored. What holds the hash family stores it itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

@@ -13,7 +13,7 @@ use super::Event;
 use crate::control::controller::{ForgetError, JoinError, Joining, Order, Report, Terms};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::chamelemon::collector::encoding::{Form, Reader};
 
 /// Records that may wait for the drive; further ones are refused.
@@ -37,7 +37,7 @@ struct Seen {
 /// The network's door.
 pub struct Desk {
     terms: Terms,
-    polynomials: Polynomials,
+    hashes: HashFamily,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
     /// Switches of which something is known.
@@ -57,14 +57,14 @@ pub(super) struct Waiting {
 
 impl Desk {
     /// Takes `most` switches in at the most, of those that are expected if any are.
-    pub(super) fn new(terms: Terms, polynomials: Polynomials, expected: Vec<String>, most: usize) -> (Self, Waiting) {
+    pub(super) fn new(terms: Terms, hashes: HashFamily, expected: Vec<String>, most: usize) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let form = Form { tower: terms.tower.clone(), shape: terms.shape };
         let desk = Self {
-            reader: Reader::new(form, &polynomials),
+            reader: Reader::new(form, &hashes),
             terms,
-            polynomials,
+            hashes,
             expected,
             most,
             seen: Mutex::default(),
@@ -172,7 +172,7 @@ impl Desk {
 }
 
 impl Network for Desk {
-    fn welcomes(&self, hello: &Hello) -> Result<Polynomials, Refusal> {
+    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal> {
         let name = &hello.name;
         self.fits(hello)?;
         if !self.expected.is_empty() && !self.expected.contains(name) {
@@ -190,7 +190,7 @@ impl Network for Desk {
         seen.software.clone_from(&hello.software);
         seen.connections += 1;
         tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
-        Ok(self.polynomials)
+        Ok(self.hashes.clone())
     }
 
     async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {

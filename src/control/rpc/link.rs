@@ -11,7 +11,7 @@ use super::proto::{FromSwitch, Ready};
 use crate::control::controller::Order;
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program;
 use crate::program::chamelemon::{Schedule, Strays};
 
@@ -38,7 +38,7 @@ struct Standing {
     /// Why there is no connection.
     why: Option<String>,
     schedule: Option<Schedule>,
-    polynomials: Option<Polynomials>,
+    hashes: Option<HashFamily>,
     /// Of an epoch of the network, once it is known.
     length: Option<Nanos>,
     /// By epoch.
@@ -87,18 +87,18 @@ impl Link {
     }
 
     /// The hash functions of the network, once they are known.
-    pub fn polynomials(&self) -> Option<Polynomials> {
-        self.standing().polynomials
+    pub fn hashes(&self) -> Option<HashFamily> {
+        self.standing().hashes.clone()
     }
 
-    pub(super) fn hashes_otherwise(&self, polynomials: &Polynomials) -> bool {
-        self.standing().polynomials.as_ref() != Some(polynomials)
+    pub(super) fn hashes_otherwise(&self, hashes: &HashFamily) -> bool {
+        self.standing().hashes.as_ref() != Some(hashes)
     }
 
-    /// The switch is taken in and hashes with `polynomials`; its records, of epochs of this length, go to `to`.
+    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go to `to`.
     pub(super) fn welcomed(
         &self,
-        polynomials: Polynomials,
+        hashes: HashFamily,
         length: Nanos,
         to: mpsc::Sender<FromSwitch>,
     ) -> Result<(), String> {
@@ -107,7 +107,7 @@ impl Link {
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
-        (standing.polynomials, standing.length) = (Some(polynomials), Some(length));
+        (standing.hashes, standing.length) = (Some(hashes), Some(length));
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
@@ -180,13 +180,13 @@ impl Sink for Reporter {
         let Some(sketches) = sketches else { return };
         let link = &*self.0;
         let mut standing = link.standing();
-        let Standing { to, polynomials, told_unsent, strays, .. } = &mut *standing;
+        let Standing { to, hashes, told_unsent, strays, .. } = &mut *standing;
         strays.merge(&sketches.strays);
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
             return;
         };
-        let hashed = polynomials.as_ref().is_some_and(|polynomials| sketches.is_hashed_with(polynomials));
+        let hashed = hashes.as_ref().is_some_and(|hashes| sketches.is_hashed_with(hashes));
         if !hashed {
             link.foreign.fetch_add(1, Relaxed);
             return;

@@ -6,7 +6,7 @@ use super::{VERSION, proto};
 use crate::config::is_name;
 use crate::control::controller::{JoinError, Order, Terms};
 use crate::epoch::Nanos;
-use crate::pisa::hash::{Polynomial, Polynomials};
+use crate::pisa::hash::HashFamily;
 use crate::program::ProgramError;
 use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
 use crate::switch::Carrier;
@@ -168,17 +168,16 @@ pub(super) fn read_order(order: proto::Order, shape: &Shape) -> Result<Order, Ba
     Ok(Order { epoch: order.from_epoch, runtime: read_runtime("order.runtime", order.runtime, shape)? })
 }
 
-impl From<&Polynomials> for proto::Welcome {
-    fn from(polynomials: &Polynomials) -> Self {
-        Self { polynomials: polynomials.as_slice().iter().map(|polynomial| polynomial.reveal()).collect() }
+impl From<&HashFamily> for proto::Welcome {
+    fn from(hashes: &HashFamily) -> Self {
+        Self { secret: hashes.reveal().to_vec().into() }
     }
 }
 
-pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<Polynomials, BadMessage> {
-    let polynomials: Vec<_> = welcome.polynomials.into_iter().filter_map(Polynomial::new).collect();
-    // What they are is a secret also when they are wrong.
-    let right = || format!("{} different irreducible polynomials of degree 32", Polynomials::LEN);
-    Polynomials::from_slice(&polynomials).map_or_else(|| bad("welcome.polynomials", right()), Ok)
+pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<HashFamily, BadMessage> {
+    // A secret of another length is one too, and not shown.
+    let right = |_| BadMessage { field: "welcome.secret", why: format!("{} bytes", HashFamily::SECRET_BYTES) };
+    welcome.secret.as_ref().try_into().map(HashFamily::from_secret).map_err(right)
 }
 
 /// What a switch has measured, its sketches not yet read.
@@ -235,8 +234,8 @@ mod tests {
         let config = Config::default();
         let order = Order { epoch: 77, runtime: Runtime { sample_seed: 9, ..config.runtime() } };
         assert_eq!(read_order((&order).into(), &config.shape()), Ok(order));
-        let polynomials = Polynomials::reproducible(1);
-        assert_eq!(read_welcome((&polynomials).into()), Ok(polynomials));
+        let hashes = HashFamily::random().unwrap();
+        assert_eq!(read_welcome((&hashes).into()), Ok(hashes));
     }
 
     #[test]
@@ -249,7 +248,7 @@ mod tests {
         fn shape(hello: &mut proto::Hello) -> &mut proto::Shape {
             hello.shape.as_mut().unwrap()
         }
-        assert_eq!(refused(&|hello| hello.version = 9), "version 9 of the protocol, and the controller speaks 1");
+        assert_eq!(refused(&|hello| hello.version = 9), "version 9 of the protocol, and the controller speaks 2");
         assert!(refused(&|hello| hello.name = "../x".into()).starts_with("hello.name: "));
         assert!(refused(&|hello| hello.epoch_ns = 0).starts_with("hello.epoch_ns: "));
         assert!(refused(&|hello| hello.software = "\u{1b}[2J".into()).starts_with("hello.software: "));
@@ -268,17 +267,17 @@ mod tests {
         assert!(error.to_string().contains("sample = 65537"), "{error}");
         assert!(read_order(proto::Order { from_epoch: 1, runtime: None }, &config.shape()).is_err());
 
-        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
-        for polynomials in [vec![], vec![1; 32], welcome.polynomials[1..].to_vec()] {
-            assert_eq!(read_welcome(proto::Welcome { polynomials }).unwrap_err().field, "welcome.polynomials");
+        for length in [0, 31, 33, 128] {
+            let error = read_welcome(proto::Welcome { secret: vec![7; length].into() }).unwrap_err();
+            assert_eq!(error.to_string(), "welcome.secret: 32 bytes");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
         assert_eq!(Record::try_from(record).unwrap_err().field, "record.last_epoch");
     }
 
     #[test]
-    fn polynomials_are_not_shown() {
-        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
+    fn the_secret_is_not_shown() {
+        let welcome = proto::Welcome::from(&HashFamily::reproducible(1));
         let message = proto::ToSwitch { what: Some(proto::to_switch::What::Welcome(welcome)) };
         assert_eq!(format!("{message:?}"), "ToSwitch { what: Some(Welcome(Welcome(secret))) }");
     }

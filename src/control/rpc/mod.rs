@@ -26,7 +26,7 @@ pub mod proto {
 }
 
 /// The version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest message of a controller to a switch.
 const LONGEST: usize = 64 << 10;
 /// Both sides ask each other so often whether they still live, and take the other for gone after so long without an answer.
@@ -35,7 +35,7 @@ pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 /// How much may be under way before the other side has read it, in bytes.
 pub(super) const WINDOW: u32 = 1 << 20;
 
-/// The polynomials are nobody's to see.
+/// The secret is nobody's to see.
 impl std::fmt::Debug for proto::Welcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Welcome(secret)")

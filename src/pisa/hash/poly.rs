@@ -82,18 +82,6 @@ impl Polynomial {
         }
         product
     }
-
-    /// An irreducible polynomial, drawn uniformly: one odd word in sixteen is one. A randomly drawn irreducible polynomial
-    /// makes two different keys of n bits collide with probability at most n / 2³²: their difference has at most n / 32 of the
-    /// 2²⁷ irreducible polynomials as factors (Rabin).
-    pub(super) fn draw(mut word: impl FnMut() -> u32) -> Self {
-        loop {
-            let candidate = Self(word() | 1);
-            if candidate.is_irreducible() {
-                return candidate;
-            }
-        }
-    }
 }
 
 impl fmt::Debug for Polynomial {

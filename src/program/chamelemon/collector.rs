@@ -29,7 +29,7 @@ use super::hashes::Hashes;
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
 use super::strays::Strays;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// A counter that is full: the flow is larger than it can say.
@@ -138,8 +138,8 @@ impl Sketches {
     }
 
     /// Whether they were made with the hash functions of this deployment.
-    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
-        self.hashes.are_of(polynomials)
+    pub fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
+        self.hashes.are_of(hashes)
     }
 
     /// T_h as it was in effect: at least 1, and at most what makes all of a flow's counters full.

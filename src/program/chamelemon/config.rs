@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::dataplane::MAX_LEVELS;
 use super::runtime::{Division, Runtime, Shape};
 use super::tables::ChameleMon;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::{Dataplane, ProgramError};
 
 /// Bits of a counter of the classifier.
@@ -237,8 +237,8 @@ impl Config {
         self.asked().validate(&self.shape())
     }
 
-    /// A replica of the program. All replicas of a switch are built from the same polynomials.
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        Ok(Box::new(ChameleMon::new(self, polynomials)?))
+    /// A replica of the program. All replicas of a switch are built from the same family.
+    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
+        Ok(Box::new(ChameleMon::new(self, hashes)?))
     }
 }

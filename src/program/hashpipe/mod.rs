@@ -32,10 +32,10 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use collector::{Counts, Heavy};
-pub use tables::{HashPipe, HashPipeBank, Tables};
+pub use tables::{HashPipe, HashPipeBank, Tables, label};
 
 use super::{Dataplane, ProgramError};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
 
 /// The fields that name a flow.
@@ -177,25 +177,23 @@ impl Config {
         Ok(())
     }
 
-    /// A replica of the program. All replicas of a switch are built from the same polynomials.
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
+    /// A replica of the program. All replicas of a switch are built from the same family.
+    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
         self.validate()?;
         Ok(match (self.key, self.estimate) {
-            (Key::Tuple, Estimate::First) => Box::new(HashPipe::<Tuple4, Tuple6, false>::new(self, polynomials)),
-            (Key::Tuple, Estimate::Sum) => Box::new(HashPipe::<Tuple4, Tuple6, true>::new(self, polynomials)),
-            (Key::Pair, Estimate::First) => Box::new(HashPipe::<Pair4, Pair6, false>::new(self, polynomials)),
-            (Key::Pair, Estimate::Sum) => Box::new(HashPipe::<Pair4, Pair6, true>::new(self, polynomials)),
+            (Key::Tuple, Estimate::First) => Box::new(HashPipe::<Tuple4, Tuple6, false>::new(self, hashes)),
+            (Key::Tuple, Estimate::Sum) => Box::new(HashPipe::<Tuple4, Tuple6, true>::new(self, hashes)),
+            (Key::Pair, Estimate::First) => Box::new(HashPipe::<Pair4, Pair6, false>::new(self, hashes)),
+            (Key::Pair, Estimate::Sum) => Box::new(HashPipe::<Pair4, Pair6, true>::new(self, hashes)),
             (Key::Source, Estimate::First) => {
-                Box::new(HashPipe::<Addr4<false>, Addr6<false>, false>::new(self, polynomials))
+                Box::new(HashPipe::<Addr4<false>, Addr6<false>, false>::new(self, hashes))
             }
-            (Key::Source, Estimate::Sum) => {
-                Box::new(HashPipe::<Addr4<false>, Addr6<false>, true>::new(self, polynomials))
-            }
+            (Key::Source, Estimate::Sum) => Box::new(HashPipe::<Addr4<false>, Addr6<false>, true>::new(self, hashes)),
             (Key::Destination, Estimate::First) => {
-                Box::new(HashPipe::<Addr4<true>, Addr6<true>, false>::new(self, polynomials))
+                Box::new(HashPipe::<Addr4<true>, Addr6<true>, false>::new(self, hashes))
             }
             (Key::Destination, Estimate::Sum) => {
-                Box::new(HashPipe::<Addr4<true>, Addr6<true>, true>::new(self, polynomials))
+                Box::new(HashPipe::<Addr4<true>, Addr6<true>, true>::new(self, hashes))
             }
         })
     }

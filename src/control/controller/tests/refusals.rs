@@ -17,7 +17,7 @@ fn records_of_no_use_are_refused() {
     let report = Report { epoch: 7, first_epoch: 7, sketches: network.edges[0].end(7, |_| {}).sketches };
     assert_eq!(network.controller.report("z", report, now), Err(ReportError::Unknown { name: "z".into() }));
     let other = Config { upstream: 600, ..config() };
-    let mut program = ChameleMon::new(&other, &polynomials()).unwrap();
+    let mut program = ChameleMon::new(&other, &hashes()).unwrap();
     program.equip();
     let bank: Box<dyn std::any::Any> = program.spare();
     let sketches = Box::new(bank.downcast::<ChameleMonBank>().unwrap().read());
