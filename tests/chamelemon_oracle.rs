@@ -75,7 +75,8 @@ fn config() -> impl Strategy<Value = Config> {
 /// Everything by its definition: sums of bitwise CRCs with their halves joined, the highest bits, remainders, exact counts.
 struct Reference {
     config: Config,
-    /// Of classifier arrays from 0 on, encoder rows from 8 on, then fingerprint, sampling, and what they share.
+    /// Of classifier arrays from 0 on, encoder rows from 8 on, then fingerprint, sampling, and what
+    /// they share.
     polynomials: [Polynomial; 16],
     naming: Naming,
 }

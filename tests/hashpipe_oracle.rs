@@ -183,3 +183,17 @@ fn the_bitwise_hash_is_the_units() {
     assert_eq!(Crc::new(polynomial).hash(b"123456789"), 0xcbf4_3926);
     assert_eq!(bitwise::crc(polynomial, INIT, XOROUT, b"123456789"), 0xcbf4_3926);
 }
+
+/// A golden vector for P4 targets: in the standard family stage 1 hashes with zlib's `crc32`.
+#[test]
+fn the_standard_family_hashes_as_published() {
+    let config = Config { stages: 1, slots: 4096, slots6: Some(0), ..Config::default() };
+    let (src_ip, dst_ip) = (0x0102_0304, 0x0506_0708);
+    let headers =
+        Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
+    let family = HashFamily::standard("hashpipe/ipv4/stage");
+    let bank = run::<false>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, Order::PacketMajor);
+    let at = tables(&bank.v4)[0].iter().position(Option::is_some);
+    // crc32(bytes 1 to 13), from Python's zlib.
+    assert_eq!(at, Some(0xb720_698d % 4096));
+}

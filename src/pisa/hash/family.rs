@@ -11,17 +11,18 @@
 //! A word is usable when its polynomial is irreducible and not in [`Polynomial::STANDARD`].
 //!
 //! **No two names share a polynomial by chance of the secret.** P is one to one, and so is the walk
-//! from a usable word to the next usable one (cycle walking). Two names share a polynomial only if
-//! their starts are equal, which their texts alone decide: under every secret or under none. A test
-//! holds that weir's own names have different starts. Two others have the same start with probability
-//! 2⁻²⁷; [`HashFamily::clash`] finds them, and no switch is built with such a pair.
+//! from a usable word to the next usable one (cycle walking; it ends, at the latest where it began).
+//! Two names share a polynomial only if their starts are equal, which their texts alone decide: under
+//! every secret or under none. A test holds that weir's own names have different starts. Two others
+//! have the same start with probability 2⁻²⁷; [`HashFamily::clash`] finds them, and no switch is built
+//! with such a pair.
 //!
 //! **Each polynomial is as good as one drawn uniformly** from the usable ones, for whoever does not
 //! know the secret: one odd word in sixteen, 2²⁷ in all. So two different keys of n bits collide with
 //! probability at most n / 2³²: their difference has at most n / 32 of these as factors (Rabin).
-//! P is a Feistel network of ten rounds over 15 and 16 bits, as many as NIST's FF1 has, and its round
-//! function is HMAC-SHA-256: a keyed function of messages of any length, in `ring`, which the TLS
-//! connections use already.
+//! P is a Feistel network over 15 and 16 bits, of ten rounds, as many as NIST's FF1 has. Its round
+//! function is HMAC-SHA-256 of `ring`, which the TLS connections use already; a stream cipher's
+//! generator would need a second crate and a hash for the names all the same.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
@@ -37,8 +38,9 @@ const ROUNDS: u8 = 10;
 #[derive(Clone)]
 pub struct HashFamily {
     secret: [u8; Self::SECRET_BYTES],
-    /// Arrays of this label have the polynomials in print.
-    printed: Option<&'static str>,
+    /// Label of the arrays that have [`Polynomial::STANDARD`].
+    standard: Option<&'static str>,
+    /// What was derived, where somebody wants to know.
     record: Option<Arc<Mutex<Vec<Derived>>>>,
 }
 
@@ -63,22 +65,24 @@ impl HashFamily {
         Ok(Self::from_secret(secret))
     }
 
-    /// The same family for the same seed, on every machine and in every version: the secret is the seed in little-endian
-    /// order, then zeros. For tests and experiments; 64 bits that stand in a script keep no secret.
+    /// The same family for the same seed, on every machine and in every version: the secret is the
+    /// seed in little-endian order, then zeros. For tests and experiments; 64 bits that stand in a
+    /// script keep no secret.
     pub fn reproducible(seed: u64) -> Self {
         let mut secret = [0; Self::SECRET_BYTES];
         secret[..8].copy_from_slice(&seed.to_le_bytes());
         Self::from_secret(secret)
     }
 
-    /// The family of seed 0, but arrays of `label` have [`Polynomial::STANDARD`], by index, as long as these last. No other
-    /// array of the family has one of these. For golden vectors and P4 targets; it is not handed on.
+    /// The family of seed 0, but arrays of `label` have [`Polynomial::STANDARD`], by index, as long as
+    /// these last. No other array of the family has one of them. For golden vectors and P4 targets;
+    /// to hand the secret on hands on the family of seed 0.
     pub fn standard(label: &'static str) -> Self {
-        Self { printed: Some(label), ..Self::reproducible(0) }
+        Self { standard: Some(label), ..Self::reproducible(0) }
     }
 
     pub fn from_secret(secret: [u8; Self::SECRET_BYTES]) -> Self {
-        Self { secret, printed: None, record: None }
+        Self { secret, standard: None, record: None }
     }
 
     /// The secret, to hand it to other switches or to store it. It belongs in no record, log or answer.
@@ -86,10 +90,10 @@ impl HashFamily {
         &self.secret
     }
 
-    /// The polynomial of array number `index` of those called `label`, which starts with the program's name:
-    /// `hashpipe/ipv4/stage`. Takes some 0.1 ms.
+    /// The polynomial of array number `index` of those called `label`. A label starts with the
+    /// program's name: `hashpipe/ipv4/stage`. Takes some 0.1 ms.
     pub fn derive(&self, label: &str, index: u32) -> Polynomial {
-        let printed = Polynomial::STANDARD.get(index as usize).filter(|_| self.printed == Some(label));
+        let printed = Polynomial::STANDARD.get(index as usize).filter(|_| self.standard == Some(label));
         let polynomial = printed.copied().unwrap_or_else(|| self.walk(start(label, index)));
         if let Some(mut record) = self.record() {
             record.push(Derived { label: label.into(), index, polynomial });
@@ -136,7 +140,7 @@ impl HashFamily {
 /// Families are the same when all arrays have the same polynomials in them.
 impl PartialEq for HashFamily {
     fn eq(&self, other: &Self) -> bool {
-        (self.secret, self.printed) == (other.secret, other.printed)
+        (self.secret, self.standard) == (other.secret, other.standard)
     }
 }
 
@@ -172,7 +176,8 @@ fn usable(word: u32) -> Option<Polynomial> {
     Polynomial::new(word).filter(|p| p.is_irreducible() && !Polynomial::STANDARD.contains(p))
 }
 
-/// A permutation of the odd words: 15 high bits, 16 low ones, and the 1 at the end.
+/// A permutation of the odd words: 15 high bits, 16 low ones, and the 1 at the end. Each round adds to
+/// one part the first bits of HMAC(round ‖ other part).
 fn permuted(key: &hmac::Key, word: u32) -> u32 {
     let mask = |round: u8, half: u32| {
         let tag = hmac::sign(key, &[round, (half >> 8) as u8, half as u8]);
