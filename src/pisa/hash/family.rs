@@ -252,7 +252,8 @@ mod tests {
     fn the_permutation_is_one_to_one() {
         let keys = [[0; 32], [255; 32], *HashFamily::random().unwrap().reveal()];
         for key in keys.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, &secret)) {
-            let words: HashSet<u32> = (0..1 << 14).map(|i: u32| permuted(&key, i.reverse_bits() | 2 * i | 1)).collect();
+            let words: HashSet<u32> =
+                (0..1 << 14).map(|i: u32| permuted(&key, i.reverse_bits() | i << 1 | 1)).collect();
             assert!(words.iter().all(|word| word & 1 == 1));
             assert_eq!(words.len(), 1 << 14);
         }
