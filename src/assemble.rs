@@ -13,7 +13,7 @@ use crate::forward::policy::{Policy, Publisher};
 use crate::forward::route::RoutedPort;
 use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, ProgramConfig, ProgramError};
 use crate::switch::{Measure, PortInfo, Switch};
@@ -22,10 +22,10 @@ mod room;
 
 /// Sets of zeroed registers that each replica can be ahead of the collector.
 const SPARES: usize = 2;
-/// The polynomial that places stations; programs count theirs from 0 up.
-const STATION_HASH: usize = Polynomials::LEN - 1;
-/// Those that place neighbours and choose gateways.
-const ROUTER_HASHES: [usize; 2] = [Polynomials::LEN - 2, Polynomials::LEN - 3];
+/// Names the table of stations to the [`HashFamily`].
+const STATION_LABEL: &str = "forward/stations";
+/// What places neighbours and chooses gateways.
+pub const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,8 @@ pub enum AssembleError {
     Program(#[from] ProgramError),
     #[error("no random numbers for the hash polynomials: {0}")]
     Randomness(io::Error),
+    #[error("{0} and {1} would hash with the same polynomial, under every secret; another label for one of them helps")]
+    Clash(Derived, Derived),
 }
 
 /// A switch, ready to be driven.
@@ -66,16 +68,16 @@ pub struct Assembly {
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
     config.validate()?;
-    let polynomials = polynomials(config)?;
-    let placement = place(config, &polynomials)?;
+    let hashes = hashes(config)?;
+    let placement = place(config, &hashes)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
     ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
-        forwarding(config, &config.pairs()?, &named, &ports, &polynomials, replicas)?;
-    let Measures { measures, collecting, schedules } = measures(config, epoch, &polynomials, replicas)?;
+        forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
+    let Measures { measures, collecting, schedules } = measures(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
-    let (publisher, wanted) = (Publisher::default(), wanted(config, &polynomials)?);
+    let (publisher, wanted) = (Publisher::default(), wanted(config, &hashes)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
     let replica = |((forward, measure), policy)| {
         Switch::new(ports.clone(), measure, forward, config.switch.order.into())
@@ -106,11 +108,11 @@ pub fn kept_epochs(config: &SwitchConfig, epoch: Option<Nanos>) -> usize {
     usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
 }
 
-/// The hash polynomials of all replicas: secret, or from the configuration's seed.
-pub fn polynomials(config: &Config) -> Result<Polynomials, AssembleError> {
+/// The hash family of all replicas: secret, or from the configuration's seed.
+pub fn hashes(config: &Config) -> Result<HashFamily, AssembleError> {
     match config.switch.reproducible {
-        Some(seed) => Ok(Polynomials::reproducible(seed)),
-        None => Polynomials::random().map_err(AssembleError::Randomness),
+        Some(seed) => Ok(HashFamily::reproducible(seed)),
+        None => HashFamily::random().map_err(AssembleError::Randomness),
     }
 }
 
@@ -125,7 +127,7 @@ pub struct Measures {
 pub fn measures(
     config: &Config,
     epoch: Option<Nanos>,
-    polynomials: &Polynomials,
+    hashes: &HashFamily,
     replicas: usize,
 ) -> Result<Measures, AssembleError> {
     let (mut measures, mut collecting) = (Vec::new(), Vec::new());
@@ -133,7 +135,7 @@ pub fn measures(
     let transit = config.switch.transit.0.as_nanos() as Nanos;
     for replica in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
-        let programs = configured.map(|(program, schedule)| program.dataplane(polynomials, schedule));
+        let programs = configured.map(|(program, schedule)| program.dataplane(hashes, schedule));
         let programs = programs.collect::<Result<_, _>>()?;
         let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
         let measure = Measure::new(programs, hand_over.with_transit(transit));
@@ -149,10 +151,14 @@ pub fn measures(
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
 /// first one's limits are the error, with the key that asks for too much.
-pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, AssembleError> {
+///
+/// # Errors
+/// Also if two names of arrays have the same polynomial.
+pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, AssembleError> {
+    distinct(&derived(config, hashes)?)?;
     let with_acl = config.has_acl();
-    placed(config, polynomials, with_acl)?.or_else(|error| {
-        let (usage, tables) = (usage(config, polynomials)?, tables(config, with_acl));
+    placed(config, hashes, with_acl)?.or_else(|error| {
+        let (usage, tables) = (usage(config, hashes)?, tables(config, with_acl));
         let fits = [Target::RMT, Target::TOFINO, Target::TOFINO2, Target::SOFTWARE]
             .into_iter()
             .filter(|target| Placement::with_tables(*target, &usage, &tables).is_ok())
@@ -161,8 +167,23 @@ pub fn place(config: &Config, polynomials: &Polynomials) -> Result<Placement, As
     })
 }
 
-fn usage(config: &Config, polynomials: &Polynomials) -> Result<Vec<ProgramUse>, ProgramError> {
-    config.programs.iter().map(|program| Ok(program.build(polynomials)?.usage())).collect()
+/// What the programs and tables of a switch derive from a family, in the record of a recorder.
+fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramError> {
+    let recorder = hashes.recorder();
+    usage(config, &recorder)?;
+    for label in [STATION_LABEL].iter().chain(&ROUTER_LABELS) {
+        recorder.derive(label, 0);
+    }
+    Ok(recorder)
+}
+
+/// Names decide which arrays share a polynomial, not the secret, so this fails everywhere or nowhere.
+fn distinct(recorder: &HashFamily) -> Result<(), AssembleError> {
+    recorder.clash().map_or(Ok(()), |[a, b]| Err(AssembleError::Clash(a, b)))
+}
+
+fn usage(config: &Config, hashes: &HashFamily) -> Result<Vec<ProgramUse>, ProgramError> {
+    config.programs.iter().map(|program| Ok(program.build(hashes)?.usage())).collect()
 }
 
 /// The match tables of a configuration. An access control list without rules takes no place.
@@ -203,10 +224,10 @@ fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
 }
 
 /// What the configuration says of the tables that are set on ports.
-pub fn wanted(config: &Config, polynomials: &Polynomials) -> Result<Wanted, AssembleError> {
+pub fn wanted(config: &Config, hashes: &HashFamily) -> Result<Wanted, AssembleError> {
     Ok(Wanted {
         acl: config.acl.clone(),
-        acl_setup: config.acl_setup(no_room_for_acl(config, polynomials)?),
+        acl_setup: config.acl_setup(no_room_for_acl(config, hashes)?),
         limits: config.limits(),
         mirrors: config.mirrors.clone(),
         vlans: config.vlans(),
@@ -214,16 +235,16 @@ pub fn wanted(config: &Config, polynomials: &Polynomials) -> Result<Wanted, Asse
 }
 
 /// Why an access control list could not be added to a configuration that has none.
-fn no_room_for_acl(config: &Config, polynomials: &Polynomials) -> Result<Option<String>, AssembleError> {
-    Ok(placed(config, polynomials, true)?.err().map(|error| error.to_string()))
+fn no_room_for_acl(config: &Config, hashes: &HashFamily) -> Result<Option<String>, AssembleError> {
+    Ok(placed(config, hashes, true)?.err().map(|error| error.to_string()))
 }
 
 fn placed(
     config: &Config,
-    polynomials: &Polynomials,
+    hashes: &HashFamily,
     with_acl: bool,
 ) -> Result<Result<Placement, BudgetError>, ProgramError> {
-    let (usage, tables) = (usage(config, polynomials)?, tables(config, with_acl));
+    let (usage, tables) = (usage(config, hashes)?, tables(config, with_acl));
     let mut placed = config.targets().into_iter().map(|target| Placement::with_tables(target, &usage, &tables));
     let first = placed.next().unwrap_or_else(|| Placement::with_tables(Target::RMT, &usage, &tables));
     Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused)))
@@ -276,7 +297,7 @@ pub fn forwarding(
     pairs: &[(PortId, PortId)],
     named: &[(PortId, String)],
     ports: &[PortInfo],
-    polynomials: &Polynomials,
+    hashes: &HashFamily,
     replicas: usize,
 ) -> Result<Forwarding, AssembleError> {
     match config.switch.forward {
@@ -286,12 +307,12 @@ pub fn forwarding(
             Ok(Forwarding { forwards, ..Forwarding::default() })
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, polynomials.get(STATION_HASH), replicas);
+            let (learning, forwards) = Learning::new(&config.switch, hashes.derive(STATION_LABEL, 0), replicas);
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let hashes = ROUTER_HASHES.map(|i| polynomials.get(i));
-            let (routing, forwards) = Routing::new(config, named, routed(ports), hashes, replicas)?;
+            let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, 0));
+            let (routing, forwards) = Routing::new(config, named, routed(ports), polynomials, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }
     }
@@ -300,15 +321,55 @@ pub fn forwarding(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pisa::hash::CLASH;
+
+    /// Every array asks by a name of its own, and other names have other polynomials: under these
+    /// secrets, and so under all.
+    #[test]
+    fn no_two_arrays_of_a_switch_share_a_polynomial() {
+        let switches = [
+            ["hashpipe", "chamelemon"],
+            ["hashpipe:stages=2,key=src,count=bytes", "chamelemon:tower=8x64+8x64+16x64+16x32,arrays=2,small=2"],
+            ["hashpipe:stages=1,slots6=0,estimate=sum", "chamelemon:tower=32x9,arrays=2"],
+            ["hashpipe:stages=16", "chamelemon:tower=8x9+8x9+8x9+8x9+8x9+16x9+16x9+32x9,arrays=4,small=1"],
+        ];
+        for (switch, seed) in switches.iter().zip(0..) {
+            let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();
+            assert_eq!(
+                programs.iter().map(ProgramConfig::name).collect::<Vec<_>>(),
+                ProgramConfig::names().collect::<Vec<_>>()
+            );
+            let config = Config { programs, ..Config::default() };
+            let derived = derived(&config, &HashFamily::reproducible(seed)).unwrap().derived();
+            for (i, name) in derived.iter().enumerate() {
+                let owners = derived[..i].iter().filter(|other| other.polynomial == name.polynomial);
+                assert_eq!(owners.map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{name}");
+            }
+            for owner in ProgramConfig::names().collect::<Vec<_>>().iter().chain(&["forward"]) {
+                assert!(derived.iter().any(|name| name.label.starts_with(&format!("{owner}/"))), "{owner}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_clash_make_no_switch() {
+        let recorder = HashFamily::reproducible(0).recorder();
+        recorder.derive("test", CLASH[0]);
+        distinct(&recorder).unwrap();
+        recorder.derive("test", CLASH[1]);
+        let error = distinct(&recorder).unwrap_err().to_string();
+        let names = CLASH.map(|index| format!("test[{index}]")).join(" and ");
+        assert!(error.starts_with(&format!("{names} would hash with the same polynomial")), "{error}");
+    }
 
     #[test]
     fn the_routers_tables_take_their_place() {
         let mut config = Config::default();
         config.switch.forward = ForwardMode::Route;
-        let polynomials = Polynomials::reproducible(0);
+        let hashes = HashFamily::reproducible(0);
         for target in ["rmt", "tofino", "tofino2"] {
             config.switch.target = target.into();
-            let placement = place(&config, &polynomials).unwrap();
+            let placement = place(&config, &hashes).unwrap();
             let entries = |name: &str| {
                 let tables = placement.stages.iter().flat_map(|stage| &stage.tables);
                 tables.filter(|table| table.table == name).map(|table| table.entries).sum::<u64>()
@@ -316,7 +377,7 @@ mod tests {
             assert_eq!(["routes4", "routes6", "neighbours"].map(entries), [16_384, 16_384, 4096], "{target}");
         }
         config.switch.route_table = 1 << 20;
-        let error = place(&config, &polynomials).unwrap_err().to_string();
+        let error = place(&config, &hashes).unwrap_err().to_string();
         assert!(error.contains("of 1048576 entries find no TCAM in the 20 stages of tofino2"), "{error}");
     }
 }

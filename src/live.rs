@@ -33,7 +33,7 @@ use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::port::{MemoryHandle, PortError, files};
 use crate::privileges::{PrivilegeError, Privileges, without_rights};
 use crate::stats::SwitchStats;
@@ -125,8 +125,8 @@ struct Shared {
     board: Board,
     alone: Arc<Mutex<AloneSettings>>,
     about: About,
-    /// The polynomials of the network that the switch is of.
-    network: Mutex<Option<Polynomials>>,
+    /// The hash family of the network that the switch is of.
+    network: Mutex<Option<HashFamily>>,
     link: Option<Arc<Link>>,
 }
 

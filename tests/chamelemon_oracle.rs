@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use proptest::prelude::*;
 use weir::epoch::{self, Collecting};
 use weir::forward::{Forward, Xconnect};
-use weir::pisa::hash::{INIT, Polynomials, XOROUT, bitwise};
+use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
@@ -75,13 +75,28 @@ fn config() -> impl Strategy<Value = Config> {
 /// Everything by its definition: sums of bitwise CRCs with their halves joined, the highest bits, remainders, exact counts.
 struct Reference {
     config: Config,
-    polynomials: Polynomials,
+    /// Of classifier arrays from 0 on, encoder rows from 8 on, then fingerprint, sampling, and what
+    /// they share.
+    polynomials: [Polynomial; 16],
     naming: Naming,
 }
 
 impl Reference {
+    fn new(hashes: &HashFamily, config: &Config) -> Self {
+        let polynomials = std::array::from_fn(|number| match number as u32 {
+            level @ ..8 => hashes.derive("chamelemon/tower", level),
+            number @ ..13 => hashes.derive("chamelemon/fermat", number - 8),
+            13 => hashes.derive("chamelemon/fingerprint", 0),
+            14 => hashes.derive("chamelemon/sample", 0),
+            _ => hashes.derive("chamelemon/index/shared", 0),
+        });
+        Self { config: config.clone(), polynomials, naming: Naming::new(hashes) }
+    }
+}
+
+impl Reference {
     fn hash(&self, number: usize, id: FlowId) -> u32 {
-        let crc = |number| u64::from(bitwise::crc(self.polynomials.get(number), INIT, XOROUT, &id.bytes()));
+        let crc = |number| u64::from(bitwise::crc(self.polynomials[number], INIT, XOROUT, &id.bytes()));
         let sum = (crc(number) + crc(15)) % (1 << 32);
         let (high, low) = (sum / (1 << 16), sum % (1 << 16));
         ((high ^ low) * (1 << 16) + low) as u32
@@ -148,14 +163,8 @@ fn counters(sums: &[Vec<Bucket>]) -> Vec<Vec<([u32; 4], i128)>> {
 }
 
 /// The registers that a run leaves.
-fn run(
-    config: &Config,
-    polynomials: &Polynomials,
-    packets: &mut [Phv],
-    burst: usize,
-    order: Order,
-) -> Box<ChameleMonBank> {
-    let mut program = ChameleMonDataplane::new(config, polynomials).unwrap();
+fn run(config: &Config, hashes: &HashFamily, packets: &mut [Phv], burst: usize, order: Order) -> Box<ChameleMonBank> {
+    let mut program = ChameleMonDataplane::new(config, hashes).unwrap();
     program.equip();
     for burst in packets.chunks_mut(burst) {
         program.ingress(burst, order);
@@ -177,9 +186,9 @@ proptest! {
         burst in 1..130usize,
         stage_major: bool,
     ) {
-        let polynomials = Polynomials::reproducible(seed);
+        let hashes = HashFamily::reproducible(seed);
         let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
-        let reference = Reference { naming: Naming::new(&polynomials, 16), polynomials, config: config.clone() };
+        let reference = Reference::new(&hashes, &config);
         let Division { hh, hl, ll } = config.runtime().division;
         let (up, down) = ([ll, hl, hh], [ll, hl]);
         let shape = config.shape();
@@ -236,7 +245,7 @@ proptest! {
             }
             expected.push(hierarchy);
         }
-        let bank = run(&config, &polynomials, &mut packets, burst, order);
+        let bank = run(&config, &hashes, &mut packets, burst, order);
         prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
         prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
@@ -255,8 +264,8 @@ proptest! {
         seed in 0u64..1000,
     ) {
         let config = Config { tower: tower.parse().unwrap(), hh_threshold: threshold, ..Config::default() };
-        let (polynomials, mut rng) = (Polynomials::reproducible(seed), SplitMix64::new(seed));
-        let reference = Reference { naming: Naming::new(&polynomials, 16), polynomials, config: config.clone() };
+        let (hashes, mut rng) = (HashFamily::reproducible(seed), SplitMix64::new(seed));
+        let reference = Reference::new(&hashes, &config);
         let headers = |flow: usize| {
             let src_ip = u128::from(0x9e37_79b1u32.wrapping_mul(flow as u32));
             Headers { net: Net::Ipv4, src_ip, dst_ip: 9, proto: 17, ..Headers::default() }
@@ -282,7 +291,7 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &reference.polynomials, &mut packets, 32, Order::PacketMajor).read();
+        let mut sketches = run(&config, &hashes, &mut packets, 32, Order::PacketMajor).read();
         // As of a switch that was ordered so.
         sketches.runtime.hh_threshold = threshold;
         let least = sketches.hh_threshold();
@@ -307,11 +316,11 @@ proptest! {
         let config = Config {
             tower: "16x64+32x16".parse().unwrap(), upstream: 64, downstream: 64, hl: Some(30), hh_threshold: 0, ..Config::default()
         };
-        let polynomials = Polynomials::reproducible(4);
+        let hashes = HashFamily::reproducible(4);
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &polynomials, &mut packets, 32, Order::PacketMajor).read()
+            run(&config, &hashes, &mut packets, 32, Order::PacketMajor).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();
@@ -323,7 +332,7 @@ proptest! {
 #[test]
 fn parameters_change_between_epochs() {
     let config = Config::default();
-    let mut program = ChameleMonDataplane::new(&config, &Polynomials::reproducible(1)).unwrap();
+    let mut program = ChameleMonDataplane::new(&config, &HashFamily::reproducible(1)).unwrap();
     let schedule = Schedule::new(config.clone(), config.runtime());
     program.follow(&schedule);
     let before = *program.runtime();
@@ -347,16 +356,16 @@ fn parameters_change_between_epochs() {
 const EPOCH: u64 = 1_000_000;
 const TRANSIT: u64 = 200_000;
 
-fn built(config: &Config, polynomials: &Polynomials) -> Box<dyn Dataplane> {
-    ProgramConfig::new::<ChameleMon>(config.clone()).build(polynomials).unwrap()
+fn built(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
+    ProgramConfig::new::<ChameleMon>(config.clone()).build(hashes).unwrap()
 }
 
 /// A switch whose ports 0 and 1 are joined.
-fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials, carrier: Carrier) -> (Switch, Collecting) {
+fn switch(roles: [Role; 2], config: &Config, hashes: &HashFamily, carrier: Carrier) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![built(config, polynomials)], hand_over.with_transit(TRANSIT));
+    let measure = Measure::new(vec![built(config, hashes)], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
     (switch.with_carrier(carrier), collecting)
@@ -413,9 +422,9 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
 fn losses_between_two_switches() {
     for (seed, small, carrier) in [(1, 0, Carrier::Shim), (2, 3, Carrier::Shim), (3, 0, Carrier::Tos)] {
         let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
-        let polynomials = Polynomials::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, carrier);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials, carrier);
+        let hashes = HashFamily::reproducible(seed);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, carrier);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, carrier);
         let frames = frames(seed);
         let entered = frames.iter().map(|(_, bytes)| HeapFrame::new(bytes)).collect();
         let on_link = through(&mut first, entered, 4 * EPOCH);
@@ -468,9 +477,9 @@ fn a_packet_counts_in_its_own_epoch_or_in_none() {
     for seed in 0..12 {
         let mut rng = SplitMix64::new(seed);
         let config = Config { hh_threshold: 20, ..Config::default() };
-        let polynomials = Polynomials::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, Carrier::Shim);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials, Carrier::Shim);
+        let hashes = HashFamily::reproducible(seed);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, Carrier::Shim);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, Carrier::Shim);
         let frames: Vec<_> = frames(seed).into_iter().take(600).collect();
         let skew = rng.below(3 * EPOCH) as i64 - 3 * EPOCH as i64 / 2;
         let (mut entered, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -523,7 +532,7 @@ fn losses_within_one_switch() {
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![built(&config, &Polynomials::reproducible(5))], hand_over);
+    let measure = Measure::new(vec![built(&config, &HashFamily::reproducible(5))], hand_over);
     let mut switch = Switch::new(ports, measure, forward, Order::StageMajor);
     let mut lost = BTreeMap::new();
     for (number, chunk) in frames(5).chunks(BURST).enumerate() {

@@ -1,7 +1,7 @@
 //! HashPipe's dataplane against the paper's Algorithm 3, slot by slot.
 
 use proptest::prelude::*;
-use weir::pisa::hash::{Crc, INIT, Polynomials, XOROUT, bitwise};
+use weir::pisa::hash::{Crc, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::hashpipe::oracle::Oracle;
 use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
@@ -20,19 +20,16 @@ fn packet() -> impl Strategy<Value = Phv> {
 }
 
 /// Index hash by the module's bitwise oracle: nothing of the dataplane's own is used.
-fn slot<K: FlowKey>(polynomials: &Polynomials, slots: u32, stage: usize, key: K) -> usize {
-    let crc = bitwise::crc(polynomials.get(stage), INIT, XOROUT, key.bytes().as_ref());
+fn slot<K: FlowKey>(polynomial: Polynomial, slots: u32, key: K) -> usize {
+    let crc = bitwise::crc(polynomial, INIT, XOROUT, key.bytes().as_ref());
     (crc % slots) as usize
 }
 
 /// What a sequence leaves in the oracle's tables of one family.
-fn oracle<K: FlowKey>(
-    config: &Config,
-    slots: u32,
-    polynomials: &Polynomials,
-    packets: &[Phv],
-) -> Vec<Vec<Option<(K, u32)>>> {
-    let hash = |stage, key: K| slot(polynomials, slots, stage, key);
+fn oracle<K: FlowKey>(config: &Config, slots: u32, hashes: &HashFamily, packets: &[Phv]) -> Vec<Vec<Option<(K, u32)>>> {
+    let label = if K::NET == Net::Ipv6 { "hashpipe/ipv6/stage" } else { "hashpipe/ipv4/stage" };
+    let polynomials: Vec<_> = (0..config.stages).map(|stage| hashes.derive(label, stage)).collect();
+    let hash = |stage: usize, key: K| slot(polynomials[stage], slots, key);
     let mut oracle = Oracle::new(config.stages as usize, slots as usize, hash);
     for phv in packets.iter().filter(|phv| phv.headers.net == K::NET) {
         let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
@@ -43,12 +40,12 @@ fn oracle<K: FlowKey>(
 
 fn run<const SUM: bool>(
     config: &Config,
-    polynomials: &Polynomials,
+    hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
     order: Order,
 ) -> HashPipeBank<Tuple4, Tuple6> {
-    let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, polynomials);
+    let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, hashes);
     program.equip();
     packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
@@ -81,14 +78,14 @@ proptest! {
         sum: bool,
         stage_major: bool,
     ) {
-        let polynomials = Polynomials::reproducible(seed);
+        let hashes = HashFamily::reproducible(seed);
         let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
-        let v4 = oracle::<Tuple4>(&config, config.slots, &polynomials, &packets);
-        let v6 = oracle::<Tuple6>(&config, config.slots6(), &polynomials, &packets);
+        let v4 = oracle::<Tuple4>(&config, config.slots, &hashes, &packets);
+        let v6 = oracle::<Tuple6>(&config, config.slots6(), &hashes, &packets);
         let bank = if sum {
-            run::<true>(&config, &polynomials, &mut packets, burst, order)
+            run::<true>(&config, &hashes, &mut packets, burst, order)
         } else {
-            run::<false>(&config, &polynomials, &mut packets, burst, order)
+            run::<false>(&config, &hashes, &mut packets, burst, order)
         };
         prop_assert_eq!(tables(&bank.v4), v4);
         prop_assert_eq!(tables(&bank.v6), v6);
@@ -104,7 +101,7 @@ proptest! {
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let program = || {
-            let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&Polynomials::reproducible(seed)).unwrap();
+            let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&HashFamily::reproducible(seed)).unwrap();
             program.equip();
             program
         };
@@ -143,8 +140,8 @@ proptest! {
         sum: bool,
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
-        let polynomials = Polynomials::reproducible(1);
-        let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&polynomials).unwrap();
+        let hashes = HashFamily::reproducible(1);
+        let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&hashes).unwrap();
         program.equip();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {
@@ -182,7 +179,21 @@ fn figure_1_of_the_paper() {
 /// `Crc` is what the dataplane uses; it and the bitwise form are held equal in the hash unit's own tests too.
 #[test]
 fn the_bitwise_hash_is_the_units() {
-    let polynomial = Polynomials::standard().get(0);
+    let polynomial = Polynomial::STANDARD[0];
     assert_eq!(Crc::new(polynomial).hash(b"123456789"), 0xcbf4_3926);
     assert_eq!(bitwise::crc(polynomial, INIT, XOROUT, b"123456789"), 0xcbf4_3926);
+}
+
+/// A golden vector for P4 targets: in the standard family stage 1 hashes with zlib's `crc32`.
+#[test]
+fn the_standard_family_hashes_as_published() {
+    let config = Config { stages: 1, slots: 4096, slots6: Some(0), ..Config::default() };
+    let (src_ip, dst_ip) = (0x0102_0304, 0x0506_0708);
+    let headers =
+        Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
+    let family = HashFamily::standard("hashpipe/ipv4/stage");
+    let bank = run::<false>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, Order::PacketMajor);
+    let at = tables(&bank.v4)[0].iter().position(Option::is_some);
+    // crc32(bytes 1 to 13), from Python's zlib.
+    assert_eq!(at, Some(0xb720_698d % 4096));
 }

@@ -8,7 +8,7 @@ use weir::config::SwitchConfig;
 use weir::control::Learning;
 use weir::epoch;
 use weir::forward::{Forward, Xconnect};
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
@@ -171,16 +171,17 @@ impl Bench {
             mac: Arc::new(AtomicU64::new(0)),
         };
         let ports: Vec<_> = world.ports.iter().map(port).collect();
-        let polynomials = Polynomials::reproducible(1);
+        let hashes = HashFamily::reproducible(1);
         let (learning, forward) = match &world.forwarding {
             Forwarding::Xconnect(pairs) => (None, Forward::Xconnect(Xconnect::new(pairs).unwrap())),
             Forwarding::Learn => {
-                let (learning, mut forwards) = Learning::new(&SwitchConfig::default(), polynomials.get(15), 1);
+                let (learning, mut forwards) =
+                    Learning::new(&SwitchConfig::default(), hashes.derive("forward/stations", 0), 1);
                 (Some(learning), forwards.remove(0))
             }
         };
         let program: ProgramConfig = "hashpipe:stages=2,slots=8".parse().unwrap();
-        let programs = world.program.then(|| program.build(&polynomials).unwrap()).into_iter().collect();
+        let programs = world.program.then(|| program.build(&hashes).unwrap()).into_iter().collect();
         let order = if world.stage_major { Order::StageMajor } else { Order::PacketMajor };
         // Nobody collects: every epoch runs on into the next.
         let (hand_over, _) = epoch::hand_over(0, Some(50_000_000), 1);

@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use weir::forward::learn::{Config, Control};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::Phv;
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::wire::{Headers, Mac};
 
 const BURST: usize = 64;
@@ -25,7 +25,7 @@ fn burst(stations: usize, first: usize) -> Vec<Phv> {
 
 /// A learning switch that knows `stations`.
 fn learned(stations: usize) -> Forward {
-    let mut control = Control::new(Config::default(), Polynomials::reproducible(1).get(0));
+    let mut control = Control::new(Config::default(), HashFamily::reproducible(1).derive("bench", 0));
     let mut learn = control.dataplane();
     for first in (0..stations).step_by(BURST) {
         learn.decide(&mut burst(stations, first), 0);

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use weir::pisa::hash::{Crc, Global, HighRange, IndexBank, LANES, Polynomials, Range};
+use weir::pisa::hash::{Crc, Global, HashFamily, HighRange, IndexBank, LANES, Range};
 use weir::wire::{FlowKey, Tuple4};
 
 const BURST: usize = 64;
@@ -51,7 +51,7 @@ fn chain(group: &mut BenchmarkGroup<WallTime>, name: &str, crc: &Crc) {
 fn singles(c: &mut Criterion) {
     let mut group = c.benchmark_group("crc");
     group.throughput(Throughput::Elements(BURST as u64));
-    let polynomial = Polynomials::reproducible(1).get(0);
+    let polynomial = HashFamily::reproducible(1).derive("bench", 0);
     for (name, crc) in [("fastest", Crc::new(polynomial)), ("portable", Crc::portable(polynomial))] {
         single::<4>(&mut group, name, &crc);
         single::<8>(&mut group, name, &crc);
@@ -75,13 +75,13 @@ fn sixteen<const N: usize>(group: &mut BenchmarkGroup<WallTime>, name: &str, ban
 fn banks(c: &mut Criterion) {
     let mut group = c.benchmark_group("bank");
     group.throughput(Throughput::Elements(BURST as u64));
-    let family = Polynomials::reproducible(1);
-    let (shared, own) = (family.get(0), &family.as_slice()[1..]);
-    let all = &own[..LANES - 1];
+    let family = HashFamily::reproducible(1);
+    let all: Vec<_> = (0..LANES as u32).map(|i| family.derive("bench", i)).collect();
+    let (shared, own) = (all[0], &all[1..]);
     for used in [4, 8, 12] {
         sixteen::<13>(&mut group, &format!("fastest-{used}"), &IndexBank::new(shared, &own[..used - 1]));
     }
-    for (name, bank) in [("fastest", IndexBank::new(shared, all)), ("portable", IndexBank::portable(shared, all))] {
+    for (name, bank) in [("fastest", IndexBank::new(shared, own)), ("portable", IndexBank::portable(shared, own))] {
         sixteen::<4>(&mut group, name, &bank);
         sixteen::<8>(&mut group, name, &bank);
         sixteen::<13>(&mut group, name, &bank);
@@ -108,8 +108,8 @@ fn rest(c: &mut Criterion) {
             black_box(black_box(&words).iter().fold(0u32, |sum, &h| sum.wrapping_add(range.slot(h))));
         });
     }
-    let family = Polynomials::reproducible(1);
-    let global = Global::new([0, 1, 2, 3].map(|i| family.get(i)));
+    let family = HashFamily::reproducible(1);
+    let global = Global::new([0, 1, 2, 3].map(|i| family.derive("bench", i)));
     let hop = global.argument(&[5]);
     time(&mut group, "global-join".to_string(), || {
         black_box(black_box(&words).iter().fold(0u32, |sum, &packet| sum.wrapping_add(global.join(packet, hop))));

@@ -7,9 +7,10 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use weir::pisa::hash::{Polynomials, SlotHash};
+use weir::pisa::hash::{HashFamily, SlotHash};
+use weir::program::hashpipe;
 use weir::trace::{Order, Workload};
-use weir::wire::Tuple4;
+use weir::wire::{Net, Tuple4};
 
 use crate::hashpipe::HashPipe;
 use crate::heavy::{HeavyHitter, KeyMap};
@@ -54,7 +55,7 @@ struct Damage {
 impl Attack {
     pub fn run(&self) -> Result<()> {
         let scene = self.scene()?;
-        let known = Polynomials::reproducible(KNOWN);
+        let known = HashFamily::reproducible(KNOWN);
         let random = scene.strangers(self.hidden);
         let crafted = scene.collisions(&self.hashes(&known)?, self.hidden)?;
         println!(
@@ -71,7 +72,7 @@ impl Attack {
         row("crafted", "known", &[self.damage(&scene, &crafted, &known)]);
         let mut secret = Vec::new();
         for _ in 0..self.draws {
-            secret.push(self.damage(&scene, &crafted, &Polynomials::random()?));
+            secret.push(self.damage(&scene, &crafted, &HashFamily::random()?));
         }
         if !secret.is_empty() {
             row("crafted", "secret", &secret);
@@ -88,14 +89,16 @@ impl Attack {
         Ok(Scene::new(workload, (self.packets as f64 * self.share) as usize))
     }
 
-    fn hashes(&self, polynomials: &Polynomials) -> Result<Vec<SlotHash>> {
+    fn hashes(&self, hashes: &HashFamily) -> Result<Vec<SlotHash>> {
         let slots = u32::try_from(self.slots)?.try_into()?;
-        Ok((0..self.stages).map(|stage| SlotHash::new(polynomials.get(stage), slots)).collect())
+        Ok((0..u32::try_from(self.stages)?)
+            .map(|stage| SlotHash::new(hashes.derive(hashpipe::label(Net::Ipv4), stage), slots))
+            .collect())
     }
 
     /// Runs the traffic with the attacker's flows in turns among it.
-    fn damage(&self, scene: &Scene, attack: &[Tuple4], polynomials: &Polynomials) -> Damage {
-        let mut pipe = HashPipe::with(self.slots * self.stages, self.stages, polynomials);
+    fn damage(&self, scene: &Scene, attack: &[Tuple4], hashes: &HashFamily) -> Damage {
+        let mut pipe = HashPipe::with(self.slots * self.stages, self.stages, hashes);
         let all = scene.packets_each * attack.len();
         let mut sent = 0;
         for (i, &key) in scene.honest.iter().enumerate() {
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn crafted_flows_share_every_slot() {
         let (attack, scene) = (small(), small().scene().unwrap());
-        let hashes = attack.hashes(&Polynomials::reproducible(KNOWN)).unwrap();
+        let hashes = attack.hashes(&HashFamily::reproducible(KNOWN)).unwrap();
         let flows = scene.collisions(&hashes, 40).unwrap();
         for (i, flow) in flows.iter().enumerate() {
             assert!(!flows[..i].contains(flow) && *flow != scene.victim);
@@ -251,10 +254,10 @@ mod tests {
     #[test]
     fn known_polynomials_hide_what_secret_ones_show() {
         let (attack, scene) = (small(), small().scene().unwrap());
-        let known = Polynomials::reproducible(KNOWN);
+        let known = HashFamily::reproducible(KNOWN);
         let crafted = scene.collisions(&attack.hashes(&known).unwrap(), 40).unwrap();
         let hit = attack.damage(&scene, &crafted, &known);
-        let missed = attack.damage(&scene, &crafted, &Polynomials::reproducible(2));
+        let missed = attack.damage(&scene, &crafted, &HashFamily::reproducible(2));
         let nothing = attack.damage(&scene, &scene.strangers(40), &known);
         assert!(hit.hidden > 0.8, "{hit:?}");
         assert!(missed.hidden < 0.1 && missed.victim > 0.9, "{missed:?}");
@@ -265,7 +268,7 @@ mod tests {
     fn too_many_equations_leave_no_flows() {
         let attack = Attack { slots: 1 << 17, ..small() };
         let scene = attack.scene().unwrap();
-        let hashes = attack.hashes(&Polynomials::reproducible(KNOWN)).unwrap();
+        let hashes = attack.hashes(&HashFamily::reproducible(KNOWN)).unwrap();
         let error = scene.collisions(&hashes, 40).unwrap_err().to_string();
         assert!(error.starts_with("102 equations in 96 bits leave 0 flows"), "{error}");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use weir::control::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::pisa::{Order, Phv};
 use weir::program::answers::Described;
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
@@ -45,8 +45,8 @@ struct Edge {
 }
 
 impl Edge {
-    fn new(config: &Config, polynomials: &Polynomials) -> Result<Self> {
-        let mut program = ChameleMonDataplane::new(config, polynomials)?;
+    fn new(config: &Config, hashes: &HashFamily) -> Result<Self> {
+        let mut program = ChameleMonDataplane::new(config, hashes)?;
         let schedule = Schedule::new(config.clone(), config.runtime());
         program.equip();
         program.follow(&schedule);
@@ -104,11 +104,11 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
 impl ControllerTime {
     pub fn run(&self) -> Result<()> {
         let config = Config::default();
-        let polynomials = Polynomials::reproducible(self.seed);
-        let mut edges = (0..EDGES).map(|_| Edge::new(&config, &polynomials)).collect::<Result<Vec<_>>>()?;
+        let hashes = HashFamily::reproducible(self.seed);
+        let mut edges = (0..EDGES).map(|_| Edge::new(&config, &hashes)).collect::<Result<Vec<_>>>()?;
         let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
-        let reader = program.reader(&polynomials);
+        let reader = program.reader(&hashes);
         let header = weir::switch::Carrier::default();
         let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
         for edge in 0..EDGES {

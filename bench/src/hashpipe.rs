@@ -2,7 +2,7 @@
 //!
 //! Left open by the paper and taken from the authors' simulator: a stage has counters / stages slots, rounded down.
 
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::pisa::{Order, Phv};
 use weir::program::Dataplane;
 use weir::program::hashpipe::{self, Config, HashPipeBank};
@@ -20,14 +20,14 @@ pub struct HashPipe {
 impl HashPipe {
     /// The same `seed` gives the same hash functions.
     pub fn new(counters: usize, stages: usize, seed: u64) -> Self {
-        Self::with(counters, stages, &Polynomials::reproducible(seed))
+        Self::with(counters, stages, &HashFamily::reproducible(seed))
     }
 
-    pub fn with(counters: usize, stages: usize, polynomials: &Polynomials) -> Self {
+    pub fn with(counters: usize, stages: usize, hashes: &HashFamily) -> Self {
         let number = |n: usize| u32::try_from(n).expect("a table that fits in memory");
         let slots = number((counters / stages).max(1));
         let config = Config { stages: number(stages), slots, slots6: Some(0), ..Config::default() };
-        let mut program = hashpipe::HashPipeDataplane::new(&config, polynomials);
+        let mut program = hashpipe::HashPipeDataplane::new(&config, hashes);
         program.equip();
         Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }
@@ -94,9 +94,11 @@ mod tests {
         for (counters, stages, seed) in [(300, 6, 1), (1501, 4, 2), (3360, 8, 3), (5, 5, 4)] {
             let mut pipe = HashPipe::new(counters, stages, seed);
             keys.chunks(100).for_each(|keys| pipe.burst(keys));
-            let polynomials = Polynomials::reproducible(seed);
-            let slot = |stage, key: Tuple4| {
-                let hash = bitwise::crc(polynomials.get(stage), INIT, XOROUT, key.bytes().as_ref());
+            let hashes = HashFamily::reproducible(seed);
+            let polynomials: Vec<_> =
+                (0..stages as u32).map(|stage| hashes.derive(hashpipe::label(Net::Ipv4), stage)).collect();
+            let slot = |stage: usize, key: Tuple4| {
+                let hash = bitwise::crc(polynomials[stage], INIT, XOROUT, key.bytes().as_ref());
                 hash as usize % (counters / stages)
             };
             let mut oracle = Oracle::new(stages, counters / stages, slot);

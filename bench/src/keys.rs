@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use weir::pisa::hash::{Crc, HighRange, Polynomials, index_hash};
+use weir::pisa::hash::{Crc, HashFamily, HighRange, index_hash};
 use weir::program::chamelemon::collector::estimate::linear_counting;
 use weir::program::hashpipe::oracle::Oracle;
 use weir::trace::{Keys, Workload};
@@ -72,8 +72,8 @@ struct Hashes {
 
 impl Hashes {
     fn new(draw: u64, slots: u32) -> Result<Self> {
-        let family = Polynomials::reproducible(draw);
-        let crcs = family.as_slice().iter().take(STAGES + 1).map(|&polynomial| Crc::new(polynomial)).collect();
+        let family = HashFamily::reproducible(draw);
+        let crcs = (0..=STAGES as u32).map(|i| Crc::new(family.derive("bench/keys", i))).collect();
         Ok(Self { crcs, range: HighRange::new(slots.try_into()?, 2), draw })
     }
 

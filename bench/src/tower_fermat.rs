@@ -6,7 +6,7 @@
 //! there a bucket is charged as the paper's. And as one would configure it for these tasks: sizes from T_h on are decoded, so that
 //! 8-bit counters say all that the Tower has to, and two arrays of them have more counters in the same memory.
 
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::pisa::{Order, Phv};
 use weir::program::Dataplane;
 use weir::program::chamelemon::collector::{Analysis, Distribution};
@@ -64,7 +64,7 @@ fn config(bytes: usize, Layout { bucket_bytes, tower }: Layout) -> Config {
 impl TowerFermat {
     /// The same `seed` gives the same hash functions.
     pub fn new(bytes: usize, layout: Layout, seed: u64) -> Self {
-        let mut program = ChameleMonDataplane::new(&config(bytes, layout), &Polynomials::reproducible(seed))
+        let mut program = ChameleMonDataplane::new(&config(bytes, layout), &HashFamily::reproducible(seed))
             .expect("a configuration of ours");
         program.equip();
         Self { program, phvs: Vec::new(), analysis: None }

@@ -3,23 +3,23 @@
 
 use std::sync::LazyLock;
 
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::program::chamelemon::collector::encoding::Form;
 use weir::program::chamelemon::{ChameleMon, Config};
 use weir::program::hashpipe::{self, HashPipe};
 use weir::program::{ProgramConfig, RecordReader};
 
-/// Made once, with the longest encoding: to draw the polynomials takes far longer than to read a record.
+/// Made once, with the longest encoding: to draw the hashes takes far longer than to read a record.
 static READERS: LazyLock<[(RecordReader, usize); 4]> = LazyLock::new(|| {
     let small = Config { tower: "8x16+16x8".parse().unwrap(), upstream: 8, downstream: 6, ..Config::default() };
     let smaller = Config { small: 1, arrays: 2, ..small.clone() };
-    let polynomials = Polynomials::standard();
+    let hashes = HashFamily::standard();
     let reader = |config: Config| {
         let longest = Form::of(&config).longest();
-        (ProgramConfig::new::<ChameleMon>(config).reader(&polynomials), longest)
+        (ProgramConfig::new::<ChameleMon>(config).reader(&hashes), longest)
     };
     let hashpipe = hashpipe::Config { stages: 1, slots: 2, slots6: Some(1), ..hashpipe::Config::default() };
-    let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader(&polynomials);
+    let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader(&hashes);
     [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX)]
 });
 

@@ -18,7 +18,7 @@ use crate::control::rpc::socket_name;
 use crate::control::serve::TlsListener;
 use crate::control::socket::{self, Access};
 use crate::control::tls::{self, Clients, Files};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::port::files;
 use crate::switch::Carrier;
 
@@ -214,14 +214,14 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
     let mut state = match file.read()? {
         Some(stored) => stored,
         None => {
-            let random = || Polynomials::random().map_err(Failure::failed);
-            let salt = random()?.get(0).reveal();
-            let polynomials = config.reproducible.map_or_else(random, |seed| Ok(Polynomials::reproducible(seed)))?;
-            State { polynomials, salt: config.reproducible.unwrap_or(salt.into()), controller: fresh() }
+            let random = || HashFamily::random().map_err(Failure::failed);
+            let hashes = config.reproducible.map_or_else(random, |seed| Ok(HashFamily::reproducible(seed)))?;
+            let salt = config.reproducible.map_or_else(|| getrandom::u64().map_err(Failure::failed), Ok)?;
+            State { hashes, salt, controller: fresh() }
         }
     };
     if let Some(seed) = config.reproducible
-        && state.polynomials != Polynomials::reproducible(seed)
+        && state.hashes != HashFamily::reproducible(seed)
     {
         let why = format!("{}: it holds other hash functions; remove it", file.path().display());
         return Err(Failure::Usage(format!("reproducible = {seed}: {why}")));

@@ -37,7 +37,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::chamelemon::ChameleMon;
 use crate::program::hashpipe::HashPipe;
 use crate::program::{ProgramConfig, ProgramError};
@@ -146,7 +146,7 @@ impl From<AssembleError> for Failure {
 
 /// Where the pipeline lies on its target. Of one that does not fit the key and its line are named.
 fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
-    place(config, &Polynomials::reproducible(0)).map_err(|error| match (error, file) {
+    place(config, &HashFamily::reproducible(0)).map_err(|error| match (error, file) {
         (AssembleError::Config(error), Some(file)) => error.in_file(file).into(),
         (error, _) => error.into(),
     })

@@ -15,7 +15,7 @@ use crate::control::{Learning, Routing, view};
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::port::PortError;
 use crate::program::AnySchedule;
 use crate::switch::{Outbox, PortInfo, Role};
@@ -66,8 +66,8 @@ pub(super) struct Next {
     pub pairs: Vec<[String; 2]>,
     /// The tables set on ports become what the configuration says as well; else they stay as they are.
     pub tables: bool,
-    /// The programs hash with these polynomials instead of those so far.
-    pub hashes: Option<Polynomials>,
+    /// The programs hash with this family instead of the one so far.
+    pub hashes: Option<HashFamily>,
 }
 
 impl Next {
@@ -111,7 +111,7 @@ impl Shared {
     pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
         let mut diff = Diff::new(state, &next)?;
         next.config.validate()?;
-        let wanted = next.tables.then(|| assemble::wanted(&next.config, &assemble::polynomials(&next.config)?));
+        let wanted = next.tables.then(|| assemble::wanted(&next.config, &assemble::hashes(&next.config)?));
         let wanted = wanted.transpose()?;
         if let Some(wanted) = &wanted {
             diff.look_at_tables(&self.tables.differing(wanted));
@@ -155,11 +155,9 @@ impl Shared {
     fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
         let workers = state.remotes.len();
-        let polynomials = match next.hashes.or_else(|| self.polynomials()) {
-            Some(polynomials) => polynomials,
-            None => assemble::polynomials(config)?,
-        };
-        assemble::place(config, &polynomials)?;
+        let own = assemble::hashes(config)?;
+        let hashes = next.hashes.clone().or_else(|| self.hashes()).unwrap_or_else(|| own.clone());
+        assemble::place(config, &hashes)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
             if let Some(table) = self.tables.naming(name, next.tables) {
@@ -171,8 +169,7 @@ impl Shared {
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
         let epoch = config.switch.epoch.0.as_nanos() as Nanos;
-        let measures =
-            diff.measure.then(|| assemble::measures(config, Some(epoch), &polynomials, workers)).transpose()?;
+        let measures = diff.measure.then(|| assemble::measures(config, Some(epoch), &hashes, workers)).transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
         let named = named(&kept, &opened);
         let routes = |config: &Config| config.switch.forward == ForwardMode::Route;
@@ -192,7 +189,8 @@ impl Shared {
             let (new, dataplanes) = old.renewed(&named, routed(&infos), &removed, workers);
             (routing, forwards) = (Some(Some(new)), Some(dataplanes));
         } else if diff.forward {
-            let new = assemble::forwarding(config, &pairs, &named, &infos, &polynomials, workers)?;
+            // With the network's family all its switches would choose gateways alike.
+            let new = assemble::forwarding(config, &pairs, &named, &infos, &own, workers)?;
             let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }
@@ -201,9 +199,9 @@ impl Shared {
         Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
     }
 
-    /// Those of the network that the switch is of.
-    fn polynomials(&self) -> Option<Polynomials> {
-        *self.network.lock().unwrap_or_else(PoisonError::into_inner)
+    /// That of the network that the switch is of.
+    fn hashes(&self) -> Option<HashFamily> {
+        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn open(
@@ -315,8 +313,8 @@ impl Shared {
         if !diff.words.is_empty() {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
-        if let Some(polynomials) = next.hashes {
-            *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some(polynomials);
+        if let Some(hashes) = next.hashes {
+            *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashes);
         }
         (state.config, state.pairs) = (next.config, next.pairs);
         self.name_ports(state.slots.iter());

@@ -10,7 +10,7 @@ use crate::control::controller::NetworkProfile;
 use crate::control::rpc::{Controlled, Dial, Hello, Link};
 use crate::control::tls;
 use crate::epoch::{HandOver, Nanos};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 
 /// What the controller calls the switch.
 fn name(config: &Config) -> &str {
@@ -38,10 +38,10 @@ pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(D
 }
 
 impl Shared {
-    /// The programs hash with these polynomials from now on, and with them the switch becomes one of a network.
-    fn hash_with(&self, polynomials: Polynomials) -> Result<(), String> {
+    /// The programs hash with this family from now on, and with it the switch becomes one of a network.
+    fn hash_with(&self, hashes: HashFamily) -> Result<(), String> {
         let mut state = self.state();
-        let next = service::hashing(&state, polynomials);
+        let next = service::hashing(&state, hashes);
         self.change(&mut state, next).map(drop).map_err(|error| error.to_string())
     }
 }
@@ -51,8 +51,8 @@ impl Controlled for Front {
         hello(&self.shared.state().config)
     }
 
-    fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
-        let polynomials = *polynomials;
-        self.control.ask(move |shared| shared.hash_with(polynomials))
+    fn hash_with(&self, hashes: &HashFamily) -> Result<(), String> {
+        let hashes = hashes.clone();
+        self.control.ask(move |shared| shared.hash_with(hashes))
     }
 }

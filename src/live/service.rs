@@ -14,7 +14,7 @@ use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::Unit;
 use crate::program::chamelemon::ChameleMon;
 use crate::program::hashpipe::HashPipe;
@@ -82,8 +82,8 @@ fn running(state: &State) -> Next {
 }
 
 /// The switch as it runs, but for its hash functions.
-pub(super) fn hashing(state: &State, polynomials: Polynomials) -> Next {
-    Next { hashes: Some(polynomials), ..running(state) }
+pub(super) fn hashing(state: &State, hashes: HashFamily) -> Next {
+    Next { hashes: Some(hashes), ..running(state) }
 }
 
 fn no_port(state: &State, name: &str) -> ChangeError {

@@ -18,7 +18,7 @@ mod strays;
 
 use std::any::Any;
 
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
@@ -72,7 +72,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// If it cannot be built as configured.
     fn dataplane(
         config: &Self::Config,
-        polynomials: &Polynomials,
+        hashes: &HashFamily,
         schedule: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError>;
 
@@ -80,7 +80,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// never from the bytes.
     fn reader(
         config: &Self::Config,
-        polynomials: &Polynomials,
+        hashes: &HashFamily,
     ) -> impl Fn(&[u8]) -> Result<Self::Record, DecodeError> + Send + Sync + 'static;
 
     /// The length in bytes that no record from such a switch exceeds.

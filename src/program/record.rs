@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use super::Strays;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 
 /// One program's measurement over an epoch. Records of replicas, switches and epochs merge.
 pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
@@ -30,7 +30,7 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     }
 
     /// Whether it was made with these hash functions, as far as that matters to what its bytes mean.
-    fn is_hashed_with(&self, _polynomials: &Polynomials) -> bool {
+    fn is_hashed_with(&self, _polynomials: &HashFamily) -> bool {
         true
     }
 }
@@ -56,7 +56,7 @@ trait Erased: Any + Send + Sync + fmt::Debug {
     fn equals(&self, other: &dyn Erased) -> bool;
     fn strays(&self) -> Option<&Strays>;
     fn strays_mut(&mut self) -> Option<&mut Strays>;
-    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool;
+    fn is_hashed_with(&self, hashes: &HashFamily) -> bool;
 }
 
 impl<R: Record> Erased for R {
@@ -89,8 +89,8 @@ impl<R: Record> Erased for R {
         Record::strays_mut(self)
     }
 
-    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
-        Record::is_hashed_with(self, polynomials)
+    fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
+        Record::is_hashed_with(self, hashes)
     }
 }
 
@@ -140,8 +140,8 @@ impl AnyRecord {
     }
 
     /// [`Record::is_hashed_with`].
-    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
-        self.0.is_hashed_with(polynomials)
+    pub fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
+        self.0.is_hashed_with(hashes)
     }
 }
 

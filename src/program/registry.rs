@@ -15,7 +15,7 @@ use super::{
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
 };
 use crate::pisa::Excess;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 
 /// The programs that a configuration may name, in the order in which people read of them.
 pub struct Programs(Vec<Entry>);
@@ -86,8 +86,8 @@ trait Configured: Send + Sync {
     fn validate(&self) -> Result<(), ProgramError>;
     fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str);
     fn schedule(&self) -> AnySchedule;
-    fn dataplane(&self, polynomials: &Polynomials, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
-    fn reader(&self, polynomials: &Polynomials) -> RecordReader;
+    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
+    fn reader(&self, hashes: &HashFamily) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
     fn is_networked(&self) -> bool;
     fn start(&self) -> AnyParameters;
@@ -150,13 +150,13 @@ impl<P: Program> Configured for Of<P> {
         AnySchedule::new(Schedule::<P>::new(self.0.clone(), P::start(&self.0)))
     }
 
-    fn dataplane(&self, polynomials: &Polynomials, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
         let own = Schedule::<P>::new(self.0.clone(), P::start(&self.0));
-        P::dataplane(&self.0, polynomials, schedule.get().unwrap_or(&own))
+        P::dataplane(&self.0, hashes, schedule.get().unwrap_or(&own))
     }
 
-    fn reader(&self, polynomials: &Polynomials) -> RecordReader {
-        let read = P::reader(&self.0, polynomials);
+    fn reader(&self, hashes: &HashFamily) -> RecordReader {
+        let read = P::reader(&self.0, hashes);
         RecordReader(Box::new(move |bytes| Ok(AnyRecord::new(read(bytes)?))))
     }
 
@@ -282,25 +282,21 @@ impl ProgramConfig {
     ///
     /// # Errors
     /// If it cannot be built as configured.
-    pub fn dataplane(
-        &self,
-        polynomials: &Polynomials,
-        schedule: &AnySchedule,
-    ) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.0.dataplane(polynomials, schedule)
+    pub fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
+        self.0.dataplane(hashes, schedule)
     }
 
     /// A replica whose parameters never change.
     ///
     /// # Errors
     /// If it cannot be built as configured.
-    pub fn build(&self, polynomials: &Polynomials) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.dataplane(polynomials, &self.schedule())
+    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
+        self.dataplane(hashes, &self.schedule())
     }
 
     /// What reads the byte form of the records of switches that are configured like this.
-    pub fn reader(&self, polynomials: &Polynomials) -> RecordReader {
-        self.0.reader(polynomials)
+    pub fn reader(&self, hashes: &HashFamily) -> RecordReader {
+        self.0.reader(hashes)
     }
 
     /// Exact counts of what the program measures.

@@ -7,11 +7,11 @@ use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
 use super::{Fabric, Node, Setup, SimError};
-use crate::assemble::{Measures, measures, place, port_info, routed};
+use crate::assemble::{Measures, ROUTER_LABELS, measures, place, port_info, routed};
 use crate::config::Length;
 use crate::control::Routing;
 use crate::epoch::Nanos;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Order, PortId};
 use crate::switch::{Role, Switch};
 use crate::trace::{Frames, SplitMix64};
@@ -44,9 +44,6 @@ pub struct Wire {
     pub late_by: Nanos,
 }
 
-/// ECMP hashes with polynomials of its own on each switch, or all switches would choose alike.
-const ECMP: u64 = 0xec3b_0000;
-
 pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> {
     let switches = 0..topology.switches().len() as u32;
     switches
@@ -60,17 +57,12 @@ pub fn nodes(
     addresses: &Addresses,
     distances: &[Vec<u32>],
 ) -> Result<Vec<Node>, SimError> {
-    let polynomials = Polynomials::reproducible(setup.workload.seed);
+    let hashes = HashFamily::reproducible(setup.workload.seed);
     let Fabric { carrier, workers, cuts } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
-    let mut family = polynomials;
     let (mut nodes, mut placed) = (Vec::new(), false);
     for switch in switches {
-        let of_family = switch as usize % (Polynomials::LEN - 1);
-        if of_family == 0 {
-            family = Polynomials::reproducible(setup.workload.seed ^ ECMP ^ u64::from(switch) << 32);
-        }
         let mut config = addresses.config(topology, switch, distances);
         config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
         config.switch.carrier = carrier;
@@ -83,15 +75,16 @@ pub fn nodes(
             config.programs = setup.programs.clone();
             // The same programs everywhere, so one placement tells for all.
             if !std::mem::replace(&mut placed, true) {
-                place(&config, &polynomials)?;
+                place(&config, &hashes)?;
             }
         }
         let ports: Vec<_> = config.ports.iter().map(port_info).collect();
         (0..).zip(&ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
         let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
-        let hashes = [family.get(of_family), family.get(of_family + 1)];
-        let (routing, forwards) = Routing::new(&config, &named, routed(&ports), hashes, workers)?;
-        let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &polynomials, workers)?;
+        // Each switch has polynomials of its own for ECMP, or all switches would choose alike.
+        let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, switch));
+        let (routing, forwards) = Routing::new(&config, &named, routed(&ports), polynomials, workers)?;
+        let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &hashes, workers)?;
         let replicas = forwards.into_iter().zip(measures).map(|(forward, measure)| {
             Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_carrier(carrier)
         });

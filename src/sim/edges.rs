@@ -14,7 +14,7 @@ use super::report::{ChameleMonReport, EpochReport, ProgramReport};
 use super::traffic::{Generation, Where};
 use super::{Setup, SimError, Topology, Victims};
 use crate::assemble::AssembleError;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::chamelemon::attention::Attention;
 use crate::program::chamelemon::collector::INFINITE;
 use crate::program::chamelemon::network::{Before, NetworkEpoch, Reported};
@@ -71,8 +71,8 @@ impl Edges {
         let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
         let edges = topology.edges();
         let names: Vec<Arc<str>> = edges.iter().map(|edge| format!("s{edge}").into()).collect();
-        let polynomials = Polynomials::reproducible(setup.workload.seed);
-        let (program, schedule) = follower(&config, &polynomials)?;
+        let hashes = HashFamily::reproducible(setup.workload.seed);
+        let (program, schedule) = follower(&config, &hashes)?;
         Ok(Self {
             distances: edges.iter().map(|&edge| topology.distances(edge)).collect(),
             edge_of: topology.hosts().iter().map(|host| edges.partition_point(|edge| edge < host)).collect(),
@@ -263,8 +263,8 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
     [false, division.ll > 0, division.hl > 0, division.hh > 0]
 }
 
-fn follower(config: &Config, polynomials: &Polynomials) -> Result<(ChameleMonDataplane, Schedule), SimError> {
-    let mut program = ChameleMonDataplane::new(config, polynomials).map_err(AssembleError::from)?;
+fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule), SimError> {
+    let mut program = ChameleMonDataplane::new(config, hashes).map_err(AssembleError::from)?;
     let schedule = Schedule::new(config.clone(), config.runtime());
     program.equip();
     program.follow(&schedule);

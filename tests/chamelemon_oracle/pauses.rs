@@ -79,9 +79,9 @@ impl Driven {
 fn pauses(seed: u64, carrier: Carrier, longest: u64) -> [usize; 2] {
     let mut rng = SplitMix64::new(seed);
     let config = Config { hh_threshold: 20, ..Config::default() };
-    let polynomials = Polynomials::reproducible(seed);
-    let mut first = Driven::new(switch([Role::Host, Role::Fabric], &config, &polynomials, carrier));
-    let mut last = Driven::new(switch([Role::Fabric, Role::Host], &config, &polynomials, carrier));
+    let hashes = HashFamily::reproducible(seed);
+    let mut first = Driven::new(switch([Role::Host, Role::Fabric], &config, &hashes, carrier));
+    let mut last = Driven::new(switch([Role::Fabric, Role::Host], &config, &hashes, carrier));
     let frames = frames(seed);
     let mut frames = frames.iter().cycle();
     let mut sent = 0;

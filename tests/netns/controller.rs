@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use serde_json::Value;
+use weir::pisa::hash::HashFamily;
 use weir::trace::CaptureReader;
 use weir::wire::{Flow, FlowKey, Headers, Tuple4, parse, proto};
 
@@ -241,17 +242,29 @@ fn victims_are_named_with_the_exact_number_of_packets() {
     controller.stop();
 }
 
-/// The hash functions stand in the state and nowhere else.
+/// The secret of the hash functions stands in the state and nowhere else, and no polynomial anywhere.
 fn secrets_are_kept(network: &Network, state: &str, told: &[String]) {
     let path = network.lab.path("network.json");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     let [before, now] = [state, &fs::read_to_string(&path).unwrap()]
-        .map(|text| serde_json::from_str::<Value>(text).unwrap()["polynomials"].clone());
+        .map(|text| serde_json::from_str::<Value>(text).unwrap()["secret"].clone());
     assert_eq!(before, now, "a restart changes nothing");
-    for polynomial in now.as_array().unwrap().iter().map(|polynomial| polynomial.as_u64().unwrap()) {
-        for form in [polynomial.to_string(), format!("{polynomial:08x}"), format!("{polynomial:#x}")] {
-            assert!(told.iter().all(|text| !text.contains(&form)), "{form} was told");
-        }
+    let secret: [u8; HashFamily::SECRET_BYTES] = serde_json::from_value(now).unwrap();
+    let untold = |form: String| assert!(told.iter().all(|text| !text.contains(&form)), "{form} was told");
+    // Any four bytes in a row.
+    for bytes in secret.windows(4) {
+        let text = |byte: fn(&u8) -> String, between| bytes.iter().map(byte).collect::<Vec<_>>().join(between);
+        untold(text(|byte| format!("{byte:02x}"), ""));
+        untold(text(u8::to_string, ","));
+        untold(text(u8::to_string, ", "));
+    }
+    let family = HashFamily::from_secret(secret);
+    let labels = ["tower", "fermat", "fingerprint", "sample", "index/shared", "ipv6"];
+    for (label, index) in labels.iter().flat_map(|label| (0..5).map(move |index| (label, index))) {
+        let polynomial = family.derive(&format!("chamelemon/{label}"), index).reveal();
+        untold(polynomial.to_string());
+        untold(format!("{polynomial:08x}"));
+        untold(format!("{polynomial:#x}"));
     }
 }
 

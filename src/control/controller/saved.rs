@@ -7,7 +7,7 @@ use super::{NetworkProfile, ParameterUpdate};
 /// The version of what this version saves.
 pub const SAVED_VERSION: u32 = 2;
 
-/// The state, as it is stored. What holds the polynomials stores them itself.
+/// The state, as it is stored. What holds the hash family stores it itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

@@ -8,7 +8,7 @@ mod strays;
 mod time;
 
 use super::*;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Order as RunOrder, Phv};
 use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
@@ -43,8 +43,8 @@ fn settings() -> Settings {
     Settings::new(LENGTH, 3)
 }
 
-fn polynomials() -> Polynomials {
-    Polynomials::reproducible(9)
+fn hashes() -> HashFamily {
+    HashFamily::reproducible(9)
 }
 
 /// A flow's source. Neighbouring addresses are not spread at random by a CRC.
@@ -63,7 +63,7 @@ struct Edge {
 
 impl Edge {
     fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
-        let mut program = ChameleMonDataplane::new(&config(), &polynomials()).unwrap();
+        let mut program = ChameleMonDataplane::new(&config(), &hashes()).unwrap();
         let schedule = Schedule::new(config(), runtime);
         program.equip();
         program.follow(&schedule);

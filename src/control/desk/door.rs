@@ -13,7 +13,7 @@ use super::Event;
 use crate::control::controller::{ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::control::view;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, RecordReader};
 
 /// Records that may wait for the drive; further ones are refused.
@@ -37,7 +37,7 @@ struct Seen {
 /// The network's door.
 pub struct Desk {
     profile: NetworkProfile,
-    polynomials: Polynomials,
+    hashes: HashFamily,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
     /// Switches of which something is known.
@@ -59,16 +59,16 @@ impl Desk {
     /// Takes `most` switches in at the most, of those that are expected if any are.
     pub(super) fn new(
         profile: NetworkProfile,
-        polynomials: Polynomials,
+        hashes: HashFamily,
         expected: Vec<String>,
         most: usize,
     ) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let desk = Self {
-            reader: profile.program.reader(&polynomials),
+            reader: profile.program.reader(&hashes),
             profile,
-            polynomials,
+            hashes,
             expected,
             most,
             seen: Mutex::default(),
@@ -178,7 +178,7 @@ impl Desk {
 }
 
 impl Network for Desk {
-    fn welcomes(&self, hello: &Hello) -> Result<Polynomials, Refusal> {
+    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal> {
         let name = &hello.name;
         self.fits(hello)?;
         if !self.expected.is_empty() && !self.expected.contains(name) {
@@ -196,7 +196,7 @@ impl Network for Desk {
         seen.software.clone_from(&hello.software);
         seen.connections += 1;
         tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
-        Ok(self.polynomials)
+        Ok(self.hashes.clone())
     }
 
     async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {

@@ -42,7 +42,7 @@ impl Drive {
             Controller::restore(settings, &state.controller).map_err(|error| file.wrong(error.to_string()))?;
         let stored = controller.revision();
         let length = profile.length;
-        let (desk, waiting) = Desk::new(profile, state.polynomials, expected, settings.switches);
+        let (desk, waiting) = Desk::new(profile, state.hashes.clone(), expected, settings.switches);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
         Ok(Self {
             controller,

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::control::controller::Saved;
-use crate::pisa::hash::{Polynomial, Polynomials};
+use crate::pisa::hash::HashFamily;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A state that cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum StateError {
 /// The state.
 #[derive(Clone, PartialEq)]
 pub struct State {
-    pub polynomials: Polynomials,
+    pub hashes: HashFamily,
     /// Makes the sampling of this deployment its own.
     pub salt: u64,
     pub controller: Saved,
@@ -34,9 +34,15 @@ pub struct State {
 #[serde(deny_unknown_fields)]
 struct Document {
     version: u32,
-    polynomials: Vec<u32>,
+    secret: [u8; HashFamily::SECRET_BYTES],
     salt: u64,
     controller: Saved,
+}
+
+/// What every version of the file begins with.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
 }
 
 /// The file, which only its owner may read.
@@ -85,21 +91,19 @@ impl StateFile {
         // What stands there is no text for a log.
         let place =
             |error: serde_json::Error| self.wrong(format!("line {}: not what a controller writes", error.line()));
-        let Document { version, polynomials, salt, controller } = serde_json::from_str(&text).map_err(place)?;
+        let Versioned { version } = serde_json::from_str(&text).map_err(place)?;
         if version != VERSION {
             return Err(self.wrong(format!("version {version}, and this weir knows version {VERSION}")));
         }
-        let polynomials: Vec<_> = polynomials.into_iter().filter_map(Polynomial::new).collect();
-        let polynomials =
-            Polynomials::from_slice(&polynomials).ok_or_else(|| self.wrong("the polynomials are none"))?;
-        Ok(Some(State { polynomials, salt, controller }))
+        let Document { secret, salt, controller, .. } = serde_json::from_str(&text).map_err(place)?;
+        Ok(Some(State { hashes: HashFamily::from_secret(secret), salt, controller }))
     }
 
     /// Stores it whole or not at all, whatever happens to the machine meanwhile.
     pub fn write(&self, state: &State) -> Result<(), StateError> {
         let document = Document {
             version: VERSION,
-            polynomials: state.polynomials.as_slice().iter().map(|polynomial| polynomial.reveal()).collect(),
+            secret: *state.hashes.reveal(),
             salt: state.salt,
             controller: state.controller.clone(),
         };
@@ -136,7 +140,7 @@ mod tests {
         let updates = vec![SavedUpdate { epoch: 7, parameters: program.start().encode() }];
         let profile = NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::Carrier::Tos };
         let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };
-        State { polynomials: Polynomials::reproducible(3), salt: u64::MAX, controller }
+        State { hashes: HashFamily::reproducible(3), salt: u64::MAX, controller }
     }
 
     #[test]
@@ -160,20 +164,24 @@ mod tests {
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
         file.write(&state()).unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();
-        let secret = Polynomials::reproducible(3).get(0).reveal().to_string();
-        assert!(text.contains(&secret));
+        let secret = "211,";
+        assert!(text.contains(secret));
         let refused = |text: &str, mode: u32| {
             std::fs::write(file.path(), text).unwrap();
             std::fs::set_permissions(file.path(), PermissionsExt::from_mode(mode)).unwrap();
             let Err(error) = file.read() else { panic!("taken") };
             let error = error.to_string();
-            assert!(!error.contains(&secret) && error.ends_with("remove the file to begin anew"), "{error}");
+            assert!(!error.contains(secret) && error.ends_with("remove the file to begin anew"), "{error}");
             error
         };
         assert!(refused(&text, 0o640).contains("others may read or write this secret (mode 0640)"));
         assert!(refused(&text[..text.len() / 2], 0o600).contains("not what a controller writes"));
-        assert!(refused(&text.replacen("\"version\": 1", "\"version\": 9", 1), 0o600).contains("version 9"));
-        assert!(refused(&text.replacen(&secret, "\"secret\"", 1), 0o600).contains("not what a controller writes"));
-        assert!(refused(&text.replacen(&secret, "2", 1), 0o600).contains("the polynomials are none"));
+        assert!(refused(&text.replacen("\"version\": 2", "\"version\": 9", 1), 0o600).contains("version 9"));
+        // Version 1 had 32 polynomials, which follow from no secret.
+        let old = format!("{{\"version\": 1, \"hashes\": [{secret} 3], \"salt\": 4}}");
+        assert!(refused(&old, 0o600).contains("version 1, and this weir knows version 2"));
+        for other in ["\"secret\",", "256,", ""] {
+            assert!(refused(&text.replacen(secret, other, 1), 0o600).contains("not what a controller writes"));
+        }
     }
 }

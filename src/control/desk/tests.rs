@@ -24,7 +24,7 @@ use crate::control::socket::{self, Access};
 use crate::control::tls::{self, Clients};
 use crate::control::{Closed, view};
 use crate::epoch::Nanos;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::answers::Reason;
 use crate::program::{AnyRecord, AnySchedule};
 
@@ -69,7 +69,7 @@ impl Office {
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
         let updates = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
         let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
-        let state = State { polynomials: Polynomials::reproducible(SEED), salt: 1, controller: saved };
+        let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controller: saved };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
         let settings = Settings { switches: most, ..config.settings(1) };
         let mut drive = Drive::new(config.profile(), settings, state, file, expected).unwrap();
@@ -140,7 +140,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 /// A switch without ports: it reports empty sketches of each epoch.
 struct Fake {
     name: &'static str,
-    hashes: Mutex<Polynomials>,
+    hashes: Mutex<HashFamily>,
     link: Arc<Link>,
     sink: Mutex<Box<dyn crate::control::Sink>>,
     schedule: AnySchedule,
@@ -152,7 +152,7 @@ impl Fake {
         let schedule = config.program.schedule();
         let link = Link::new("here".into(), std::slice::from_ref(&schedule));
         let sink = Mutex::new(link.reporter());
-        let hashes = Mutex::new(Polynomials::random().unwrap());
+        let hashes = Mutex::new(HashFamily::random().unwrap());
         let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
         rpc::start(office.dial(), link, fake.clone()).unwrap();
         fake
@@ -191,8 +191,8 @@ impl Controlled for Fake {
         Some(hello(self.name))
     }
 
-    fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String> {
-        *self.hashes.lock().unwrap() = *polynomials;
+    fn hash_with(&self, hashes: &HashFamily) -> Result<(), String> {
+        *self.hashes.lock().unwrap() = hashes.clone();
         self.sink.lock().unwrap().renewed(std::slice::from_ref(&self.schedule));
         Ok(())
     }
@@ -210,7 +210,7 @@ fn a_switch_joins_reports_and_obeys() {
             .count()
     };
     fake.run_until("three epochs without a gap", || answered() >= 3);
-    assert!(*fake.hashes.lock().unwrap() == Polynomials::reproducible(SEED), "it hashes as the network does");
+    assert!(*fake.hashes.lock().unwrap() == HashFamily::reproducible(SEED), "it hashes as the network does");
     let seen = office.seen("edge1");
     assert_eq!((seen.connected, seen.connections, seen.software.as_str()), (true, 1, "test"));
     let link = fake.link.view();
@@ -251,7 +251,7 @@ fn a_switch_that_left_for_good_is_forgotten() {
 fn records_that_are_not_sent_are_counted() {
     let link = Link::new("nowhere".into(), &[config().program.schedule()]);
     let mut sink = link.reporter();
-    let fake = Polynomials::reproducible(1);
+    let fake = HashFamily::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
     dataplane.equip();
     let records: [AnyRecord; 1] = [dataplane.spare().record()];

@@ -18,7 +18,7 @@ use super::proto::to_switch::What as To;
 use super::proto::{FromSwitch, ToSwitch};
 use crate::control::tls;
 use crate::epoch::Nanos;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
 
 /// Records that wait to be sent; further ones are dropped.
@@ -33,8 +33,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub trait Controlled: Send + Sync + 'static {
     /// What the switch is now; `None` when it runs no program that a controller is for.
     fn hello(&self) -> Option<Hello>;
-    /// Hashes with these polynomials from now on. May take a moment.
-    fn hash_with(&self, polynomials: &Polynomials) -> Result<(), String>;
+    /// Hashes with this family from now on. May take a moment.
+    fn hash_with(&self, hashes: &HashFamily) -> Result<(), String>;
 }
 
 /// Keeps a switch attached to its controller, on a thread of its own, until the process ends.
@@ -97,17 +97,17 @@ async fn welcome(
     let message = timeout(ANSWER, from.message()).await.map_err(|_| "the controller does not answer".to_owned())?;
     let message = message.map_err(|status| said(&status))?.ok_or("the controller hung up")?;
     let Some(To::Welcome(welcome)) = message.what else { return Err("the controller sent no welcome".into()) };
-    let polynomials = read_welcome(welcome).map_err(|error| format!("the controller: {error}"))?;
-    if link.hashes_otherwise(&polynomials) {
-        let switch = switch.clone();
-        let hashing = tokio::task::spawn_blocking(move || switch.hash_with(&polynomials)).await;
+    let hashes = read_welcome(welcome).map_err(|error| format!("the controller: {error}"))?;
+    if link.hashes_otherwise(&hashes) {
+        let (switch, hashes) = (switch.clone(), hashes.clone());
+        let hashing = tokio::task::spawn_blocking(move || switch.hash_with(&hashes)).await;
         hashing.map_err(|error| error.to_string())??;
     }
     let generation = link.generation();
     if switch.hello().as_ref() != Some(hello) {
         return Err("the switch runs another program".into());
     }
-    link.welcomed(polynomials, hello.profile.length, to)?;
+    link.welcomed(hashes, hello.profile.length, to)?;
     Ok(generation)
 }
 

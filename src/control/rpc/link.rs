@@ -11,7 +11,7 @@ use super::proto::{FromSwitch, Ready};
 use crate::control::controller::ParameterUpdate;
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 
 /// Orders that are kept for programs that come later.
@@ -39,7 +39,7 @@ struct Standing {
     /// The place of the program whose records are sent, and where its parameters are set.
     place: usize,
     schedule: Option<AnySchedule>,
-    polynomials: Option<Polynomials>,
+    hashes: Option<HashFamily>,
     /// Of an epoch of the network, once it is known.
     length: Option<Nanos>,
     /// By epoch.
@@ -90,18 +90,18 @@ impl Link {
     }
 
     /// The hash functions of the network, once they are known.
-    pub fn polynomials(&self) -> Option<Polynomials> {
-        self.standing().polynomials
+    pub fn hashes(&self) -> Option<HashFamily> {
+        self.standing().hashes.clone()
     }
 
-    pub(super) fn hashes_otherwise(&self, polynomials: &Polynomials) -> bool {
-        self.standing().polynomials.as_ref() != Some(polynomials)
+    pub(super) fn hashes_otherwise(&self, hashes: &HashFamily) -> bool {
+        self.standing().hashes.as_ref() != Some(hashes)
     }
 
-    /// The switch is taken in and hashes with `polynomials`; its records, of epochs of this length, go to `to`.
+    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go to `to`.
     pub(super) fn welcomed(
         &self,
-        polynomials: Polynomials,
+        hashes: HashFamily,
         length: Nanos,
         to: mpsc::Sender<FromSwitch>,
     ) -> Result<(), String> {
@@ -110,7 +110,7 @@ impl Link {
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
-        (standing.polynomials, standing.length) = (Some(polynomials), Some(length));
+        (standing.hashes, standing.length) = (Some(hashes), Some(length));
         (standing.to, standing.why) = (Some(to), None);
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
@@ -190,13 +190,13 @@ impl Sink for Reporter {
         let link = &*self.0;
         let mut standing = link.standing();
         let Some(mut record) = standing.own(epoch).cloned() else { return };
-        let Standing { to, polynomials, told_unsent, strays, .. } = &mut *standing;
+        let Standing { to, hashes, told_unsent, strays, .. } = &mut *standing;
         record.strays().into_iter().for_each(|own| strays.merge(own));
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
             return;
         };
-        let hashed = polynomials.as_ref().is_some_and(|polynomials| record.is_hashed_with(polynomials));
+        let hashed = hashes.as_ref().is_some_and(|hashes| record.is_hashed_with(hashes));
         if !hashed {
             link.foreign.fetch_add(1, Relaxed);
             return;

@@ -6,7 +6,7 @@ use super::{VERSION, proto};
 use crate::config::is_name;
 use crate::control::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::epoch::Nanos;
-use crate::pisa::hash::{Polynomial, Polynomials};
+use crate::pisa::hash::HashFamily;
 use crate::program::{AnyParameters, ProgramConfig};
 use crate::switch::Carrier;
 
@@ -132,17 +132,16 @@ pub(super) fn read_update(update: &proto::Update, program: &ProgramConfig) -> Re
     Ok(ParameterUpdate { epoch: update.from_epoch, parameters })
 }
 
-impl From<&Polynomials> for proto::Welcome {
-    fn from(polynomials: &Polynomials) -> Self {
-        Self { polynomials: polynomials.as_slice().iter().map(|polynomial| polynomial.reveal()).collect() }
+impl From<&HashFamily> for proto::Welcome {
+    fn from(hashes: &HashFamily) -> Self {
+        Self { secret: hashes.reveal().to_vec().into() }
     }
 }
 
-pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<Polynomials, BadMessage> {
-    let polynomials: Vec<_> = welcome.polynomials.into_iter().filter_map(Polynomial::new).collect();
-    // What they are is a secret also when they are wrong.
-    let right = || format!("{} different irreducible polynomials of degree 32", Polynomials::LEN);
-    Polynomials::from_slice(&polynomials).map_or_else(|| bad("welcome.polynomials", right()), Ok)
+pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<HashFamily, BadMessage> {
+    // A secret of another length is one too, and not shown.
+    let right = |_| BadMessage { field: "welcome.secret", why: format!("{} bytes", HashFamily::SECRET_BYTES) };
+    welcome.secret.as_ref().try_into().map(HashFamily::from_secret).map_err(right)
 }
 
 /// What a switch has measured, not yet read.
@@ -198,8 +197,8 @@ mod tests {
         assert_eq!(Hello::try_from(proto::Hello::from(&hello())), Ok(hello()));
         let update = ParameterUpdate { epoch: 77, parameters: runtime(9) };
         assert_eq!(read_update(&(&update).into(), &hello().profile.program), Ok(update));
-        let polynomials = Polynomials::reproducible(1);
-        assert_eq!(read_welcome((&polynomials).into()), Ok(polynomials));
+        let hashes = HashFamily::reproducible(1);
+        assert_eq!(read_welcome((&hashes).into()), Ok(hashes));
     }
 
     #[test]
@@ -232,17 +231,17 @@ mod tests {
         let empty = proto::Update { from_epoch: 1, parameters: prost::bytes::Bytes::new() };
         assert!(read_update(&empty, &hello().profile.program).is_err());
 
-        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
-        for polynomials in [vec![], vec![1; 32], welcome.polynomials[1..].to_vec()] {
-            assert_eq!(read_welcome(proto::Welcome { polynomials }).unwrap_err().field, "welcome.polynomials");
+        for length in [0, 31, 33, 128] {
+            let error = read_welcome(proto::Welcome { secret: vec![7; length].into() }).unwrap_err();
+            assert_eq!(error.to_string(), "welcome.secret: 32 bytes");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
         assert_eq!(Record::try_from(record).unwrap_err().field, "record.last_epoch");
     }
 
     #[test]
-    fn polynomials_are_not_shown() {
-        let welcome = proto::Welcome::from(&Polynomials::reproducible(1));
+    fn the_secret_is_not_shown() {
+        let welcome = proto::Welcome::from(&HashFamily::reproducible(1));
         let message = proto::ToSwitch { what: Some(proto::to_switch::What::Welcome(welcome)) };
         assert_eq!(format!("{message:?}"), "ToSwitch { what: Some(Welcome(Welcome(secret))) }");
     }

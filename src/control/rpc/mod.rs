@@ -35,7 +35,7 @@ pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 /// How much may be under way before the other side has read it, in bytes.
 pub(super) const WINDOW: u32 = 1 << 20;
 
-/// The polynomials are nobody's to see.
+/// The secret is nobody's to see.
 impl std::fmt::Debug for proto::Welcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Welcome(secret)")

@@ -22,7 +22,7 @@ use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
 use super::proto::{FromSwitch, ToSwitch};
 use crate::control::controller::ParameterUpdate;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 
 /// A switch that has not said by then who it is goes.
 const HELLO: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const RECORD_FIELDS: usize = 64;
 pub trait Network: Send + Sync + 'static {
     /// Takes a switch in, and gives it the hash functions of the network; or says why not. From then on until
     /// [`Self::leaves`] its name is taken.
-    fn welcomes(&self, hello: &Hello) -> Result<Polynomials, Refusal>;
+    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal>;
     /// The switch measures with them from this epoch's beginning.
     fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
     fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage>;
@@ -123,11 +123,11 @@ impl<N: Network> Controller for Server<N> {
         {
             return Err(Refusal::Uncertified { name: hello.name, names: names.join(", ") }.into());
         }
-        let polynomials = self.0.welcomes(&hello)?;
+        let hashes = self.0.welcomes(&hello)?;
         let (to, answers) = mpsc::channel(UNREAD);
         let member = Member { network: self.0.clone(), hello, to };
         tokio::spawn(async move {
-            member.say(To::Welcome((&polynomials).into()));
+            member.say(To::Welcome((&hashes).into()));
             let ended = member.attend(from).await;
             if let Err(why) = ended {
                 let _ = member.to.try_send(Err(why));

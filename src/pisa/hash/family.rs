@@ -1,126 +1,299 @@
-//! The polynomials of a deployment: which array hashes with which.
+//! The hash family of a deployment: from the name of an array to its polynomial.
+//!
+//! An array asks by name, a label and an index. Nothing hands out numbers, so programs that know
+//! nothing of each other can run in one switch.
+//!
+//! ```text
+//! start(label, index) = the first usable odd word in SHA-256(count ‖ index ‖ label), count = 0, 1, …
+//! derive              = P(start), or P(P(start)), …: the first usable one
+//! P                   = permutation of the 2³¹ odd words, keyed with the secret
+//! ```
+//! A word is usable when its polynomial is irreducible and not in [`Polynomial::STANDARD`].
+//!
+//! **No two names share a polynomial by chance of the secret.** P is one to one, and so is the walk
+//! from a usable word to the next usable one (cycle walking; it ends, at the latest where it began).
+//! Two names share a polynomial only if their starts are equal, which their texts alone decide: under
+//! every secret or under none. A test holds that weir's own names have different starts. Two others
+//! have the same start with probability 2⁻²⁷; [`HashFamily::clash`] finds them, and no switch is built
+//! with such a pair.
+//!
+//! **Each polynomial is as good as one drawn uniformly** from the usable ones, for whoever does not
+//! know the secret: one odd word in sixteen, 2²⁷ in all. So two different keys of n bits collide with
+//! probability at most n / 2³²: their difference has at most n / 32 of these as factors (Rabin).
+//! P is a Feistel network over 15 and 16 bits, of ten rounds, as many as NIST's FF1 has. Its round
+//! function is HMAC-SHA-256 of `ring`, which the TLS connections use already; a stream cipher's
+//! generator would need a second crate and a hash for the names all the same.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use ring::{digest, hmac};
 
 use super::Polynomial;
 
-/// A family of different polynomials, the secret of a deployment. Every switch of a network holds the same one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Polynomials([Polynomial; Self::LEN]);
+/// Rounds of the Feistel network.
+const ROUNDS: u8 = 10;
 
-impl Polynomials {
-    pub const LEN: usize = 32;
+/// Gives each array its polynomial, from one secret. All switches of a network hold the same secret.
+#[derive(Clone)]
+pub struct HashFamily {
+    secret: [u8; Self::SECRET_BYTES],
+    /// Label of the arrays that have [`Polynomial::STANDARD`].
+    standard: Option<&'static str>,
+    /// What was derived, where somebody wants to know.
+    record: Option<Arc<Mutex<Vec<Derived>>>>,
+}
 
-    /// Drawn from the operating system's randomness.
-    pub fn random() -> io::Result<Self> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(io::Error::other)?;
-        Ok(Self::drawn(key))
-    }
+/// A polynomial that was derived, and for which name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    pub label: String,
+    pub index: u32,
+    pub polynomial: Polynomial,
+}
 
-    /// The same family for the same seed, on every machine and in every version: ChaCha20 keyed with the seed in
-    /// little-endian order, then zeros. For tests and experiments; 64 bits that stand in a script keep no secret.
-    pub fn reproducible(seed: u64) -> Self {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&seed.to_le_bytes());
-        Self::drawn(key)
-    }
+impl HashFamily {
+    pub const SECRET_BYTES: usize = 32;
 
-    /// [`Polynomial::STANDARD`], and after it irreducible polynomials from seed 0.
-    pub fn standard() -> Self {
-        let Self(mut all) = Self::reproducible(0);
-        all[..Polynomial::STANDARD.len()].copy_from_slice(&Polynomial::STANDARD);
-        Self(all)
-    }
-
-    /// Number `i`. Numbers are given out by whoever builds the pipeline: each array, each stage its own.
+    /// A family with a secret from the operating system's randomness.
     ///
-    /// # Panics
-    /// If `i` is not below [`Polynomials::LEN`].
-    pub fn get(&self, i: usize) -> Polynomial {
-        self.0[i]
+    /// # Errors
+    /// If the operating system gives none.
+    pub fn random() -> io::Result<Self> {
+        let mut secret = [0; Self::SECRET_BYTES];
+        getrandom::fill(&mut secret).map_err(io::Error::other)?;
+        Ok(Self::from_secret(secret))
     }
 
-    /// A family that another switch has too: [`Self::LEN`] different polynomials, all of them irreducible or in print.
-    pub fn from_slice(polynomials: &[Polynomial]) -> Option<Self> {
-        let good = |(i, p): (usize, &Polynomial)| {
-            (p.is_irreducible() || Polynomial::STANDARD.contains(p)) && !polynomials[..i].contains(p)
-        };
-        polynomials.try_into().ok().filter(|_| polynomials.iter().enumerate().all(good)).map(Self)
+    /// The same family for the same seed, on every machine and in every version: the secret is the
+    /// seed in little-endian order, then zeros. For tests and experiments; 64 bits that stand in a
+    /// script keep no secret.
+    pub fn reproducible(seed: u64) -> Self {
+        let mut secret = [0; Self::SECRET_BYTES];
+        secret[..8].copy_from_slice(&seed.to_le_bytes());
+        Self::from_secret(secret)
     }
 
-    pub fn as_slice(&self) -> &[Polynomial] {
-        &self.0
+    /// The family of seed 0, but arrays of `label` have [`Polynomial::STANDARD`], by index, as long as
+    /// these last. No other array of the family has one of them. For golden vectors and P4 targets;
+    /// to hand the secret on hands on the family of seed 0.
+    pub fn standard(label: &'static str) -> Self {
+        Self { standard: Some(label), ..Self::reproducible(0) }
     }
 
-    fn drawn(key: [u8; 32]) -> Self {
-        let mut rng = ChaCha20Rng::from_seed(key);
-        let mut all = [Polynomial::STANDARD[0]; Self::LEN];
-        for i in 0..Self::LEN {
-            // Two of 32 are the same once in 270 000 families: draw again.
-            all[i] = loop {
-                let drawn = Polynomial::draw(|| rng.next_u32());
-                if !all[..i].contains(&drawn) && !Polynomial::STANDARD.contains(&drawn) {
-                    break drawn;
-                }
-            };
+    pub fn from_secret(secret: [u8; Self::SECRET_BYTES]) -> Self {
+        Self { secret, standard: None, record: None }
+    }
+
+    /// The secret, to hand it to other switches or to store it. It belongs in no record, log or answer.
+    pub fn reveal(&self) -> &[u8; Self::SECRET_BYTES] {
+        &self.secret
+    }
+
+    /// The polynomial of array number `index` of those called `label`. A label starts with the
+    /// program's name: `hashpipe/ipv4/stage`. Takes some 0.1 ms.
+    pub fn derive(&self, label: &str, index: u32) -> Polynomial {
+        let printed = Polynomial::STANDARD.get(index as usize).filter(|_| self.standard == Some(label));
+        let polynomial = printed.copied().unwrap_or_else(|| self.walk(start(label, index)));
+        if let Some(mut record) = self.record() {
+            record.push(Derived { label: label.into(), index, polynomial });
         }
-        Self(all)
+        polynomial
+    }
+
+    /// The same family, which keeps a record of what is derived from it and its clones.
+    pub fn recorder(&self) -> Self {
+        Self { record: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// What was derived from a [recorder](Self::recorder), in order.
+    pub fn derived(&self) -> Vec<Derived> {
+        self.record().map_or(Vec::new(), |record| record.clone())
+    }
+
+    /// Two names in the record that have the same polynomial, under every secret.
+    pub fn clash(&self) -> Option<[Derived; 2]> {
+        let derived = self.derived();
+        derived.iter().enumerate().find_map(|(i, b)| {
+            let a = derived[..i].iter().find(|a| a.polynomial == b.polynomial && a != &b)?;
+            Some([a.clone(), b.clone()])
+        })
+    }
+
+    fn record(&self) -> Option<MutexGuard<'_, Vec<Derived>>> {
+        self.record.as_ref().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From a usable word to the next usable one.
+    fn walk(&self, from: Polynomial) -> Polynomial {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
+        let mut word = from.reveal();
+        loop {
+            word = permuted(&key, word);
+            if let Some(polynomial) = usable(word) {
+                return polynomial;
+            }
+        }
     }
 }
 
-impl fmt::Debug for Polynomials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Polynomials(secret)")
+/// Families are the same when all arrays have the same polynomials in them.
+impl PartialEq for HashFamily {
+    fn eq(&self, other: &Self) -> bool {
+        (self.secret, self.standard) == (other.secret, other.standard)
     }
 }
+
+impl Eq for HashFamily {}
+
+impl fmt::Debug for HashFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HashFamily(secret)")
+    }
+}
+
+impl fmt::Display for Derived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.label, self.index)
+    }
+}
+
+/// Where the walk begins for a name. It is public.
+fn start(label: &str, index: u32) -> Polynomial {
+    let mut count = 0u32;
+    loop {
+        let text = [&count.to_be_bytes(), &index.to_be_bytes(), label.as_bytes()].concat();
+        let digest = digest::digest(&digest::SHA256, &text);
+        let words = digest.as_ref().as_chunks().0.iter().map(|&bytes| u32::from_be_bytes(bytes) | 1);
+        if let Some(polynomial) = words.filter_map(usable).next() {
+            return polynomial;
+        }
+        count += 1;
+    }
+}
+
+fn usable(word: u32) -> Option<Polynomial> {
+    Polynomial::new(word).filter(|p| p.is_irreducible() && !Polynomial::STANDARD.contains(p))
+}
+
+/// A permutation of the odd words: 15 high bits, 16 low ones, and the 1 at the end. Each round adds to
+/// one part the first bits of HMAC(round ‖ other part).
+fn permuted(key: &hmac::Key, word: u32) -> u32 {
+    let mask = |round: u8, half: u32| {
+        let tag = hmac::sign(key, &[round, (half >> 8) as u8, half as u8]);
+        u32::from(tag.as_ref()[0]) << 8 | u32::from(tag.as_ref()[1])
+    };
+    let (mut high, mut low) = (word >> 17, word >> 1 & 0xffff);
+    for round in (0..ROUNDS).step_by(2) {
+        low ^= mask(round, high);
+        high ^= mask(round + 1, low) & 0x7fff;
+    }
+    high << 17 | low << 1 | 1
+}
+
+/// Two indices of the label `test` that start from the same polynomial.
+#[cfg(test)]
+pub const CLASH: [u32; 2] = [13_603, 17_451];
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    const NAMES: [(&str, u32); 4] = [("a/rows", 0), ("a/rows", 1), ("b/rows", 0), ("", u32::MAX)];
+
+    fn drawn(family: &HashFamily) -> [Polynomial; 4] {
+        NAMES.map(|(label, index)| family.derive(label, index))
+    }
 
     #[test]
     fn families_are_distinct_irreducible_and_reproducible() {
-        let family = Polynomials::reproducible(7);
-        for (i, p) in family.as_slice().iter().enumerate() {
-            assert!(p.is_irreducible());
-            assert!(!family.as_slice()[..i].contains(p));
+        let family = HashFamily::reproducible(7);
+        for (i, p) in drawn(&family).iter().enumerate() {
+            assert!(p.is_irreducible() && !Polynomial::STANDARD.contains(p));
+            assert!(!drawn(&family)[..i].contains(p));
         }
-        assert_eq!(family, Polynomials::reproducible(7));
-        assert_ne!(family, Polynomials::reproducible(8));
-        assert_ne!(Polynomials::random().unwrap(), Polynomials::random().unwrap());
-    }
-
-    #[test]
-    fn a_family_is_handed_on() {
-        for family in [Polynomials::reproducible(7), Polynomials::standard()] {
-            assert_eq!(Polynomials::from_slice(family.as_slice()), Some(family));
-            let mut other = *family.as_slice().first_chunk::<32>().unwrap();
-            assert_eq!(Polynomials::from_slice(&other[1..]), None);
-            other[3] = other[4];
-            assert_eq!(Polynomials::from_slice(&other), None, "one stands there twice");
-            other[3] = Polynomial::new(0x8000_0005).unwrap();
-            assert!(!other[3].is_irreducible());
-            assert_eq!(Polynomials::from_slice(&other), None, "one has factors");
+        assert_eq!((&family, drawn(&family)), (&HashFamily::reproducible(7), drawn(&HashFamily::reproducible(7))));
+        let others = [HashFamily::reproducible(8), HashFamily::random().unwrap(), HashFamily::random().unwrap()];
+        for (i, other) in others.iter().enumerate() {
+            assert!(*other != family && !others[..i].contains(other));
+            assert!(drawn(other).iter().zip(drawn(&family)).all(|(a, b)| *a != b));
         }
     }
 
     #[test]
-    fn the_standard_family_is_distinct() {
-        let family = Polynomials::standard();
-        for (i, p) in family.as_slice().iter().enumerate() {
-            assert!(!family.as_slice()[..i].contains(p));
-        }
-        assert_eq!(family.get(0).reveal(), 0x04c1_1db7);
+    fn a_secret_is_handed_on() {
+        let family = HashFamily::random().unwrap();
+        let other = HashFamily::from_secret(*family.reveal());
+        assert_eq!((&other, drawn(&other)), (&family, drawn(&family)));
     }
 
+    /// `tests/golden/family.txt` was made by the Python in its head, independently of this code.
     #[test]
     fn a_seed_means_the_same_polynomials_for_ever() {
-        let shown: Vec<String> =
-            Polynomials::reproducible(42).as_slice()[..4].iter().map(|p| format!("{:08x}", p.reveal())).collect();
-        assert_eq!(shown, ["f2495157", "d3177213", "45a295ff", "e5a4094b"]);
+        let mut lines = 0;
+        for line in include_str!("../../../tests/golden/family.txt").lines().filter(|line| !line.starts_with('#')) {
+            let [secret, label, index, polynomial] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            let byte = |i: usize| u8::from_str_radix(&secret[2 * i..2 * i + 2], 16).unwrap();
+            let family = HashFamily::from_secret(std::array::from_fn(byte));
+            if secret.starts_with("2a") {
+                assert_eq!(family, HashFamily::reproducible(42));
+            }
+            let derived = family.derive(label, index.parse().unwrap());
+            assert_eq!(format!("{:08x}", derived.reveal()), polynomial, "{line}");
+            lines += 1;
+        }
+        assert_eq!(lines, 75);
+    }
+
+    /// One to one, whatever the secret: what the promise of different polynomials rests on.
+    #[test]
+    fn the_permutation_is_one_to_one() {
+        let keys = [[0; 32], [255; 32], *HashFamily::random().unwrap().reveal()];
+        for key in keys.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, &secret)) {
+            let words: HashSet<u32> =
+                (0..1 << 14).map(|i: u32| permuted(&key, i.reverse_bits() | i << 1 | 1)).collect();
+            assert!(words.iter().all(|word| word & 1 == 1));
+            assert_eq!(words.len(), 1 << 14);
+        }
+    }
+
+    #[test]
+    fn names_that_clash_are_found() {
+        let [a, b] = CLASH;
+        for family in [HashFamily::reproducible(1), HashFamily::random().unwrap()] {
+            let recorder = family.recorder();
+            drawn(&recorder);
+            drawn(&recorder.clone());
+            assert_eq!((recorder.derived().len(), recorder.clash()), (2 * NAMES.len(), None));
+            assert_eq!(recorder.derive("test", a), recorder.derive("test", b));
+            let found = recorder.clash().unwrap().map(|name| name.to_string());
+            assert_eq!(found, [a, b].map(|index| format!("test[{index}]")));
+            assert_eq!(family.derived(), []);
+        }
+    }
+
+    #[test]
+    fn the_standard_family_has_the_polynomials_in_print() {
+        let family = HashFamily::standard("a/rows").recorder();
+        let printed = Polynomial::STANDARD.len() as u32;
+        (0..printed).for_each(|index| assert_eq!(family.derive("a/rows", index), Polynomial::STANDARD[index as usize]));
+        assert_eq!(family.derive("a/rows", 0).reveal(), 0x04c1_1db7);
+        assert_eq!(family.derive("a/rows", printed), HashFamily::reproducible(0).derive("a/rows", printed));
+        assert_eq!(family.derive("b/rows", 0), HashFamily::reproducible(0).derive("b/rows", 0));
+        assert_eq!(family.clash(), None);
+        assert_ne!(family, HashFamily::reproducible(0));
+    }
+
+    #[test]
+    fn debug_keeps_the_secret() {
+        let recorder = HashFamily::from_secret([211; 32]).recorder();
+        recorder.derive("a/rows", 1);
+        let shown = format!("{recorder:?} {:?}", recorder.derived());
+        assert_eq!(
+            shown,
+            "HashFamily(secret) [Derived { label: \"a/rows\", index: 1, polynomial: Polynomial(secret) }]"
+        );
     }
 }

@@ -10,7 +10,8 @@
 //! - **Index hash** and its slot: [`index`], for arrays whose analysis assumes that they hash independently.
 //!
 //! Different polynomials, not different seeds: a CRC is linear, so two that differ in their init collide on exactly the same
-//! pairs of keys. An init hides nothing either; the polynomials are the secret ([`Polynomials`]), and nothing here shows them.
+//! pairs of keys. An init hides nothing either. The secret is the polynomials, which [`HashFamily`]
+//! derives; nothing here shows them.
 //!
 //! Every form gives what [`bitwise`] gives; `new` takes the fastest that the CPU has.
 
@@ -33,7 +34,9 @@ use std::fmt;
 use crate::wire::FlowKey;
 
 pub use bank::IndexBank;
-pub use family::Polynomials;
+#[cfg(test)]
+pub use family::CLASH;
+pub use family::{Derived, HashFamily};
 pub use global::{Addends, Global};
 pub use index::{IndexHashes, IndexKey, MAX_HASHES, index_hash};
 pub use poly::Polynomial;

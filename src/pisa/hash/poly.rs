@@ -47,11 +47,15 @@ impl Polynomial {
     /// Rabin's test. x^(2^k) mod f by k squarings; 2 is the only prime factor of 32, so f is irreducible if and only if
     /// x^(2^32) = x (mod f) and gcd(x^(2^16) − x, f) = 1.
     pub const fn is_irreducible(self) -> bool {
+        // An even number of terms has the factor x + 1.
+        if self.0.count_ones() % 2 == 1 {
+            return false;
+        }
         let mut power = X;
         let mut half = 0;
         let mut k = 0;
         while k < 32 {
-            power = self.times(power, power);
+            power = self.squared(power);
             k += 1;
             if k == 16 {
                 half = power;
@@ -65,34 +69,21 @@ impl Polynomial {
         1 << 32 | self.0 as u64
     }
 
-    /// a · b mod f, by shift and add.
-    const fn times(self, a: u32, b: u32) -> u32 {
-        let mut product = 0;
+    /// a² mod f. A square has the coefficients of a with zeros between them.
+    const fn squared(self, a: u32) -> u32 {
+        let mut square = a as u64;
+        square = (square | square << 16) & 0x0000_ffff_0000_ffff;
+        square = (square | square << 8) & 0x00ff_00ff_00ff_00ff;
+        square = (square | square << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+        square = (square | square << 2) & 0x3333_3333_3333_3333;
+        square = (square | square << 1) & 0x5555_5555_5555_5555;
         let mut bit = 32;
         while bit > 0 {
             bit -= 1;
-            let carry = product >> 31 == 1;
-            product <<= 1;
-            if carry {
-                product ^= self.0;
-            }
-            if b >> bit & 1 == 1 {
-                product ^= a;
-            }
+            // All ones if x^(bit + 32) is still there, without a branch.
+            square ^= self.whole() << bit & (square >> (bit + 32) & 1).wrapping_neg();
         }
-        product
-    }
-
-    /// An irreducible polynomial, drawn uniformly: one odd word in sixteen is one. A randomly drawn irreducible polynomial
-    /// makes two different keys of n bits collide with probability at most n / 2³²: their difference has at most n / 32 of the
-    /// 2²⁷ irreducible polynomials as factors (Rabin).
-    pub(super) fn draw(mut word: impl FnMut() -> u32) -> Self {
-        loop {
-            let candidate = Self(word() | 1);
-            if candidate.is_irreducible() {
-                return candidate;
-            }
-        }
+        square as u32
     }
 }
 

@@ -114,8 +114,8 @@ fn quadruples_of_keys_in_a_row_come_apart() {
     const SLOTS: u32 = 256;
     let (mut linear, mut summed) = ((0, 0), (0, 0));
     for seed in 0..100 {
-        let family = Polynomials::reproducible(seed);
-        let [shared, own] = [0, 1].map(|i| family.get(i));
+        let family = HashFamily::reproducible(seed);
+        let [shared, own] = [0, 1].map(|i| family.derive("test", i));
         let high = HighRange::new(SLOTS.try_into().unwrap(), 0);
         let key = |x: u32| u64::from(x).to_be_bytes();
         let keys = |slot: &dyn Fn(u32) -> u32| quadruples(&(0..1024).map(slot).collect::<Vec<_>>());
@@ -186,7 +186,7 @@ fn collisions(hash: impl Fn(&[u8; 8]) -> u32) -> HashSet<(u64, u64)> {
 
 #[test]
 fn seeds_collide_alike_and_polynomials_do_not() {
-    let [p, q] = [Polynomials::reproducible(1).get(0), Polynomials::reproducible(1).get(1)];
+    let [p, q] = [0, 1].map(|i| HashFamily::reproducible(1).derive("test", i));
     let first = collisions(|key| bitwise::crc(p, INIT, XOROUT, key));
     let other_seed = collisions(|key| bitwise::crc(p, 0x1234_5678, XOROUT, key));
     let other_polynomial = collisions(|key| bitwise::crc(q, INIT, XOROUT, key));
@@ -212,8 +212,8 @@ fn reservoir(hops: usize, packets: u32, g: impl Fn(u32, usize) -> u32) -> f64 {
 fn every_hop_carries_its_share() {
     const PACKETS: u32 = 50_000;
     for seed in 0..8 {
-        let family = Polynomials::reproducible(seed);
-        let global = Global::new([0, 1, 2, 3].map(|i| family.get(i)));
+        let family = HashFamily::reproducible(seed);
+        let global = Global::new([0, 1, 2, 3].map(|i| family.derive("test", i)));
         let packets: Vec<u32> = (0..PACKETS).map(|p| global.packet(&p.to_be_bytes())).collect();
         let addends: Vec<Addends> = (0..60).map(|hop: u32| global.argument(&hop.to_be_bytes())).collect();
         for hops in [2, 5, 10, 25, 59] {
@@ -229,8 +229,8 @@ fn every_hop_carries_its_share() {
 /// The pitfall: with a constant xored in, the hops' hashes differ by the same word for every packet.
 #[test]
 fn without_the_additions_the_hops_are_not_independent() {
-    let family = Polynomials::reproducible(0);
-    let [packet, argument] = [0, 1].map(|i| Crc::new(family.get(i)));
+    let family = HashFamily::reproducible(0);
+    let [packet, argument] = [0, 1].map(|i| Crc::new(family.derive("test", i)));
     let linear = |p: u32, hop: usize| packet.hash(&p.to_be_bytes()) ^ argument.hash(&(hop as u32).to_be_bytes());
     assert!(reservoir(10, 50_000, linear) > 500.0);
 }

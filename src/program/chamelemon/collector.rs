@@ -26,7 +26,7 @@ use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::{MergeError, Record, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
@@ -142,8 +142,8 @@ impl Sketches {
     }
 
     /// Whether they were made with the hash functions of this deployment.
-    pub fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
-        self.hashes.are_of(polynomials)
+    pub fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
+        self.hashes.are_of(hashes)
     }
 
     /// T_h as it was in effect: at least 1, and at most what makes all of a flow's counters full.

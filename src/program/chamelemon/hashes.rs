@@ -4,15 +4,15 @@ use std::fmt;
 
 use super::dataplane::{MAX_LEVELS, MAX_ROWS};
 use super::id::{FlowId, Naming};
-use crate::pisa::hash::{IndexBank, IndexHashes, IndexKey, Polynomial, Polynomials};
+use crate::pisa::hash::{HashFamily, IndexBank, IndexHashes, IndexKey, Polynomial};
 
-/// Polynomial numbers: classifier arrays, encoder rows, fingerprint, sampling, what these share, three for IPv6 digests.
-const TOWER: usize = 0;
-const ROWS: usize = TOWER + MAX_LEVELS;
-const FINGERPRINT: usize = ROWS + MAX_ROWS;
-const SAMPLE: usize = FINGERPRINT + 1;
-const SHARED: usize = SAMPLE + 1;
-const DIGEST: usize = SHARED + 1;
+/// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling, and
+/// what these share. IPv6 digests have names of their own ([`super::id`]).
+const TOWER: &str = "chamelemon/tower";
+const ROWS: &str = "chamelemon/fermat";
+const FINGERPRINT: &str = "chamelemon/fingerprint";
+const SAMPLE: &str = "chamelemon/sample";
+const SHARED: &str = "chamelemon/index/shared";
 
 /// An ID's bytes with what all its index hashes share.
 pub type Key = IndexKey<13>;
@@ -23,22 +23,29 @@ pub type Key = IndexKey<13>;
 pub struct Hashes {
     levels: usize,
     rows: usize,
+    shared: Polynomial,
+    /// Of the index hashes, in their order.
+    own: Vec<Polynomial>,
     index: IndexHashes,
     naming: Naming,
-    family: Polynomials,
+    family: HashFamily,
 }
 
 impl Hashes {
     /// For so many classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most [`MAX_ROWS`]).
-    pub fn new(polynomials: &Polynomials, levels: usize, rows: usize) -> Self {
+    pub fn new(family: &HashFamily, levels: usize, rows: usize) -> Self {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
-        let index = IndexHashes::new(polynomials.get(SHARED), &own(polynomials, levels, rows));
-        Self { levels, rows, index, naming: Naming::new(polynomials, DIGEST), family: *polynomials }
+        let names = |label, arrays| (0..arrays as u32).map(move |index| (label, index));
+        let names = names(TOWER, levels).chain(names(ROWS, rows)).chain([(FINGERPRINT, 0), (SAMPLE, 0)]);
+        let own: Vec<_> = names.map(|(label, index)| family.derive(label, index)).collect();
+        let shared = family.derive(SHARED, 0);
+        let (index, naming) = (IndexHashes::new(shared, &own), Naming::new(family));
+        Self { levels, rows, shared, own, index, naming, family: family.clone() }
     }
 
     /// Whether they are of this deployment.
-    pub fn are_of(&self, polynomials: &Polynomials) -> bool {
-        self.family == *polynomials
+    pub fn are_of(&self, family: &HashFamily) -> bool {
+        self.family == *family
     }
 
     pub fn naming(&self) -> &Naming {
@@ -73,17 +80,10 @@ impl Hashes {
 
     /// All of it at once, in the lanes that [`Lanes`] names.
     pub fn bank(&self) -> (IndexBank, Lanes) {
-        let own = own(&self.family, self.levels, self.rows);
         let row = 1 + self.levels as u8;
         let fingerprint = row + self.rows as u8;
-        (IndexBank::new(self.family.get(SHARED), &own), Lanes { tower: 1, row, fingerprint, sample: fingerprint + 1 })
+        (IndexBank::new(self.shared, &self.own), Lanes { tower: 1, row, fingerprint, sample: fingerprint + 1 })
     }
-}
-
-/// The polynomials of the index hashes, in their order.
-fn own(polynomials: &Polynomials, levels: usize, rows: usize) -> Vec<Polynomial> {
-    let numbers = (TOWER..TOWER + levels).chain(ROWS..ROWS + rows).chain([FINGERPRINT, SAMPLE]);
-    numbers.map(|i| polynomials.get(i)).collect()
 }
 
 /// Lanes of the bank of hash units: classifier array i has lane `tower + i`, row i of the encoders lane `row + i`.

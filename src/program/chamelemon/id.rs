@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use crate::pisa::hash::{Crc, Polynomials};
+use crate::pisa::hash::{Crc, HashFamily};
 use crate::program::answers::FlowName;
 use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// Bits of the fingerprint that fills the fourth fragment.
 pub const FINGERPRINT_BITS: u32 = 20;
 const FINGERPRINT_MASK: u32 = (1 << FINGERPRINT_BITS) - 1;
+/// Names the three CRCs of an IPv6 digest.
+const LABEL: &str = "chamelemon/ipv6";
 /// Fragments of an ID, each below 2³¹ < p.
 pub const FRAGMENTS: usize = 4;
 const LOW: u32 = (1 << 31) - 1;
@@ -95,9 +97,8 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// Takes the polynomials `first` and the two behind it.
-    pub fn new(polynomials: &Polynomials, first: usize) -> Self {
-        Self { crcs: [0, 1, 2].map(|i| Crc::new(polynomials.get(first + i))) }
+    pub fn new(hashes: &HashFamily) -> Self {
+        Self { crcs: [0, 1, 2].map(|i| Crc::new(hashes.derive(LABEL, i))) }
     }
 
     /// The ID of a packet's flow, `None` for what is neither IPv4 nor IPv6.
@@ -119,6 +120,7 @@ impl Naming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pisa::hash::Polynomial;
     use crate::wire::parse;
     use proptest::prelude::*;
 
@@ -140,7 +142,7 @@ mod tests {
             frame[26..66].copy_from_slice(&payload);
             let mut headers = Headers::default();
             parse(&frame, &mut headers).unwrap();
-            let naming = Naming::new(&Polynomials::standard(), 16);
+            let naming = Naming::new(&HashFamily::standard(LABEL));
             let id = naming.id(&headers).unwrap();
             prop_assert!(!id.is_digest());
             prop_assert_eq!(id.flow().unwrap().proto, Some(proto));
@@ -149,13 +151,13 @@ mod tests {
 
     #[test]
     fn the_digest_is_pinned() {
-        let naming = Naming::new(&Polynomials::standard(), 16);
+        let naming = Naming::new(&HashFamily::standard(LABEL));
         let digest = naming.digest(Tuple6(1, 2, 3 << 24 | 4 << 8 | 17));
         assert!(digest.is_digest() && digest.flow().is_none());
         assert_ne!(digest, naming.digest(Tuple6(1, 2, 3 << 24 | 5 << 8 | 17)));
-        let expected = [16, 17, 18].map(|i| {
+        let expected = [0, 1, 2].map(|i| {
             let bytes = Tuple6(1, 2, 3 << 24 | 4 << 8 | 17).bytes();
-            let polynomial = Polynomials::standard().get(i);
+            let polynomial = Polynomial::STANDARD[i];
             crate::pisa::hash::bitwise::crc(polynomial, u32::MAX, u32::MAX, &bytes)
         });
         let text = format!("ipv6 flow {:08x}{:08x}{:08x}", expected[0], expected[1], expected[2] | 1);

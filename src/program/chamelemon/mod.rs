@@ -84,7 +84,7 @@ use super::{
     Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record, RunAnswers, Series, Truth,
 };
 use crate::pisa::Excess;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 
 /// Parameters by epoch.
 pub type Schedule = super::Schedule<ChameleMon>;
@@ -125,19 +125,19 @@ impl Program for ChameleMon {
 
     fn dataplane(
         config: &Config,
-        polynomials: &Polynomials,
+        hashes: &HashFamily,
         schedule: &Schedule,
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
-        let mut dataplane = ChameleMonDataplane::new(config, polynomials)?;
+        let mut dataplane = ChameleMonDataplane::new(config, hashes)?;
         dataplane.follow(schedule);
         Ok(Box::new(dataplane))
     }
 
     fn reader(
         config: &Config,
-        polynomials: &Polynomials,
+        hashes: &HashFamily,
     ) -> impl Fn(&[u8]) -> Result<Sketches, DecodeError> + Send + Sync + 'static {
-        let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), polynomials);
+        let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), hashes);
         move |bytes| reader.read(bytes)
     }
 
@@ -204,7 +204,7 @@ impl Record for Sketches {
         Some(&mut self.strays)
     }
 
-    fn is_hashed_with(&self, polynomials: &Polynomials) -> bool {
-        self.is_hashed_with(polynomials)
+    fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
+        self.is_hashed_with(hashes)
     }
 }

@@ -11,7 +11,7 @@ use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
 use super::{Config, Schedule, Width};
-use crate::pisa::hash::{HighRange, IndexBank, LANES, Polynomials};
+use crate::pisa::hash::{HashFamily, HighRange, IndexBank, LANES};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
@@ -193,10 +193,10 @@ pub struct ChameleMonDataplane {
 impl ChameleMonDataplane {
     /// # Errors
     /// If the configuration is out of range.
-    pub fn new(config: &Config, polynomials: &Polynomials) -> Result<Self, ProgramError> {
+    pub fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
         config.validate()?;
         let (shape, runtime) = (config.shape(), config.runtime());
-        let hashes = Arc::new(Hashes::new(polynomials, config.tower.0.len(), shape.rows() as usize));
+        let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let (bank, lanes) = hashes.bank();
         let parts = runtime.upstream(&shape);
         let gate = Gate {

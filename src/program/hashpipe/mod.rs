@@ -35,11 +35,11 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use collector::{Counts, Heavy};
-pub use tables::{HashPipeBank, HashPipeDataplane, Tables};
+pub use tables::{HashPipeBank, HashPipeDataplane, Tables, label};
 
 pub use super::Unit;
 use super::{Dataplane, DecodeError, Difference, Exact, NoSeries, Program, ProgramError, RunAnswers, Schedule, Truth};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
 
@@ -206,29 +206,25 @@ impl Program for HashPipe {
         Ok(())
     }
 
-    fn dataplane(
-        config: &Config,
-        polynomials: &Polynomials,
-        _: &Schedule<Self>,
-    ) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(config: &Config, hashes: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
-        fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, polynomials: &Polynomials) -> Box<dyn Dataplane> {
+        fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
             match config.estimate {
-                Estimate::First => Box::new(HashPipeDataplane::<A, B, false>::new(config, polynomials)),
-                Estimate::Sum => Box::new(HashPipeDataplane::<A, B, true>::new(config, polynomials)),
+                Estimate::First => Box::new(HashPipeDataplane::<A, B, false>::new(config, hashes)),
+                Estimate::Sum => Box::new(HashPipeDataplane::<A, B, true>::new(config, hashes)),
             }
         }
         Ok(match config.key {
-            Key::Tuple => of::<Tuple4, Tuple6>(config, polynomials),
-            Key::Pair => of::<Pair4, Pair6>(config, polynomials),
-            Key::Source => of::<Addr4<false>, Addr6<false>>(config, polynomials),
-            Key::Destination => of::<Addr4<true>, Addr6<true>>(config, polynomials),
+            Key::Tuple => of::<Tuple4, Tuple6>(config, hashes),
+            Key::Pair => of::<Pair4, Pair6>(config, hashes),
+            Key::Source => of::<Addr4<false>, Addr6<false>>(config, hashes),
+            Key::Destination => of::<Addr4<true>, Addr6<true>>(config, hashes),
         })
     }
 
     fn reader(
         config: &Config,
-        _: &Polynomials,
+        _: &HashFamily,
     ) -> impl Fn(&[u8]) -> Result<Counts, DecodeError> + Send + Sync + 'static {
         let most = record::most_flows(config);
         move |bytes| Counts::decode(bytes, most)

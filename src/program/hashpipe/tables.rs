@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Unit};
-use crate::pisa::hash::{Polynomials, SlotHash};
+use crate::pisa::hash::{HashFamily, SlotHash};
 use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
@@ -38,10 +38,18 @@ fn family(net: Net) -> &'static str {
     }
 }
 
+/// Names the stages of an address family to the [`HashFamily`].
+pub fn label(net: Net) -> &'static str {
+    match net {
+        Net::Ipv6 => "hashpipe/ipv6/stage",
+        _ => "hashpipe/ipv4/stage",
+    }
+}
+
 impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
-    fn new(config: &Config, slots: u32, prefix: u8, polynomials: &Polynomials) -> Self {
+    fn new(config: &Config, slots: u32, prefix: u8, hashes: &HashFamily) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
-            let hash = |stage: u32| SlotHash::new(polynomials.get(stage as usize), n);
+            let hash = |stage: u32| SlotHash::new(hashes.derive(label(K::NET), stage), n);
             let first = Stage(Array::planned(family(K::NET), For::new(Insert { hash: hash(0) }), slots));
             let later = |stage| Stage(Array::planned(family(K::NET), For::new(Merge { hash: hash(stage) }), slots));
             Then(first, Repeat((1..config.stages).map(later).collect()))
@@ -123,10 +131,10 @@ pub struct HashPipeDataplane<A: FlowKey + Word, B: FlowKey + Word, const SUM: bo
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A, B, SUM> {
-    pub fn new(config: &Config, polynomials: &Polynomials) -> Self {
+    pub fn new(config: &Config, hashes: &HashFamily) -> Self {
         Self {
-            v4: Family::new(config, config.slots, config.prefix, polynomials),
-            v6: Family::new(config, config.slots6(), config.prefix6, polynomials),
+            v4: Family::new(config, config.slots, config.prefix, hashes),
+            v6: Family::new(config, config.slots6(), config.prefix6, hashes),
             config: config.clone(),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use weir::pisa::hash::Polynomials;
+use weir::pisa::hash::HashFamily;
 use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
 use weir::program::chamelemon::{FlowId, Hashes, Shape};
 use weir::trace::{Keys, SizeLaw, SplitMix64};
@@ -61,7 +61,7 @@ pub fn client_id(trial: u64, flow: usize) -> FlowId {
 /// The hash units of a deployment, a different one for each of 64 trials in a row.
 pub fn hashes(trial: u64) -> Arc<Hashes> {
     static FAMILIES: OnceLock<Vec<Arc<Hashes>>> = OnceLock::new();
-    let new = |seed| Arc::new(Hashes::new(&Polynomials::reproducible(seed), 2, 4));
+    let new = |seed| Arc::new(Hashes::new(&HashFamily::reproducible(seed), 2, 4));
     let families = FAMILIES.get_or_init(|| (0..64).map(new).collect());
     families[trial as usize % families.len()].clone()
 }

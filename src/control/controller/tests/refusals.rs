@@ -18,7 +18,7 @@ fn records_of_no_use_are_refused() {
     let report = Report { epoch: 7, first_epoch: 7, record: network.edges[0].end(7, |_| {}).record };
     assert_eq!(network.controller.report("z", report, now), Err(ReportError::Unknown { name: "z".into() }));
     let other = Config { upstream: 600, ..config() };
-    let mut program = ChameleMonDataplane::new(&other, &polynomials()).unwrap();
+    let mut program = ChameleMonDataplane::new(&other, &hashes()).unwrap();
     program.equip();
     let report = Report { epoch: 7, first_epoch: 7, record: program.spare().record() };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));

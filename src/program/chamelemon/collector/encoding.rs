@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::program::Parameters;
 use crate::program::answers::Described;
 use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
@@ -162,8 +162,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(form: Form, polynomials: &Polynomials) -> Self {
-        let hashes = Hashes::new(polynomials, form.tower.0.len(), form.shape.rows() as usize);
+    pub fn new(form: Form, hashes: &HashFamily) -> Self {
+        let hashes = Hashes::new(hashes, form.tower.0.len(), form.shape.rows() as usize);
         Self { form, hashes: Arc::new(hashes) }
     }
 

@@ -1,6 +1,6 @@
 use super::estimate::{distribution, linear_counting, untangle};
 use super::*;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::trace::{SplitMix64, Workload};
 use crate::wire::Tuple4;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ mod keys;
 const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
 
 fn hashes(seed: u64, rows: u32) -> Arc<Hashes> {
-    Arc::new(Hashes::new(&Polynomials::reproducible(seed), 2, rows as usize))
+    Arc::new(Hashes::new(&HashFamily::reproducible(seed), 2, rows as usize))
 }
 
 fn random_id(rng: &mut SplitMix64) -> FlowId {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pisa::hash::Polynomials;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{Order, Phv};
 use crate::program::Dataplane;
 use crate::program::chamelemon::collector::{Analysis, Sketches};
@@ -56,7 +56,7 @@ impl Truth {
 /// Random traffic through one switch that loses a share of the packets, and doubles some.
 fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (Sketches, BTreeMap<FlowId, Truth>) {
     let mut rng = SplitMix64::new(seed);
-    let mut program = ChameleMonDataplane::new(config, &Polynomials::reproducible(seed)).unwrap();
+    let mut program = ChameleMonDataplane::new(config, &HashFamily::reproducible(seed)).unwrap();
     program.equip();
     program.follow(&Schedule::new(config.clone(), config.runtime()));
     program.enter(4, true);

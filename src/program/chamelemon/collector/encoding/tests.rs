@@ -11,7 +11,7 @@ fn config() -> Config {
 }
 
 fn reader(config: &Config) -> Reader {
-    Reader::new(Form::of(config), &Polynomials::reproducible(5))
+    Reader::new(Form::of(config), &HashFamily::reproducible(5))
 }
 
 fn blank(config: &Config) -> Sketches {

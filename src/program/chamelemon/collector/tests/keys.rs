@@ -40,7 +40,7 @@ fn keys_in_a_row_decode_as_random_ones_do() {
 
 /// The arrays of a classifier of the default size after one packet of each flow.
 fn scanned(keys: Keys, seed: u64, flows: u32) -> Vec<Level> {
-    let hashes = Hashes::new(&Polynomials::reproducible(seed), 2, 3);
+    let hashes = Hashes::new(&HashFamily::reproducible(seed), 2, 3);
     let mut levels = vec![Level::new(8, vec![0; 32_768]), Level::new(16, vec![0; 16_384])];
     for flow in 0..flows {
         let key = hashes.key(id(keys, seed, flow));
