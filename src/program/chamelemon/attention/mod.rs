@@ -39,7 +39,7 @@ pub mod sizing;
 mod tests;
 mod variation;
 
-use self::plan::Known;
+use self::plan::{Known, MORE};
 use self::seen::Seen;
 use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
 use self::variation::Variation;
@@ -80,6 +80,20 @@ pub struct Decision {
     pub why: String,
 }
 
+/// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
+const REMEMBERED: u32 = 600;
+
+/// A T_h that made more candidates than could be decoded.
+#[derive(Clone, Copy, Debug)]
+struct TooLow {
+    threshold: u32,
+    /// Of the switch with most of them, and all flows of the network.
+    candidates: f64,
+    flows: f64,
+    /// Epochs since.
+    age: u32,
+}
+
 /// Decides, epoch by epoch.
 #[derive(Clone, Debug)]
 pub struct Attention {
@@ -91,6 +105,8 @@ pub struct Attention {
     /// Of the victims, and of all flows.
     victims: Variation,
     flows: Variation,
+    /// The highest T_h that was too low for the traffic of late.
+    too_low: Option<TooLow>,
     /// The state that was ordered from the epoch before though it could not tell how many victims there were.
     blind: Option<State>,
 }
@@ -106,6 +122,7 @@ impl Attention {
             known: None,
             victims: Variation::default(),
             flows: Variation::default(),
+            too_low: None,
             blind: None,
         }
     }
@@ -126,6 +143,7 @@ impl Attention {
             self.victims.push(victims);
         }
         let plan = self.plan(seen, latest, &mut why);
+        self.remember(seen);
         let hh_threshold = self.hh_threshold(seen, plan.division.hh, latest, &mut why);
         let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
         let runtime = Runtime {
@@ -150,6 +168,26 @@ impl Attention {
 
     fn sample_seed(&self, epoch: u64) -> u16 {
         SplitMix64::new(self.salt ^ epoch).next_u64() as u16
+    }
+
+    /// Remembers a T_h that was too low.
+    fn remember(&mut self, seen: &Seen<'_>) {
+        if let Some(known) = &mut self.too_low {
+            known.age += 1;
+        }
+        self.too_low.take_if(|known| known.age > REMEMBERED);
+        let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.most)) else { return };
+        let (false, Some(candidates)) = (seen.decoded(), seen.most(threshold, 1.0)) else { return };
+        let hh = seen.runtime.division.hh;
+        if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
+            self.too_low = Some(TooLow { threshold, candidates, flows, age: 0 });
+        }
+    }
+
+    /// A threshold, if this one is not above it, that was too low for so many flows and buckets.
+    fn too_low(&self, threshold: u32, flows: f64, hh: u32) -> Option<u32> {
+        let known = self.too_low.filter(|known| threshold <= known.threshold)?;
+        (self.sizing.load(known.candidates * flows / known.flows, hh) > FULL).then_some(known.threshold)
     }
 
     /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1 and 3).
@@ -179,9 +217,17 @@ impl Attention {
             return now;
         };
         let peak = self.sizing.load(peak, hh);
-        let least = if failed { measured.saturating_add(1).min(self.most) } else { 1 };
+        let too_low = |threshold| seen.flows().and_then(|flows| self.too_low(threshold, flows, hh));
+        let above = too_low(measured).unwrap_or(measured);
+        let least = if failed { above.saturating_add(1).min(self.most) } else { 1 };
         let load = self.sizing.load(expected, hh);
         if now >= least && is_right(load, peak) {
+            if failed && now > measured {
+                // An order was made from such an epoch before: the next one is on the safe side of it.
+                let room = self.sizing.flows(AIM / MORE, hh);
+                let fits = |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room);
+                return smallest(now, fits).min(self.most);
+            }
             return now;
         }
         let lower = peak < LOW && now >= least;
@@ -191,6 +237,9 @@ impl Attention {
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
         let found =
             smallest(least, |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room)).min(self.most);
+        if lower && too_low(found).is_some() {
+            return now;
+        }
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let candidates = if failed { "not all candidates were decoded" } else { "candidates" };

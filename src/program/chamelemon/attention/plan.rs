@@ -11,7 +11,7 @@ const ENOUGH: f64 = 16.0;
 /// The least share of all memory that victims get when they are too many to count.
 const CAUTIOUS: f64 = 0.9;
 /// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was right.
-const MORE: f64 = 1.5;
+pub(super) const MORE: f64 = 1.5;
 
 /// The parameters but T_h.
 pub(super) struct Plan {
@@ -90,14 +90,21 @@ impl Attention {
                 why.push("the epoch before was ill with such traffic: it stays".into());
                 return Plan::keep(latest);
             }
+            if let Some(peak) = self.beyond(victims) {
+                why.push(format!("{victims:.0} flows lost packets, up to {peak:.0} are expected: ill"));
+                return self.ill(peak, Known::of(seen).as_ref(), latest);
+            }
             return self.well(victims, false, seen, latest, why);
         }
         let Some(guess) = self.guess(seen, losses) else {
             why.push("heavy hitters were not decoded, so losses are unknown: their memory stays".into());
             return Plan::keep(latest);
         };
-        let room = self.sizing.flows(if losses.sure { AIM } else { FULL }, self.sizing.most_hl());
         let (mut victims, blind) = (guess.likely, guess.least < guess.most);
+        // So few that all memory holds them, which failed by chance.
+        let chance = !blind && seen.runtime.division.hl == self.sizing.most_hl();
+        let load = if losses.sure && !chance { AIM } else { FULL };
+        let room = self.sizing.flows(load, self.sizing.most_hl());
         let doubtful = guess.least <= room && room < guess.most;
         if let Some(tried) = before.filter(|_| blind) {
             // The epoch before could not tell either. Its order may be wrong, which shows two epochs
@@ -108,21 +115,33 @@ impl Attention {
                 State::Ill => guess.likely,
             };
         }
-        let state = if victims <= room { State::Healthy } else { State::Ill };
+        let fits = victims <= room && (blind || self.beyond(victims).is_none());
+        let state = if fits { State::Healthy } else { State::Ill };
         self.blind = (blind && before.is_none()).then_some(state);
         if state == State::Healthy {
             let victims = if doubtful { victims.max(CAUTIOUS * room) } else { victims };
             return self.well(victims, losses.sure, seen, latest, why);
         }
         why.push(format!("about {victims:.0} flows lost packets, more than there is memory for: ill"));
+        self.ill(victims, self.known.as_ref(), latest)
+    }
+
+    /// The ill state, where so many flows with the sizes of those that are known lose packets.
+    fn ill(&self, victims: f64, known: Option<&Known>, latest: &Runtime) -> Plan {
         if State::of(latest) == State::Ill {
             return Plan::keep(latest);
         }
         let division = self.sizing.ill();
         let room = self.sizing.flows(LOW, division.hl);
-        let foreseen = self.known.as_ref().map(|known| smallest(2, |size| victims * known.tail(size) <= room));
+        let foreseen = known.map(|known| smallest(2, |size| victims * known.tail(size) <= room));
         let rate = self.sizing.flows(AIM, division.ll) / victims;
         Plan { division, hl_threshold: foreseen, sample: sample(rate) }
+    }
+
+    /// The most victims that are expected where so many were seen, when all memory cannot decode them.
+    fn beyond(&self, victims: f64) -> Option<f64> {
+        let peak = victims * self.victims.reserve(victims);
+        (peak > self.sizing.flows(LIMIT, self.sizing.most_hl())).then_some(peak)
     }
 
     /// The number of victims when decoding failed. `None` when nothing is known.
@@ -162,7 +181,8 @@ impl Attention {
         let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(reserved) };
         if failed {
             // Flows that share all their buckets are apart in an encoder of another length.
-            hl = hl.max(measured.saturating_add(measured / 8));
+            hl = hl.max(measured.saturating_add(measured / 8)).min(self.sizing.most_hl());
+            hl -= if hl == measured { measured / 64 } else { 0 };
         }
         let division = self.sizing.healthy(hl);
         if division != latest.division {
@@ -214,9 +234,15 @@ impl Attention {
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
         let heavy = |threshold| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
         let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
-        let light = (flows / rate(&seen.runtime) + moved).max(1.0);
+        let light = flows / rate(&seen.runtime);
+        let reserve = self.victims.reserve(losses.heavy.flows.unwrap_or(0.0) + light);
+        let light = reserve * (light + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;
+        if failed && !unchanged {
+            // An order was made from such an epoch before: the next one is on the safe side of it.
+            return sample(self.sizing.flows(AIM / MORE, ll) / light).min(base.sample);
+        }
         if !unchanged && ((LOW..=FULL_SAMPLED).contains(&load) || (load < LOW && !heavy_decoded)) {
             return base.sample;
         }
@@ -236,7 +262,9 @@ impl Attention {
         let expected = |threshold: u32| reserve * self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
-            return now;
+            // An order was made from such an epoch before: the next one is on the safe side of it.
+            let room = self.sizing.flows(AIM / MORE, hl);
+            return smallest(now, |threshold| expected(threshold) <= room).min(self.most);
         }
         if !failed && (load <= FULL && (load >= LOW || !losses.sure || !losses.light.complete)) {
             return now;
@@ -268,17 +296,22 @@ impl Attention {
         let ratio = |at: f64, of: f64| heavy * at / of;
         if losses.heavy.complete {
             let (at, of) = (losses.tail(threshold), losses.tail(measured));
-            return Some(if threshold < measured { heavy + (at - of).max(0.0) } else { ratio(at, of.max(1.0)) });
+            if threshold >= measured {
+                return Some(ratio(at, of.max(1.0)));
+            }
+            // Large flows that lost packets only while they were light, which is among their first packets
+            // with equal chances: some of them lose theirs as heavy ones at a lower T_l.
+            let early = 1.0 - f64::from(threshold.max(1) - 1) / f64::from(measured - 1);
+            return Some(heavy + (at - of).max(0.0) + early * losses.light_sizes.tail(measured));
         }
-        // Light losses of that size, if they are enough to tell; else as victims were, else as all flows are.
+        // The largest of what is known: as victims were, as all flows are, and as light losses of that size are,
+        // if they are enough to tell. These lost packets before they were heavy, so large ones are rare among them.
         let of = losses.light_sizes.tail(measured);
-        if of * rate(&seen.runtime) >= ENOUGH {
-            return Some(ratio(losses.light_sizes.tail(threshold), of));
-        }
-        if let Some(known) = self.known.as_ref().filter(|known| known.tail(measured) > 0.0) {
-            return Some(ratio(known.tail(threshold), known.tail(measured)));
-        }
+        let light = (of * rate(&seen.runtime) >= ENOUGH).then(|| losses.light_sizes.tail(threshold) / of);
+        let known = self.known.as_ref().filter(|known| known.tail(measured) > 0.0);
+        let known = known.map(|known| known.tail(threshold) / known.tail(measured));
         let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).map(Expected::all).sum::<f64>();
-        Some(ratio(flows(threshold), flows(measured).max(1.0)))
+        let all = Some(flows(measured)).filter(|of| *of > 0.0).map(|of| flows(threshold) / of);
+        Some(heavy * [light, known, all].into_iter().flatten().reduce(f64::max).unwrap_or(0.0))
     }
 }
