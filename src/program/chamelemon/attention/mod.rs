@@ -83,9 +83,14 @@ pub struct Decision {
 /// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
 const REMEMBERED: u32 = 600;
 
-/// A T_h that made more candidates than could be decoded.
+/// Epochs whose candidates are remembered: orders of two are under way.
+const COUNTED: usize = 4;
+/// Flows that differ by a larger share are other traffic.
+const ALIKE: f64 = 0.05;
+
+/// What a T_h made of the traffic.
 #[derive(Clone, Copy, Debug)]
-struct TooLow {
+struct Made {
     threshold: u32,
     /// Of the switch with most of them, and all flows of the network.
     candidates: f64,
@@ -106,7 +111,9 @@ pub struct Attention {
     victims: Variation,
     flows: Variation,
     /// The highest T_h that was too low for the traffic of late.
-    too_low: Option<TooLow>,
+    too_low: Option<Made>,
+    /// What was counted in the last epochs.
+    counted: Vec<Made>,
     /// The state that was ordered from the epoch before though it could not tell how many victims there were.
     blind: Option<State>,
 }
@@ -123,6 +130,7 @@ impl Attention {
             victims: Variation::default(),
             flows: Variation::default(),
             too_low: None,
+            counted: Vec::new(),
             blind: None,
         }
     }
@@ -170,18 +178,26 @@ impl Attention {
         SplitMix64::new(self.salt ^ epoch).next_u64() as u16
     }
 
-    /// Remembers a T_h that was too low.
+    /// Remembers what T_h made, and one that was too low.
     fn remember(&mut self, seen: &Seen<'_>) {
-        if let Some(known) = &mut self.too_low {
-            known.age += 1;
-        }
-        self.too_low.take_if(|known| known.age > REMEMBERED);
+        self.too_low.iter_mut().chain(&mut self.counted).for_each(|made| made.age += 1);
+        self.too_low.take_if(|made| made.age > REMEMBERED);
+        self.counted.retain(|made| made.age < COUNTED as u32);
         let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.most)) else { return };
-        let (false, Some(candidates)) = (seen.decoded(), seen.most(threshold, 1.0)) else { return };
-        let hh = seen.runtime.division.hh;
-        if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
-            self.too_low = Some(TooLow { threshold, candidates, flows, age: 0 });
+        let Some(candidates) = seen.counted().or_else(|| seen.most(threshold, 1.0)) else { return };
+        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.runtime.division.hh);
+        if seen.decoded() {
+            self.counted.push(made);
+        } else if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
+            self.too_low = Some(made);
         }
+    }
+
+    /// Candidates that were counted at a threshold, in this epoch or of late with such traffic.
+    fn counted(&self, threshold: u32, seen: &Seen<'_>) -> Option<f64> {
+        let flows = seen.flows()?;
+        let alike = |made: &&Made| made.threshold == threshold && (made.flows / flows - 1.0).abs() < ALIKE;
+        self.counted.iter().rev().find(alike).map(|made| made.candidates)
     }
 
     /// A threshold, if this one is not above it, that was too low for so many flows and buckets.
@@ -205,13 +221,19 @@ impl Attention {
         }
         // Epochs of more flows are to be decoded, too.
         let reserve = seen.flows().map_or(1.0, |flows| self.flows.reserve(flows));
-        let full = if reserve > 1.0 { FULL } else { AIM };
-        let is_right = |load: f64, peak: f64| (LOW..=full).contains(&peak) || (load < LOW && now == 1);
+        let is_right = |load: f64, peak: f64| (LOW..=FULL).contains(&peak) || (load < LOW && now == 1);
         // Most epochs: what was counted need not be modelled.
-        let still = reserve == 1.0 && now == measured;
-        let counted = seen.counted().filter(|_| still).map(|candidates| self.sizing.load(candidates, hh));
-        if counted.is_some_and(|load| is_right(load, load)) {
+        let counted = |threshold| {
+            let candidates = self.counted(threshold, seen).filter(|_| reserve == 1.0)?;
+            Some(self.sizing.load(candidates, hh))
+        };
+        let was_right = |threshold| counted(threshold).is_some_and(|load| is_right(load, load));
+        if was_right(now) {
             return now;
+        }
+        if !failed && now > measured && was_right(measured) {
+            why.push(format!("T_h from {now} to {measured}: candidates were right for {hh} buckets"));
+            return measured;
         }
         let (Some(expected), Some(peak)) = (seen.most(now, 1.0), seen.most(now, reserve)) else {
             return now;

@@ -13,6 +13,11 @@ const CAUTIOUS: f64 = 0.9;
 /// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was right.
 pub(super) const MORE: f64 = 1.5;
 
+/// Packets that a victim loses, as far as it matters whether it loses any as a heavy one; and steps in which
+/// their number is found.
+const LOST: [f64; 2] = [0.25, 64.0];
+const STEPS: u32 = 12;
+
 /// The parameters but T_h.
 pub(super) struct Plan {
     pub division: Division,
@@ -67,6 +72,46 @@ impl Plan {
 /// A sample rate as a threshold.
 fn sample(rate: f64) -> u32 {
     (rate * f64::from(Runtime::ALL)).round().clamp(1.0, f64::from(Runtime::ALL)) as u32
+}
+
+/// The share of victims of a size that lose any of `lost` packets, each at a random place, from the one on that
+/// makes them heavy.
+fn late(threshold: u32, size: u32, lost: f64) -> f64 {
+    if size < threshold {
+        return 0.0;
+    }
+    1.0 - (f64::from(threshold.max(1) - 1) / f64::from(size)).powf(lost)
+}
+
+/// Packets that a victim loses, as far as it matters for whether it loses any as a heavy one: a victim that is
+/// smaller than T_l, and one that is larger.
+#[derive(Clone, Copy)]
+struct Lost {
+    small: f64,
+    large: f64,
+}
+
+impl Lost {
+    /// The number by which heavy and light victims of at least this size are as many as were seen: a flow that
+    /// loses one packet early is a light victim, however large it becomes.
+    fn of(losses: &Losses, threshold: u32) -> Self {
+        let (heavy, light) = (losses.heavy_sizes.tail(threshold), losses.light_sizes.tail(threshold));
+        let sizes = || losses.heavy_sizes.0.iter().chain(&losses.light_sizes.0).filter(|(size, _)| *size >= threshold);
+        let [mut least, mut most] = LOST.map(f64::log2);
+        if light > 0.0 && heavy > 0.0 {
+            for _ in 0..STEPS {
+                let middle = f64::midpoint(least, most);
+                let expected: f64 = sizes().map(|&(size, flows)| flows * late(threshold, size, middle.exp2())).sum();
+                if expected < heavy { least = middle } else { most = middle }
+            }
+        }
+        Self { small: most.exp2(), large: most.exp2() }
+    }
+
+    /// The most heavy losses: all of the size are.
+    fn most(self) -> Self {
+        Self { small: f64::INFINITY, large: self.large.max(1.0) }
+    }
 }
 
 impl Attention {
@@ -208,8 +253,9 @@ impl Attention {
         // An order that was made from an epoch of the healthy state, and comes too early.
         let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
         let division = self.sizing.ill();
-        let hl_threshold = self.hl_threshold(seen, losses, base, division.hl, why);
-        let share = self.sample(seen, losses, base, (division.ll, hl_threshold), decoded);
+        let lost = Lost::of(losses, seen.runtime.hl_threshold.max(1));
+        let hl_threshold = self.hl_threshold(seen, (losses, lost), base, division.hl, why);
+        let share = self.sample(seen, (losses, lost), base, (division.ll, hl_threshold), decoded);
         if share != base.sample {
             let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
             let (from, to) = (percent(base.sample), percent(share));
@@ -223,7 +269,7 @@ impl Attention {
     fn sample(
         &self,
         seen: &Seen<'_>,
-        losses: &Losses,
+        (losses, lost): (&Losses, Lost),
         base: &Runtime,
         (ll, hl_threshold): (u32, u32),
         heavy_decoded: bool,
@@ -232,7 +278,7 @@ impl Attention {
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
-        let heavy = |threshold| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let heavy = |threshold| self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
         let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
         let light = flows / rate(&seen.runtime);
         let reserve = self.victims.reserve(losses.heavy.flows.unwrap_or(0.0) + light);
@@ -252,14 +298,22 @@ impl Attention {
     }
 
     /// T_l, so that heavy losses fill their memory to [`AIM`].
-    fn hl_threshold(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, hl: u32, why: &mut Vec<String>) -> u32 {
+    fn hl_threshold(
+        &self,
+        seen: &Seen<'_>,
+        (losses, lost): (&Losses, Lost),
+        base: &Runtime,
+        hl: u32,
+        why: &mut Vec<String>,
+    ) -> u32 {
         let (now, measured) = (base.hl_threshold.max(2), seen.runtime.hl_threshold.max(2));
-        if self.heavy_at(seen, losses, measured).is_none() {
+        if self.heavy_at(seen, losses, lost, measured).is_none() {
             return now;
         }
         let failed = losses.sure && !losses.heavy.complete;
         let reserve = seen.victims().map_or(1.0, |victims| self.victims.reserve(victims));
-        let expected = |threshold: u32| reserve * self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let at = |lost, threshold: u32| reserve * self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
+        let expected = |threshold| at(lost, threshold);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
             // An order was made from such an epoch before: the next one is on the safe side of it.
@@ -273,7 +327,9 @@ impl Attention {
         let least = if failed { measured.saturating_add(1) } else { 2 };
         let aim = if failed { LOW } else { AIM - if lower { MARGIN } else { 0.0 } };
         let room = self.sizing.flows(aim, hl);
-        let found = smallest(least, |threshold| expected(threshold) <= room).min(self.most);
+        // It is turned down for what is certain, and up for what is likely: neither undoes the other.
+        let lost = if lower { lost.most() } else { lost };
+        let found = smallest(least, |threshold| at(lost, threshold) <= room).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let load = load * 100.0;
@@ -284,7 +340,7 @@ impl Attention {
 
     /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step 2): counted, or estimated, or
     /// foreseen. `None` when nothing is known.
-    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, threshold: u32) -> Option<f64> {
+    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, lost: Lost, threshold: u32) -> Option<f64> {
         if !losses.sure {
             // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
             let known = self.known.as_ref()?;
@@ -293,16 +349,19 @@ impl Attention {
         }
         let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl));
         let measured = seen.runtime.hl_threshold.max(1);
-        let ratio = |at: f64, of: f64| heavy * at / of;
         if losses.heavy.complete {
-            let (at, of) = (losses.tail(threshold), losses.tail(measured));
+            // Victims of that size, in so far as they lose packets after they have become heavy.
+            let stay = |sizes: &Distribution, by: u32, to: u32| {
+                let share = |size| late(threshold, size, lost.small) / late(by, size, lost.small);
+                let of_size = sizes.0.iter().filter(|(size, _)| (by.max(threshold)..=to).contains(size));
+                of_size.map(|&(size, flows)| flows * share(size)).sum::<f64>()
+            };
             if threshold >= measured {
-                return Some(ratio(at, of.max(1.0)));
+                let all = losses.heavy_sizes.flows().max(1.0);
+                return Some(heavy * stay(&losses.heavy_sizes, measured, u32::MAX) / all);
             }
-            // Large flows that lost packets only while they were light, which is among their first packets
-            // with equal chances: some of them lose theirs as heavy ones at a lower T_l.
-            let early = 1.0 - f64::from(threshold.max(1) - 1) / f64::from(measured - 1);
-            return Some(heavy + (at - of).max(0.0) + early * losses.light_sizes.tail(measured));
+            let large = losses.light_sizes.tail(measured) * late(threshold, measured - 1, lost.large);
+            return Some(heavy + stay(&losses.light_sizes, 1, measured - 1) + large);
         }
         // The largest of what is known: as victims were, as all flows are, and as light losses of that size are,
         // if they are enough to tell. These lost packets before they were heavy, so large ones are rare among them.
