@@ -27,10 +27,18 @@
 //!   for heavy losses, and the ill state in the epoch after that: either shows which is right.
 //! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by
 //!   (`variation.rs`): memory for heavy losses and thresholds are for the peak, and the ill state ends
-//!   when the peak would fit, too.
+//!   when the peak would fit, too. It begins when the peak would load all memory beyond [`sizing::LIMIT`].
+//! - A decoding that fails although all memory is loaded to less than [`FULL`] failed by chance: the state
+//!   stays.
+//! - An epoch that fails like the one before, whose order has not taken effect yet, orders for 1.5 times
+//!   as many flows.
+//! - A T_h that failed is not tried again while the traffic stays, and one whose candidates were counted of
+//!   late is judged by these.
+//! - T_l is turned down only as far as the most victims that can then be heavy have room.
 //! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
 //!   down while a switch cannot tell. The paper always has a distribution.
-//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], and end where the classifier's counters do.
+//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], stay up to [`FULL`], and end where the classifier's
+//!   counters do.
 
 mod plan;
 pub mod seen;
@@ -195,6 +203,9 @@ impl Attention {
 
     /// Candidates that were counted at a threshold, in this epoch or of late with such traffic.
     fn counted(&self, threshold: u32, seen: &Seen<'_>) -> Option<f64> {
+        if let Some(candidates) = seen.counted().filter(|_| threshold == seen.runtime.hh_threshold) {
+            return Some(candidates);
+        }
         let flows = seen.flows()?;
         let alike = |made: &&Made| made.threshold == threshold && (made.flows / flows - 1.0).abs() < ALIKE;
         self.counted.iter().rev().find(alike).map(|made| made.candidates)
@@ -206,7 +217,8 @@ impl Attention {
         (self.sizing.load(known.candidates * flows / known.flows, hh) > FULL).then_some(known.threshold)
     }
 
-    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1 and 3).
+    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1
+    /// and 3).
     fn hh_threshold(&self, seen: &Seen<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
         let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.most);
         let (now, measured) = (threshold(latest), threshold(&seen.runtime));
