@@ -446,7 +446,7 @@ fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)
 #[test]
 fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
     let light = vec![(1, 5000.0), (2, 4000.0)];
-    let before = ill(3, (6000.0, true), [vec![(3, 1000.0), (5, 1500.0), (7, 1500.0), (30, 2000.0)], light.clone()]);
+    let before = ill(3, (5000.0, true), [vec![(3, 800.0), (5, 1200.0), (7, 1200.0), (30, 1800.0)], light.clone()]);
     let light = [light, vec![(3, 400.0), (5, 50.0)]].concat();
     let after = ill(3, (9200.0, false), [Vec::new(), light]);
     let mut attention = Attention::new(SHAPE, MOST, 7);
