@@ -151,6 +151,9 @@ mod tests {
         println!("{outcome}");
         assert_eq!((outcome.absorbed.len(), outcome.periods), (24, 30));
         assert_eq!((outcome.late(), outcome.flipping, outcome.ill), (0, 0, 0), "{outcome}");
+        // Nor is a threshold left far too high.
+        let used = outcome.loads.iter().filter(|load| **load > 0.4).count();
+        assert!(2 * used >= outcome.loads.len(), "{:?}", outcome.loads);
         assert!(outcome.oscillating <= 1 && 100 * outcome.failed <= 2 * outcome.steady, "{outcome}");
     }
 }

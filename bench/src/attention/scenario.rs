@@ -122,11 +122,27 @@ impl Shown {
     }
 }
 
+/// Whether the first of these epochs shows all, and so do those after it until the state changes or, where it
+/// does not change any more, whatever they show: a single failure later on is one of the steady epochs.
+fn shows(epochs: &[Shown]) -> bool {
+    let Some(first) = epochs.first().filter(|first| first.decoded) else { return false };
+    let held = epochs.iter().take_while(|shown| shown.state() == first.state()).count();
+    held == epochs.len() || epochs[..held].iter().all(|shown| shown.decoded)
+}
+
+/// How often the state changes.
+fn flips(epochs: &[Shown]) -> usize {
+    epochs.windows(2).filter(|pair| pair[0].state() != pair[1].state()).count()
+}
+
 /// What came of one scenario, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Of each change, the first epoch that shows all, in the state that lasts; and the first from which on all do.
+    /// Of each change, the first epoch that shows all, in a state in which every epoch shows all until the
+    /// next state begins; the same in the state at the end of the period; and the first epoch from which on
+    /// all show all in that state.
     pub absorbed: Vec<usize>,
+    pub lasting: Vec<usize>,
     pub settled: Vec<usize>,
     /// Epochs from [`SOON`] after a change on, and those of them in which something was not decoded.
     pub steady: usize,
@@ -139,6 +155,8 @@ pub struct Outcome {
     pub ill: usize,
     /// Periods whose end changes the state.
     pub flipping: usize,
+    /// Changes of the state from [`SOON`] after a change of the traffic on.
+    pub later: usize,
     /// Loads at the end of periods in which not every flow is a candidate.
     pub loads: Vec<f64>,
 }
@@ -149,12 +167,14 @@ impl Outcome {
         let right = |shown: &Shown| shown.decoded && shown.state() == last.state();
         let tail = &period[period.len() - REST..];
         if changed {
-            self.absorbed.push(period.iter().position(right).unwrap_or(period.len()));
+            self.absorbed.push((0..period.len()).find(|&epoch| shows(&period[epoch..])).unwrap_or(period.len()));
+            self.lasting.push(period.iter().position(right).unwrap_or(period.len()));
             // A failure long after the change is one of the steady epochs.
             let early = &period[..period.len() - REST + SOON];
             self.settled.push(early.iter().rposition(|shown| !right(shown)).map_or(0, |last| last + 1));
         }
         let steady = &period[if changed { SOON } else { period.len() - REST }..];
+        self.later += flips(steady);
         self.steady += steady.len();
         self.failed += steady.iter().filter(|shown| !shown.decoded).count();
         self.periods += 1;
@@ -162,13 +182,14 @@ impl Outcome {
         held.dedup();
         self.oscillating += usize::from((1..held.len()).any(|i| held[..i].contains(&held[i])));
         self.moving += usize::from(!noisy && held.len() > 1);
-        self.flipping += usize::from(tail.windows(2).any(|pair| pair[0].state() != pair[1].state()));
+        self.flipping += usize::from(flips(tail) > 0);
         self.ill += usize::from(last.state() == State::Ill && period.iter().all(|shown| shown.fits));
         self.loads.extend(last.load.filter(|_| last.runtime.hh_threshold > 1));
     }
 
     pub fn add(&mut self, other: &Self) {
         self.absorbed.extend(&other.absorbed);
+        self.lasting.extend(&other.lasting);
         self.settled.extend(&other.settled);
         self.loads.extend(&other.loads);
         let sums = [
@@ -178,6 +199,7 @@ impl Outcome {
             (&mut self.oscillating, other.oscillating),
             (&mut self.moving, other.moving),
             (&mut self.flipping, other.flipping),
+            (&mut self.later, other.later),
             (&mut self.ill, other.ill),
         ];
         sums.into_iter().for_each(|(sum, more)| *sum += more);
@@ -207,10 +229,12 @@ impl std::fmt::Display for Outcome {
             self.absorbed.len(),
             histogram(&self.absorbed)
         )?;
+        writeln!(f, "    in the state at the end of the period: {}", histogram(&self.lasting))?;
         writeln!(f, "    and undisturbed from there on: {}", histogram(&self.settled))?;
         writeln!(f, "    later than {SOON}: {} ({:.1} %)", self.late(), percent(self.late(), self.absorbed.len()))?;
         let Self { steady, failed, periods, .. } = *self;
         writeln!(f, "{steady} steady epochs, {failed} not decoded ({:.2} %)", percent(failed, steady))?;
+        writeln!(f, "    {} changes of the state among them", self.later)?;
         let (oscillating, flipping, moving, ill) = (self.oscillating, self.flipping, self.moving, self.ill);
         writeln!(
             f,

@@ -27,10 +27,18 @@
 //!   for heavy losses, and the ill state in the epoch after that: either shows which is right.
 //! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by
 //!   (`variation.rs`): memory for heavy losses and thresholds are for the peak, and the ill state ends
-//!   when the peak would fit, too.
+//!   when the peak would fit, too. It begins when the peak would load all memory beyond [`sizing::LIMIT`].
+//! - A decoding that fails although all memory is loaded to less than [`FULL`] failed by chance: the state
+//!   stays.
+//! - An epoch that fails like the one before, whose order has not taken effect yet, orders for 1.5 times
+//!   as many flows.
+//! - A T_h that failed is not tried again while the traffic stays, and one whose candidates were counted of
+//!   late is judged by these.
+//! - T_l is turned down only as far as the most victims that can then be heavy have room.
 //! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
 //!   down while a switch cannot tell. The paper always has a distribution.
-//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], and end where the classifier's counters do.
+//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], stay up to [`FULL`], and end where the classifier's
+//!   counters do.
 
 mod plan;
 pub mod seen;
@@ -39,7 +47,7 @@ pub mod sizing;
 mod tests;
 mod variation;
 
-use self::plan::Known;
+use self::plan::{Known, MORE};
 use self::seen::Seen;
 use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
 use self::variation::Variation;
@@ -80,6 +88,25 @@ pub struct Decision {
     pub why: String,
 }
 
+/// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
+const REMEMBERED: u32 = 600;
+
+/// Epochs whose candidates are remembered: orders of two are under way.
+const COUNTED: usize = 4;
+/// Flows that differ by a larger share are other traffic.
+const ALIKE: f64 = 0.05;
+
+/// What a T_h made of the traffic.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    threshold: u32,
+    /// Of the switch with most of them, and all flows of the network.
+    candidates: f64,
+    flows: f64,
+    /// Epochs since.
+    age: u32,
+}
+
 /// Decides, epoch by epoch.
 #[derive(Clone, Debug)]
 pub struct Attention {
@@ -91,6 +118,10 @@ pub struct Attention {
     /// Of the victims, and of all flows.
     victims: Variation,
     flows: Variation,
+    /// The highest T_h that was too low for the traffic of late.
+    too_low: Option<Made>,
+    /// What was counted in the last epochs.
+    counted: Vec<Made>,
     /// The state that was ordered from the epoch before though it could not tell how many victims there were.
     blind: Option<State>,
 }
@@ -106,6 +137,8 @@ impl Attention {
             known: None,
             victims: Variation::default(),
             flows: Variation::default(),
+            too_low: None,
+            counted: Vec::new(),
             blind: None,
         }
     }
@@ -126,6 +159,7 @@ impl Attention {
             self.victims.push(victims);
         }
         let plan = self.plan(seen, latest, &mut why);
+        self.remember(seen);
         let hh_threshold = self.hh_threshold(seen, plan.division.hh, latest, &mut why);
         let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
         let runtime = Runtime {
@@ -152,7 +186,39 @@ impl Attention {
         SplitMix64::new(self.salt ^ epoch).next_u64() as u16
     }
 
-    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1 and 3).
+    /// Remembers what T_h made, and one that was too low.
+    fn remember(&mut self, seen: &Seen<'_>) {
+        self.too_low.iter_mut().chain(&mut self.counted).for_each(|made| made.age += 1);
+        self.too_low.take_if(|made| made.age > REMEMBERED);
+        self.counted.retain(|made| made.age < COUNTED as u32);
+        let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.most)) else { return };
+        let Some(candidates) = seen.counted().or_else(|| seen.most(threshold, 1.0)) else { return };
+        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.runtime.division.hh);
+        if seen.decoded() {
+            self.counted.push(made);
+        } else if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
+            self.too_low = Some(made);
+        }
+    }
+
+    /// Candidates that were counted at a threshold, in this epoch or of late with such traffic.
+    fn counted(&self, threshold: u32, seen: &Seen<'_>) -> Option<f64> {
+        if let Some(candidates) = seen.counted().filter(|_| threshold == seen.runtime.hh_threshold) {
+            return Some(candidates);
+        }
+        let flows = seen.flows()?;
+        let alike = |made: &&Made| made.threshold == threshold && (made.flows / flows - 1.0).abs() < ALIKE;
+        self.counted.iter().rev().find(alike).map(|made| made.candidates)
+    }
+
+    /// A threshold, if this one is not above it, that was too low for so many flows and buckets.
+    fn too_low(&self, threshold: u32, flows: f64, hh: u32) -> Option<u32> {
+        let known = self.too_low.filter(|known| threshold <= known.threshold)?;
+        (self.sizing.load(known.candidates * flows / known.flows, hh) > FULL).then_some(known.threshold)
+    }
+
+    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1
+    /// and 3).
     fn hh_threshold(&self, seen: &Seen<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
         let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.most);
         let (now, measured) = (threshold(latest), threshold(&seen.runtime));
@@ -167,21 +233,35 @@ impl Attention {
         }
         // Epochs of more flows are to be decoded, too.
         let reserve = seen.flows().map_or(1.0, |flows| self.flows.reserve(flows));
-        let full = if reserve > 1.0 { FULL } else { AIM };
-        let is_right = |load: f64, peak: f64| (LOW..=full).contains(&peak) || (load < LOW && now == 1);
+        let is_right = |load: f64, peak: f64| (LOW..=FULL).contains(&peak) || (load < LOW && now == 1);
         // Most epochs: what was counted need not be modelled.
-        let still = reserve == 1.0 && now == measured;
-        let counted = seen.counted().filter(|_| still).map(|candidates| self.sizing.load(candidates, hh));
-        if counted.is_some_and(|load| is_right(load, load)) {
+        let counted = |threshold| {
+            let candidates = self.counted(threshold, seen).filter(|_| reserve == 1.0)?;
+            Some(self.sizing.load(candidates, hh))
+        };
+        let was_right = |threshold| counted(threshold).is_some_and(|load| is_right(load, load));
+        if was_right(now) {
             return now;
+        }
+        if !failed && now > measured && was_right(measured) {
+            why.push(format!("T_h from {now} to {measured}: candidates were right for {hh} buckets"));
+            return measured;
         }
         let (Some(expected), Some(peak)) = (seen.most(now, 1.0), seen.most(now, reserve)) else {
             return now;
         };
         let peak = self.sizing.load(peak, hh);
-        let least = if failed { measured.saturating_add(1).min(self.most) } else { 1 };
+        let too_low = |threshold| seen.flows().and_then(|flows| self.too_low(threshold, flows, hh));
+        let above = too_low(measured).unwrap_or(measured);
+        let least = if failed { above.saturating_add(1).min(self.most) } else { 1 };
         let load = self.sizing.load(expected, hh);
         if now >= least && is_right(load, peak) {
+            if failed && now > measured {
+                // An order was made from such an epoch before: the next one is on the safe side of it.
+                let room = self.sizing.flows(AIM / MORE, hh);
+                let fits = |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room);
+                return smallest(now, fits).min(self.most);
+            }
             return now;
         }
         let lower = peak < LOW && now >= least;
@@ -191,6 +271,9 @@ impl Attention {
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
         let found =
             smallest(least, |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room)).min(self.most);
+        if lower && too_low(found).is_some() {
+            return now;
+        }
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let candidates = if failed { "not all candidates were decoded" } else { "candidates" };

@@ -11,7 +11,12 @@ const ENOUGH: f64 = 16.0;
 /// The least share of all memory that victims get when they are too many to count.
 const CAUTIOUS: f64 = 0.9;
 /// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was right.
-const MORE: f64 = 1.5;
+pub(super) const MORE: f64 = 1.5;
+
+/// Packets that a victim loses, as far as it matters whether it loses any as a heavy one; and steps in which
+/// their number is found.
+const LOST: [f64; 2] = [0.25, 64.0];
+const STEPS: u32 = 12;
 
 /// The parameters but T_h.
 pub(super) struct Plan {
@@ -69,6 +74,46 @@ fn sample(rate: f64) -> u32 {
     (rate * f64::from(Runtime::ALL)).round().clamp(1.0, f64::from(Runtime::ALL)) as u32
 }
 
+/// The share of victims of a size that lose any of `lost` packets, each at a random place, from the one on that
+/// makes them heavy.
+fn late(threshold: u32, size: u32, lost: f64) -> f64 {
+    if size < threshold {
+        return 0.0;
+    }
+    1.0 - (f64::from(threshold.max(1) - 1) / f64::from(size)).powf(lost)
+}
+
+/// Packets that a victim loses, as far as it matters for whether it loses any as a heavy one: a victim that is
+/// smaller than T_l, and one that is larger.
+#[derive(Clone, Copy)]
+struct Lost {
+    small: f64,
+    large: f64,
+}
+
+impl Lost {
+    /// The number by which heavy and light victims of at least this size are as many as were seen: a flow that
+    /// loses one packet early is a light victim, however large it becomes.
+    fn of(losses: &Losses, threshold: u32) -> Self {
+        let (heavy, light) = (losses.heavy_sizes.tail(threshold), losses.light_sizes.tail(threshold));
+        let sizes = || losses.heavy_sizes.0.iter().chain(&losses.light_sizes.0).filter(|(size, _)| *size >= threshold);
+        let [mut least, mut most] = LOST.map(f64::log2);
+        if light > 0.0 && heavy > 0.0 {
+            for _ in 0..STEPS {
+                let middle = f64::midpoint(least, most);
+                let expected: f64 = sizes().map(|&(size, flows)| flows * late(threshold, size, middle.exp2())).sum();
+                if expected < heavy { least = middle } else { most = middle }
+            }
+        }
+        Self { small: most.exp2(), large: most.exp2() }
+    }
+
+    /// The most heavy losses: all of the size are.
+    fn most(self) -> Self {
+        Self { small: f64::INFINITY, large: self.large.max(1.0) }
+    }
+}
+
 impl Attention {
     pub(super) fn plan(&mut self, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         match &seen.losses {
@@ -90,14 +135,21 @@ impl Attention {
                 why.push("the epoch before was ill with such traffic: it stays".into());
                 return Plan::keep(latest);
             }
+            if let Some(peak) = self.beyond(victims) {
+                why.push(format!("{victims:.0} flows lost packets, up to {peak:.0} are expected: ill"));
+                return self.ill(peak, Known::of(seen).as_ref(), latest);
+            }
             return self.well(victims, false, seen, latest, why);
         }
         let Some(guess) = self.guess(seen, losses) else {
             why.push("heavy hitters were not decoded, so losses are unknown: their memory stays".into());
             return Plan::keep(latest);
         };
-        let room = self.sizing.flows(if losses.sure { AIM } else { FULL }, self.sizing.most_hl());
         let (mut victims, blind) = (guess.likely, guess.least < guess.most);
+        // So few that all memory holds them, which failed by chance.
+        let chance = !blind && seen.runtime.division.hl == self.sizing.most_hl();
+        let load = if losses.sure && !chance { AIM } else { FULL };
+        let room = self.sizing.flows(load, self.sizing.most_hl());
         let doubtful = guess.least <= room && room < guess.most;
         if let Some(tried) = before.filter(|_| blind) {
             // The epoch before could not tell either. Its order may be wrong, which shows two epochs
@@ -108,21 +160,33 @@ impl Attention {
                 State::Ill => guess.likely,
             };
         }
-        let state = if victims <= room { State::Healthy } else { State::Ill };
+        let fits = victims <= room && (blind || self.beyond(victims).is_none());
+        let state = if fits { State::Healthy } else { State::Ill };
         self.blind = (blind && before.is_none()).then_some(state);
         if state == State::Healthy {
             let victims = if doubtful { victims.max(CAUTIOUS * room) } else { victims };
             return self.well(victims, losses.sure, seen, latest, why);
         }
         why.push(format!("about {victims:.0} flows lost packets, more than there is memory for: ill"));
+        self.ill(victims, self.known.as_ref(), latest)
+    }
+
+    /// The ill state, where so many flows with the sizes of those that are known lose packets.
+    fn ill(&self, victims: f64, known: Option<&Known>, latest: &Runtime) -> Plan {
         if State::of(latest) == State::Ill {
             return Plan::keep(latest);
         }
         let division = self.sizing.ill();
         let room = self.sizing.flows(LOW, division.hl);
-        let foreseen = self.known.as_ref().map(|known| smallest(2, |size| victims * known.tail(size) <= room));
+        let foreseen = known.map(|known| smallest(2, |size| victims * known.tail(size) <= room));
         let rate = self.sizing.flows(AIM, division.ll) / victims;
         Plan { division, hl_threshold: foreseen, sample: sample(rate) }
+    }
+
+    /// The most victims that are expected where so many were seen, when all memory cannot decode them.
+    fn beyond(&self, victims: f64) -> Option<f64> {
+        let peak = victims * self.victims.reserve(victims);
+        (peak > self.sizing.flows(LIMIT, self.sizing.most_hl())).then_some(peak)
     }
 
     /// The number of victims when decoding failed. `None` when nothing is known.
@@ -162,7 +226,8 @@ impl Attention {
         let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(reserved) };
         if failed {
             // Flows that share all their buckets are apart in an encoder of another length.
-            hl = hl.max(measured.saturating_add(measured / 8));
+            hl = hl.max(measured.saturating_add(measured / 8)).min(self.sizing.most_hl());
+            hl -= if hl == measured { measured / 64 } else { 0 };
         }
         let division = self.sizing.healthy(hl);
         if division != latest.division {
@@ -188,8 +253,9 @@ impl Attention {
         // An order that was made from an epoch of the healthy state, and comes too early.
         let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
         let division = self.sizing.ill();
-        let hl_threshold = self.hl_threshold(seen, losses, base, division.hl, why);
-        let share = self.sample(seen, losses, base, (division.ll, hl_threshold), decoded);
+        let lost = Lost::of(losses, seen.runtime.hl_threshold.max(1));
+        let hl_threshold = self.hl_threshold(seen, (losses, lost), base, division.hl, why);
+        let share = self.sample(seen, (losses, lost), base, (division.ll, hl_threshold), decoded);
         if share != base.sample {
             let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
             let (from, to) = (percent(base.sample), percent(share));
@@ -203,7 +269,7 @@ impl Attention {
     fn sample(
         &self,
         seen: &Seen<'_>,
-        losses: &Losses,
+        (losses, lost): (&Losses, Lost),
         base: &Runtime,
         (ll, hl_threshold): (u32, u32),
         heavy_decoded: bool,
@@ -212,11 +278,17 @@ impl Attention {
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
-        let heavy = |threshold| self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let heavy = |threshold| self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
         let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
-        let light = (flows / rate(&seen.runtime) + moved).max(1.0);
+        let light = flows / rate(&seen.runtime);
+        let reserve = self.victims.reserve(losses.heavy.flows.unwrap_or(0.0) + light);
+        let light = reserve * (light + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;
+        if failed && !unchanged {
+            // An order was made from such an epoch before: the next one is on the safe side of it.
+            return sample(self.sizing.flows(AIM / MORE, ll) / light).min(base.sample);
+        }
         if !unchanged && ((LOW..=FULL_SAMPLED).contains(&load) || (load < LOW && !heavy_decoded)) {
             return base.sample;
         }
@@ -226,17 +298,27 @@ impl Attention {
     }
 
     /// T_l, so that heavy losses fill their memory to [`AIM`].
-    fn hl_threshold(&self, seen: &Seen<'_>, losses: &Losses, base: &Runtime, hl: u32, why: &mut Vec<String>) -> u32 {
+    fn hl_threshold(
+        &self,
+        seen: &Seen<'_>,
+        (losses, lost): (&Losses, Lost),
+        base: &Runtime,
+        hl: u32,
+        why: &mut Vec<String>,
+    ) -> u32 {
         let (now, measured) = (base.hl_threshold.max(2), seen.runtime.hl_threshold.max(2));
-        if self.heavy_at(seen, losses, measured).is_none() {
+        if self.heavy_at(seen, losses, lost, measured).is_none() {
             return now;
         }
         let failed = losses.sure && !losses.heavy.complete;
         let reserve = seen.victims().map_or(1.0, |victims| self.victims.reserve(victims));
-        let expected = |threshold: u32| reserve * self.heavy_at(seen, losses, threshold).unwrap_or(0.0);
+        let at = |lost, threshold: u32| reserve * self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
+        let expected = |threshold| at(lost, threshold);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
-            return now;
+            // An order was made from such an epoch before: the next one is on the safe side of it.
+            let room = self.sizing.flows(AIM / MORE, hl);
+            return smallest(now, |threshold| expected(threshold) <= room).min(self.most);
         }
         if !failed && (load <= FULL && (load >= LOW || !losses.sure || !losses.light.complete)) {
             return now;
@@ -245,7 +327,9 @@ impl Attention {
         let least = if failed { measured.saturating_add(1) } else { 2 };
         let aim = if failed { LOW } else { AIM - if lower { MARGIN } else { 0.0 } };
         let room = self.sizing.flows(aim, hl);
-        let found = smallest(least, |threshold| expected(threshold) <= room).min(self.most);
+        // It is turned down for what is certain, and up for what is likely: neither undoes the other.
+        let lost = if lower { lost.most() } else { lost };
+        let found = smallest(least, |threshold| at(lost, threshold) <= room).min(self.most);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let load = load * 100.0;
@@ -256,7 +340,7 @@ impl Attention {
 
     /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step 2): counted, or estimated, or
     /// foreseen. `None` when nothing is known.
-    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, threshold: u32) -> Option<f64> {
+    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, lost: Lost, threshold: u32) -> Option<f64> {
         if !losses.sure {
             // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
             let known = self.known.as_ref()?;
@@ -265,20 +349,28 @@ impl Attention {
         }
         let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl));
         let measured = seen.runtime.hl_threshold.max(1);
-        let ratio = |at: f64, of: f64| heavy * at / of;
         if losses.heavy.complete {
-            let (at, of) = (losses.tail(threshold), losses.tail(measured));
-            return Some(if threshold < measured { heavy + (at - of).max(0.0) } else { ratio(at, of.max(1.0)) });
+            // Victims of that size, in so far as they lose packets after they have become heavy.
+            let stay = |sizes: &Distribution, by: u32, to: u32| {
+                let share = |size| late(threshold, size, lost.small) / late(by, size, lost.small);
+                let of_size = sizes.0.iter().filter(|(size, _)| (by.max(threshold)..=to).contains(size));
+                of_size.map(|&(size, flows)| flows * share(size)).sum::<f64>()
+            };
+            if threshold >= measured {
+                let all = losses.heavy_sizes.flows().max(1.0);
+                return Some(heavy * stay(&losses.heavy_sizes, measured, u32::MAX) / all);
+            }
+            let large = losses.light_sizes.tail(measured) * late(threshold, measured - 1, lost.large);
+            return Some(heavy + stay(&losses.light_sizes, 1, measured - 1) + large);
         }
-        // Light losses of that size, if they are enough to tell; else as victims were, else as all flows are.
+        // The largest of what is known: as victims were, as all flows are, and as light losses of that size are,
+        // if they are enough to tell. These lost packets before they were heavy, so large ones are rare among them.
         let of = losses.light_sizes.tail(measured);
-        if of * rate(&seen.runtime) >= ENOUGH {
-            return Some(ratio(losses.light_sizes.tail(threshold), of));
-        }
-        if let Some(known) = self.known.as_ref().filter(|known| known.tail(measured) > 0.0) {
-            return Some(ratio(known.tail(threshold), known.tail(measured)));
-        }
+        let light = (of * rate(&seen.runtime) >= ENOUGH).then(|| losses.light_sizes.tail(threshold) / of);
+        let known = self.known.as_ref().filter(|known| known.tail(measured) > 0.0);
+        let known = known.map(|known| known.tail(threshold) / known.tail(measured));
         let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).map(Expected::all).sum::<f64>();
-        Some(ratio(flows(threshold), flows(measured).max(1.0)))
+        let all = Some(flows(measured)).filter(|of| *of > 0.0).map(|of| flows(threshold) / of);
+        Some(heavy * [light, known, all].into_iter().flatten().reduce(f64::max).unwrap_or(0.0))
     }
 }

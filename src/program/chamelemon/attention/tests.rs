@@ -230,7 +230,7 @@ fn memory_is_used() {
         } else {
             let seen = epoch(&mut traffic, &runtime);
             let load = sizing.load(seen.most(runtime.hh_threshold, 1.0).unwrap(), runtime.division.hh);
-            assert!((0.5..=AIM).contains(&load), "{flows} {victims}: {load} {runtime:?}");
+            assert!((0.5..=FULL).contains(&load), "{flows} {victims}: {load} {runtime:?}");
         }
     }
 }
@@ -397,6 +397,87 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
     assert!(shown.is_sorted_by_key(|(threshold, _)| *threshold), "{shown:?}");
     let decoded = shown.iter().position(|(_, decoded)| *decoded).unwrap();
     assert!(shown[decoded..].iter().all(|epoch| *epoch == shown[decoded]), "{shown:?}");
+}
+
+/// Flows of ten packets, two on many counters: below 21 far more are candidates than the model says, however often it is
+/// asked. What failed is not tried again while the traffic stays.
+#[test]
+fn a_threshold_that_failed_is_not_tried_again() {
+    let division = Sizing::new(SHAPE).healthy(3072);
+    let first = Runtime { hh_threshold: 30, division, ..Config::default().runtime() };
+    let (mut attention, mut orders) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
+    let mut shown = Vec::new();
+    for number in 0..40 {
+        let [runtime, latest] = orders;
+        let (candidates, complete) = decode(if runtime.hh_threshold > 20 { 400.0 } else { 2600.0 }, division.hh);
+        let expects = |size: u32| {
+            let more = 150.0 * f64::from(20u32.saturating_sub(size));
+            Some(large(if size > 20 { 400.0 } else { 1000.0 + more }))
+        };
+        let edges = vec![Edge { candidates, complete, flows: Some(25e3), expects: Box::new(expects) }];
+        let seen = Seen { runtime, edges, losses: None };
+        shown.push((runtime.hh_threshold, complete));
+        orders = [latest, attention.decide(&seen, &latest, number + 2).runtime];
+    }
+    assert!(shown.iter().any(|(_, decoded)| !decoded), "the model is right: {shown:?}");
+    assert!(shown[20..].iter().all(|epoch| *epoch == shown[39] && epoch.1), "{shown:?}");
+}
+
+/// An epoch of the ill state at one switch, with as many heavy losses, and sizes of victims.
+fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)>; 2]) -> Seen<'static> {
+    let division = Sizing::new(SHAPE).ill();
+    let runtime = Runtime { hh_threshold: 31, hl_threshold, division, sample: 6554, sample_seed: 0 };
+    let edge = Edge { candidates: Some(2000.0), complete: true, flows: Some(75e3), expects: Box::new(|_| None) };
+    let [heavy_sizes, light_sizes] = sizes.map(Distribution);
+    let sampled = light_sizes.flows() * rate(&runtime);
+    let losses = Losses {
+        sure: true,
+        heavy: Victims { flows: Some(heavy), complete, packets: 10_000 },
+        light: Victims { flows: Some(sampled), complete: true, packets: 1000 },
+        light_only: sampled,
+        heavy_sizes,
+        light_sizes,
+    };
+    Seen { runtime, edges: vec![edge], losses: Some(losses) }
+}
+
+/// Light losses of flows of T_l packets and more are of those that lost packets before they were heavy: few large
+/// ones. They do not tell how large heavy losses are that could not be decoded.
+#[test]
+fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
+    let light = vec![(1, 5000.0), (2, 4000.0)];
+    let before = ill(3, (5000.0, true), [vec![(3, 800.0), (5, 1200.0), (7, 1200.0), (30, 1800.0)], light.clone()]);
+    let light = [light, vec![(3, 400.0), (5, 50.0)]].concat();
+    let after = ill(3, (9200.0, false), [Vec::new(), light]);
+    let mut attention = Attention::new(SHAPE, MOST, 7);
+    let latest = attention.decide(&before, &before.runtime, 2).runtime;
+    assert_eq!(latest.hl_threshold, 3);
+    assert!(attention.decide(&after, &latest, 3).runtime.hl_threshold > 7);
+}
+
+/// Large flows that are light victims, as they lost one packet early, are heavy ones at a lower T_l.
+#[test]
+fn a_lower_threshold_finds_large_flows_that_were_light() {
+    let seen = ill(11, (1300.0, true), [vec![(12, 1300.0)], vec![(1, 50.0), (5, 3300.0), (12, 2500.0)]]);
+    let decision = Attention::new(SHAPE, MOST, 7).decide(&seen, &seen.runtime, 2);
+    assert!((6..11).contains(&decision.runtime.hl_threshold), "{decision:?}");
+}
+
+/// Where the peaks of what varies will not be decoded, the network is ill before they come.
+#[test]
+fn peaks_are_foreseen() {
+    let room = Sizing::new(SHAPE).flows(1.0, 3072);
+    let mut failed = 0;
+    for seed in 0..8 {
+        let (mut model, mut noise) = (Model::new(), SplitMix64::new(seed));
+        for number in 0..40 {
+            let flows = 50_000.0 * (0.9 + 0.2 * noise.unit());
+            let mut traffic = Traffic::new(flows as usize, 0.76 * room / 50_000.0, 100 * seed + number);
+            let (_, decoded) = model.epoch(&mut traffic);
+            failed += usize::from(number >= 8 && !decoded);
+        }
+    }
+    assert!(failed <= 2, "{failed} epochs failed");
 }
 
 /// What the classifier cannot say is no threshold.

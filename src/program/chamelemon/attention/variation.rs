@@ -35,14 +35,20 @@ impl Variation {
     pub fn push(&mut self, value: f64) {
         let value = value.max(1.0);
         if let Some(last) = self.recent.last() {
-            let most = self.expected() * (1.0 + OTHER);
-            let least = self.mean() / (OTHER + self.span());
-            keep(&mut self.steps, (value / last).ln().abs(), STEPS);
-            if !(least..most).contains(&value) {
+            let (other, step) = (self.is_other(value), (value / last).ln().abs());
+            keep(&mut self.steps, step, STEPS);
+            if other {
                 self.recent.clear();
             }
         }
         keep(&mut self.recent, value, EPOCHS);
+    }
+
+    /// Whether it is of other traffic than the last ones.
+    fn is_other(&self, value: f64) -> bool {
+        let most = self.expected() * (1.0 + OTHER);
+        let least = self.mean() / (OTHER + self.span());
+        !(least..most).contains(&value)
     }
 
     /// The usual step from epoch to epoch, as a share.
@@ -70,9 +76,13 @@ impl Variation {
         if self.step() > 0.0 { peak.max(self.mean() * above) } else { self.recent.last().copied().unwrap_or(0.0) }
     }
 
-    /// The factor between an epoch's number and the most that is to be expected of the next; at least 1.
+    /// The factor between a number and the most that is to be expected of the next epochs; at least 1. The
+    /// number is an epoch's, or foreseen.
     pub fn reserve(&self, value: f64) -> f64 {
-        (self.expected() / value.max(1.0)).max(1.0)
+        let value = value.max(1.0);
+        // The first number of other traffic.
+        let expected = if self.is_other(value) { value * (1.0 + 2.0 * self.step()) } else { self.expected() };
+        (expected / value).max(1.0)
     }
 }
 
