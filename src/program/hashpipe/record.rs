@@ -202,6 +202,9 @@ mod tests {
             "a flow's fields before byte 3: an address is of one family, and bit 7 has no meaning"
         );
         assert_eq!(refused(1, 3), "it ends after 36 bytes, in a flow's fields");
+        let descending = [&bytes[..2], &bytes[17..], &bytes[2..17]].concat();
+        let error = Counts::decode(&descending, 2).unwrap_err().to_string();
+        assert!(error.ends_with("each once, in ascending order"), "{error}");
         assert_eq!(
             Counts::decode(&bytes, 1).unwrap_err().to_string(),
             "the number of flows before byte 2: at most one for each cell of the switch"
