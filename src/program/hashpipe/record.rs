@@ -169,7 +169,7 @@ mod tests {
         fn other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..80), cut in 0..40usize) {
             let bytes = [vec![VERSION, 1], bytes].concat();
             if let Ok(counts) = Counts::decode(&bytes, 9) {
-                prop_assert_eq!(counts.encode(), bytes.clone());
+                prop_assert_eq!(counts.encode(), bytes);
             }
             let good = Counts([(Flow { sport: Some(7), ..Flow::default() }, 300)].into_iter().collect()).encode();
             let cut = cut % good.len();
@@ -202,6 +202,7 @@ mod tests {
             "a flow's fields before byte 3: an address is of one family, and bit 7 has no meaning"
         );
         assert_eq!(refused(1, 3), "it ends after 36 bytes, in a flow's fields");
+        assert!(refused(bytes.len() - 1, 0).ends_with("flows without any are not written"));
         let descending = [&bytes[..2], &bytes[17..], &bytes[2..17]].concat();
         let error = Counts::decode(&descending, 2).unwrap_err().to_string();
         assert!(error.ends_with("each once, in ascending order"), "{error}");
