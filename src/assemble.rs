@@ -85,7 +85,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
             .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
-    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
+    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch), &config.programs)));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly {
         switches,

@@ -205,5 +205,5 @@ fn forwarding_goes_on_without_a_collector() {
     switch.finish();
     assembly.collector.finish();
     let window = assembly.history.lock().unwrap().heavy(0, usize::MAX);
-    assert_eq!((window.counts.0.values().sum::<u64>(), window.epochs), (epochs, Some((1, epochs))));
+    assert_eq!((window.counts.values().sum::<u64>(), window.epochs), (epochs, Some((1, epochs))));
 }
