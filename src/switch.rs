@@ -2,10 +2,10 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
-mod enter;
-mod leave;
+mod ingress;
+mod admit;
 mod parts;
-mod policed;
+mod features;
 mod tapped;
 mod waited;
 
@@ -22,7 +22,7 @@ use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::Frame;
 
-use leave::Fate;
+use admit::Fate;
 pub use parts::{Measure, Parts};
 
 /// Most packets in a burst.
@@ -161,7 +161,7 @@ pub struct Switch {
     carrier: Carrier,
     policy: Policy,
     /// Something is set on ports.
-    policed: bool,
+    features: bool,
     /// Frames may be changed on their way out: shims or VLAN tags.
     rewrites: bool,
     tap: Tap,
@@ -187,7 +187,7 @@ impl Switch {
             fabric,
             carrier: Carrier::default(),
             policy: Policy::default(),
-            policed: false,
+            features: false,
             rewrites: fabric,
             tap: Taps::default().tap(),
             lost_before: 0,
@@ -272,8 +272,8 @@ impl Switch {
             return self.tapped(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unwatched);
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
     }
 
@@ -294,17 +294,17 @@ impl Switch {
         watch: &mut W,
     ) {
         self.count_received(ingress, burst);
-        let policed = self.policed;
+        let features = self.features;
         // With one way for all packets of a port there is no need to look at each.
-        let looks = self.fabric | self.measure.egress | policed;
+        let looks = self.fabric | self.measure.egress | features;
         let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
-        if policed {
-            self.police(ingress, burst, now, out, watch);
+        if features {
+            self.ingress_features(ingress, burst, now, out, watch);
         }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {

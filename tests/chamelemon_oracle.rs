@@ -25,17 +25,17 @@ use weir::wire::{Frame, Headers, HeapFrame, Net};
 
 const PRIME: u32 = 4_294_967_291;
 
-/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and hierarchy of one that came from afar. Epochs 0 and 1 are
+/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and class of one that came from afar. Epochs 0 and 1 are
 /// counted.
 fn packet() -> impl Strategy<Value = Phv> {
     (0..60u128, 0..3u8, any::<bool>(), any::<bool>(), 0..5u32, 0..4u8).prop_map(
-        |(flow, net, enters, leaves, epoch, hierarchy)| {
+        |(flow, net, enters, leaves, epoch, class)| {
             let net = [Net::Ipv4, Net::Ipv6, Net::Other][usize::from(net)];
             // Addresses with their highest bits set, too.
             let src_ip = (flow * 0x0812_3457) & 0xffff_ffff;
             let headers =
                 Headers { net, src_ip, dst_ip: flow % 9, sport: 0xff00 | flow as u16, proto: 17, ..Headers::default() };
-            Phv { headers, enters, leaves, epoch: if enters { 0 } else { epoch }, hierarchy, ..Phv::default() }
+            Phv { headers, enters, leaves, epoch: if enters { 0 } else { epoch }, class, ..Phv::default() }
         },
     )
 }
@@ -206,7 +206,7 @@ proptest! {
         );
         let (mut expected, mut strays, mut several) = (Vec::new(), BTreeMap::new(), 0);
         for phv in &packets {
-            let mut hierarchy = phv.hierarchy;
+            let mut class = phv.class;
             if let Some(id) = reference.naming.id(&phv.headers) {
                 if phv.enters {
                     let size = tower.packet(id).unwrap_or(u64::MAX);
@@ -222,10 +222,10 @@ proptest! {
                         upstream.insert((part - 1, id), 1);
                     }
                     // Candidates for heavy hitters leave among the heavy losses.
-                    hierarchy = if encoded && (part < 3 || up[1] > 0) { part.min(2) as u8 } else { 0 };
+                    class = if encoded && (part < 3 || up[1] > 0) { part.min(2) as u8 } else { 0 };
                 }
                 // 3 is one of several.
-                let exit = usize::from(hierarchy);
+                let exit = usize::from(class);
                 if phv.leaves && exit == 3 && phv.epoch < 2 {
                     several += 1;
                 } else if phv.leaves && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
@@ -234,7 +234,7 @@ proptest! {
                     *strays.entry(phv.epoch).or_insert(0) += 1;
                 }
             }
-            expected.push(hierarchy);
+            expected.push(class);
         }
         let bank = run(&config, &polynomials, &mut packets, burst, order);
         prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
@@ -242,7 +242,7 @@ proptest! {
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
         prop_assert_eq!(bank.read().strays.by_epoch().clone(), strays);
         prop_assert_eq!(bank.read().unfollowed, several);
-        prop_assert_eq!(packets.iter().map(|phv| phv.hierarchy).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(packets.iter().map(|phv| phv.class).collect::<Vec<_>>(), expected);
     }
 
     /// What is decoded of a candidate is never less than the truth, and no more than the widest counters would say if they had no

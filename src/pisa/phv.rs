@@ -33,8 +33,8 @@ pub struct Phv {
     /// The number of the epoch in which it entered the network, as far as a shim tells it (`wire::shim::EPOCH_BITS`).
     pub epoch: u32,
     /// What ChameleMon took it for where it entered, or that it is one of several, two bits:
-    /// `program::chamelemon::dataplane::hierarchy`.
-    pub hierarchy: u8,
+    /// `program::chamelemon::dataplane::class`.
+    pub class: u8,
 }
 
 impl Phv {
@@ -44,7 +44,7 @@ impl Phv {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
         (self.enters, self.leaves, self.unmarked, self.unfollowed) = (false, false, false, false);
-        (self.epoch, self.hierarchy) = (0, 0);
+        (self.epoch, self.class) = (0, 0);
     }
 }
 

@@ -22,8 +22,8 @@ impl Switch {
         } else {
             self.forward_burst(ingress, burst, now, out, &mut Unwatched);
         }
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
         for (port, queue) in out.queues() {
             self.tap.passed(Direction::Tx, port, queue, now);
@@ -51,8 +51,8 @@ impl Switch {
         self.tick(now);
         self.renew_policy();
         let trace = self.trace_packet(ingress, frame, now, out);
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
         trace
     }

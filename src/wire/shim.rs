@@ -1,7 +1,7 @@
 //! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
 //!
 //! ```text
-//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, hierarchy 2b │ epoch 16b │ EtherType …
+//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, class 2b │ epoch 16b │ EtherType …
 //! ```
 //!
 //! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the epoch in which the packet
@@ -34,9 +34,9 @@ pub fn epoch_of(number: u64) -> u32 {
 pub const MAX_HOP: u8 = 63;
 pub const MAX_LOOPS: u8 = 3;
 
-/// The hierarchy of a packet of which nothing is measured.
+/// The class of a packet of which nothing is measured.
 pub const NO_CLASS: u8 = 0;
-/// The hierarchy of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
+/// The class of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
 pub const SEVERAL: u8 = 3;
 
 /// Where the shim starts in a frame.
@@ -75,7 +75,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u32::from(get16(bytes, 4)) << 4 | u32::from(bytes[3] >> 2 & 0x0f)
     }
 
-    pub fn hierarchy(&self) -> u8 {
+    pub fn class(&self) -> u8 {
         self.0.as_ref()[3] & 0x03
     }
 }
@@ -90,26 +90,26 @@ pub struct Shim {
     /// The lowest [`EPOCH_BITS`] bits of the number of the epoch in which the packet entered.
     pub epoch: u32,
     /// At most 3.
-    pub hierarchy: u8,
+    pub class: u8,
 }
 
 impl Shim {
     #[inline(always)]
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), hierarchy: view.hierarchy() }
+        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), class: view.class() }
     }
 
     pub fn header_len(&self) -> usize {
         LEN
     }
 
-    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and hierarchy the low bits.
+    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class the low bits.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
         put16(bytes, 0, ETHERTYPE);
         bytes[2] = self.hop.min(MAX_HOP) << 2 | self.loops.min(MAX_LOOPS);
-        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.hierarchy & 3;
+        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.class & 3;
         put16(bytes, 4, (self.epoch >> 4) as u16);
         Ok(())
     }

@@ -83,7 +83,7 @@ impl Switch {
             fates[i] = if is(routed.long) {
                 self.emit_pieces(frame, phv, out)
             } else if is(routed.answered) {
-                self.emit(frame, &Phv { hierarchy: 0, ..*phv }, out);
+                self.emit(frame, &Phv { class: 0, ..*phv }, out);
                 if is(routed.arrived) { Fate::Left } else { Fate::Open }
             } else {
                 self.emit(frame, phv, out)
@@ -176,7 +176,7 @@ impl Switch {
         queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
         Ok(match port.role {
             Role::Host => Fate::Left,
-            Role::Fabric if marked || phv.hierarchy == 0 => Fate::Open,
+            Role::Fabric if marked || phv.class == 0 => Fate::Open,
             Role::Fabric => Fate::Unmarked,
         })
     }
@@ -187,7 +187,7 @@ impl Switch {
         let bits = match port.role {
             Role::Host if phv.enters => return true,
             Role::Host => 0,
-            Role::Fabric => wire::tos::bits(phv.hierarchy, phv.epoch & 1 == 1),
+            Role::Fabric => wire::tos::bits(phv.class, phv.epoch & 1 == 1),
         };
         if phv.headers.net == Net::Other {
             return true;
@@ -206,12 +206,12 @@ impl Switch {
             (true, Role::Host) => wire::shim::pop(frame).map(|_| true).map_err(|_| DropReason::BadShim),
             (true, Role::Fabric) => {
                 let shim = wire::shim::peek(frame.bytes()).map_err(|_| DropReason::BadShim)?;
-                let shim = Shim { hierarchy: phv.hierarchy, ..shim.next_hop() };
+                let shim = Shim { class: phv.class, ..shim.next_hop() };
                 wire::shim::rewrite(frame, shim).map(|()| true).map_err(|_| DropReason::BadShim)
             }
             (false, Role::Fabric) => {
                 let fits = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
-                let shim = Shim { hop: 1, epoch: phv.epoch, hierarchy: phv.hierarchy, ..Shim::default() };
+                let shim = Shim { hop: 1, epoch: phv.epoch, class: phv.class, ..Shim::default() };
                 let marked = fits && wire::shim::push(frame, shim);
                 self.stats.port(phv.ingress).without_shim.add(u64::from(!marked));
                 Ok(marked)
@@ -233,13 +233,13 @@ struct Several<'a> {
 
 impl<'a> Several<'a> {
     fn of(switch: &'a Switch, phv: &Phv) -> Self {
-        let ends = switch.measure.egress || phv.hierarchy == shim::NO_CLASS;
+        let ends = switch.measure.egress || phv.class == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
         Self { switch, class, sent: false, unfollowed: false }
     }
 
     fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut Outbox<F>) {
-        match self.switch.send(frame, &Phv { hierarchy: self.class, ..*phv }, port, out) {
+        match self.switch.send(frame, &Phv { class: self.class, ..*phv }, port, out) {
             Ok(fate) => {
                 self.sent = true;
                 self.unfollowed |= fate != Fate::Left;

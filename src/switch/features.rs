@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::enter::Rejected;
+use super::ingress::Rejected;
 use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
@@ -15,14 +15,14 @@ impl Switch {
     /// Takes over the newest settings.
     #[inline(always)]
     pub(super) fn renew_policy(&mut self) {
-        self.policed = self.policy.renew();
+        self.features = self.policy.renew();
         self.rewrites = self.fabric || self.policy.settings().vlans.is_some();
     }
 
     /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
     /// What may not enter is counted and leaves the burst.
     #[inline(never)]
-    pub(super) fn police<F: Frame, W: Watch>(
+    pub(super) fn ingress_features<F: Frame, W: Watch>(
         &mut self,
         ingress: PortId,
         burst: &mut Burst<F>,
@@ -78,7 +78,7 @@ impl Switch {
     /// What a port does to packets that are about to leave: rate limit, then copies for its mirror. All copies come behind the
     /// originals.
     #[inline(never)]
-    pub(super) fn police_queues<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
+    pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
         let settings = self.policy.settings();
         let copier = Copier { ports: &self.ports, stats: &self.stats, carrier: self.carrier };
         let Outbox { queues, copies } = out;

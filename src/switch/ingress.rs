@@ -61,11 +61,11 @@ fn admit(phv: &mut Phv, role: Role, carrier: Carrier, by_bit: [u32; 2], frame: &
     if phv.headers.shim {
         phv.wire_bytes -= wire::shim::LEN as u32;
         let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
-        (phv.epoch, phv.hierarchy) = (shim.epoch, shim.hierarchy);
+        (phv.epoch, phv.class) = (shim.epoch, shim.class);
     }
     if role == Role::Fabric && carrier == Carrier::Tos {
-        let (hierarchy, bit) = wire::tos::read(phv.headers.tos);
-        (phv.hierarchy, phv.epoch) = (hierarchy, by_bit[usize::from(bit)]);
+        let (class, bit) = wire::tos::read(phv.headers.tos);
+        (phv.class, phv.epoch) = (class, by_bit[usize::from(bit)]);
         phv.headers.tos &= !wire::tos::MASK;
     }
     Ok(())
