@@ -2,10 +2,13 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
-mod ingress;
 mod admit;
-mod parts;
+mod deparse;
+mod egress;
 mod features;
+mod ingress;
+mod parts;
+mod replicate;
 mod tapped;
 mod waited;
 
@@ -17,13 +20,14 @@ use arrayvec::ArrayVec;
 use crate::epoch::Nanos;
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::pisa::{Order, Phv, PortId, Verdict};
+use crate::pisa::{Order, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::Frame;
 
-use admit::Fate;
+use egress::Exit;
 pub use parts::{Measure, Parts};
+use replicate::Exits;
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
@@ -146,6 +150,17 @@ impl<F> Outbox<F> {
     pub fn queues(&mut self) -> impl Iterator<Item = (PortId, &mut Burst<F>)> {
         (0..).zip(&mut self.queues).filter(|(_, queue)| !queue.is_empty())
     }
+
+    /// The frame of a packet that was admitted in this burst.
+    fn waiting(&self, exit: &Exit) -> Option<&F> {
+        let queue = self.queues.get(usize::from(exit.port)).filter(|_| exit.disposition.leaves())?;
+        queue.get(usize::from(exit.slot))
+    }
+
+    #[inline(always)]
+    fn waiting_mut(&mut self, exit: &Exit) -> Option<&mut F> {
+        self.queues.get_mut(usize::from(exit.port))?.get_mut(usize::from(exit.slot))
+    }
 }
 
 /// One core's replica of the switch.
@@ -156,6 +171,8 @@ pub struct Switch {
     order: Order,
     stats: Arc<SwitchStats>,
     phvs: Box<[Phv; BURST]>,
+    /// Place for PHVs of copies and fragments that egress stages are to see.
+    later: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
     carrier: Carrier,
@@ -184,6 +201,7 @@ impl Switch {
             order,
             stats,
             phvs,
+            later: Box::new([Phv::default(); BURST]),
             fabric,
             carrier: Carrier::default(),
             policy: Policy::default(),
@@ -318,31 +336,19 @@ impl Switch {
         }
         watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
-        let routed = if self.forward.router().is_some() { self.rewrite(burst, out) } else { Routed::default() };
-        let mut fates = [Fate::Open; BURST];
-        let packets = burst.len();
+        let routed =
+            if self.forward.router().is_some() { self.rewrite(burst, now, out, watch) } else { Routed::default() };
+        if self.measure.egress {
+            return self.emit_through_egress(burst, &routed, now, out, watch);
+        }
         if routed.long | routed.answered == 0 {
-            for ((frame, phv), fate) in burst.drain(..).zip(self.phvs.iter()).zip(&mut fates) {
-                *fate = self.emit(frame, phv, out);
+            for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
+                self.emit(frame, phv, out);
             }
         } else {
-            self.emit_routed(burst, &routed, &mut fates, out);
-        }
-        if self.measure.egress {
-            self.run_egress(&fates[..packets], watch);
-        }
-    }
-
-    /// The egress stages, for the packets of a burst and what became of each.
-    #[inline(always)]
-    fn run_egress<W: Watch>(&mut self, fates: &[Fate], watch: &mut W) {
-        let phvs = &mut self.phvs[..fates.len()];
-        for (phv, fate) in phvs.iter_mut().zip(fates) {
-            phv.leaves = matches!(fate, Fate::Left | Fate::Unfollowed);
-            (phv.unmarked, phv.unfollowed) = (*fate == Fate::Unmarked, *fate == Fate::Unfollowed);
-        }
-        for program in &mut self.measure.programs {
-            watch.egress(program.as_mut(), phvs, self.order);
+            for (i, frame) in burst.drain(..).enumerate() {
+                self.emit_any(frame, &self.phvs[i], routed.of(i), out, &mut Exits::new());
+            }
         }
     }
 
@@ -368,7 +374,13 @@ impl Switch {
 
     /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
     #[inline(never)]
-    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) -> Routed {
+    fn rewrite<F: Frame, W: Watch>(
+        &mut self,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut Outbox<F>,
+        watch: &mut W,
+    ) -> Routed {
         let mut routed = Routed::default();
         for (i, frame) in burst.iter_mut().enumerate() {
             let Some(router) = self.forward.router() else { break };
@@ -386,9 +398,7 @@ impl Switch {
             }
             if let Some((frame, port)) = extra {
                 stats.copies.add(1);
-                let mut phv = Phv { verdict: Verdict::Port(port), ..Phv::default() };
-                (phv.ingress, phv.wire_bytes) = (ingress, frame.wire_len() as u32);
-                self.emit(frame, &phv, out);
+                self.emit_made(frame, (ingress, port), now, out, watch);
             }
         }
         routed

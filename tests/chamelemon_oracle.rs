@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use weir::epoch::{self, Collecting};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{INIT, Polynomials, XOROUT, bitwise};
-use weir::pisa::{Order, Phv};
+use weir::pisa::{Disposition, Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
@@ -35,7 +35,8 @@ fn packet() -> impl Strategy<Value = Phv> {
             let src_ip = (flow * 0x0812_3457) & 0xffff_ffff;
             let headers =
                 Headers { net, src_ip, dst_ip: flow % 9, sport: 0xff00 | flow as u16, proto: 17, ..Headers::default() };
-            Phv { headers, enters, leaves, epoch: if enters { 0 } else { epoch }, class, ..Phv::default() }
+            let disposition = if leaves { Disposition::ToHost } else { Disposition::ToFabric };
+            Phv { headers, enters, disposition, epoch: if enters { 0 } else { epoch }, class, ..Phv::default() }
         },
     )
 }
@@ -226,11 +227,11 @@ proptest! {
                 }
                 // 3 is one of several.
                 let exit = usize::from(class);
-                if phv.leaves && exit == 3 && phv.epoch < 2 {
+                if phv.disposition.leaves_network() && exit == 3 && phv.epoch < 2 {
                     several += 1;
-                } else if phv.leaves && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
+                } else if phv.disposition.leaves_network() && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
                     downstream.insert((phv.epoch == 1, exit - 1, id), 1);
-                } else if phv.leaves && exit > 0 {
+                } else if phv.disposition.leaves_network() && exit > 0 {
                     *strays.entry(phv.epoch).or_insert(0) += 1;
                 }
             }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use weir::control::controller::{Controller, EpochAnswers, Joining, Report, Settings, Terms};
 use weir::pisa::hash::Polynomials;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{Disposition, Order, Phv};
 use weir::program::chamelemon::collector::encoding::{Form, Reader};
 use weir::program::chamelemon::{ChameleMon, Config, Schedule};
 use weir::program::{Bank, Dataplane, Record};
@@ -95,7 +95,7 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
         let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
         seen[flow] += 1;
         if !lost {
-            (phv[0].enters, phv[0].leaves) = (false, true);
+            (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
             edges[(flow + 1) % EDGES].program.egress(&mut phv, Order::PacketMajor);
         }
     }

@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::ingress::Rejected;
-use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Switch, deparse};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::tap::Watch;
-use crate::wire::{self, Frame, Headers, Net, proto};
+use crate::wire::vlan::TagEdit;
+use crate::wire::{Frame, Net, proto};
 
 impl Switch {
     /// Takes over the newest settings.
@@ -40,7 +41,7 @@ impl Switch {
         }
         if let Some(vlans) = &settings.vlans {
             for (phv, rejected) in phvs.iter_mut().zip(&mut rejected[..burst.len()]) {
-                *rejected = vlans.enter(ingress, &mut phv.headers).err();
+                *rejected = vlans.ingress(ingress, &mut phv.headers).err();
             }
         }
         if let Some(acl) = &settings.acl {
@@ -109,11 +110,12 @@ impl Switch {
         self.policy.settings().vlans.as_ref().is_none_or(|vlans| vlans.has(port, phv.headers.vid()))
     }
 
+    /// What happens to a packet's tag where it leaves by this port.
     #[inline(always)]
-    pub(super) fn rewrite_vlan<F: Frame>(&self, frame: &mut F, phv: &Phv, to: PortId) -> Result<(), DropReason> {
+    pub(super) fn tag_edit<F: Frame>(&self, frame: &F, phv: &Phv, to: PortId) -> Result<TagEdit, DropReason> {
         match &self.policy.settings().vlans {
-            Some(vlans) => vlans.leave(phv.ingress, to, &phv.headers, frame),
-            None => Ok(()),
+            Some(vlans) => vlans.egress(phv.ingress, to, &phv.headers, frame),
+            None => Ok(TagEdit::Keep),
         }
     }
 }
@@ -150,16 +152,7 @@ impl Copier<'_> {
     /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
     /// its MTU.
     fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {
-        if wire::shim::peek(copy.bytes()).is_ok() {
-            wire::shim::pop(&mut copy).ok()?;
-        }
-        let fabric = |port: &PortInfo| port.role == Role::Fabric;
-        if self.carrier == Carrier::Tos && (fabric(port) || self.ports.get(usize::from(from)).is_some_and(fabric)) {
-            let mut headers = Headers::default();
-            if wire::parse(copy.bytes(), &mut headers).is_ok() && headers.net != Net::Other {
-                wire::tos::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;
-            }
-        }
+        deparse::unmark(&mut copy, self.carrier, [self.ports.get(usize::from(from)), Some(port)])?;
         (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
     }
 }

@@ -1,4 +1,4 @@
-//! Packets come in: what a port lets in, and the PHVs of that.
+//! Ingress: what a port lets in, and the PHVs of that.
 
 use super::{BURST, Burst, Carrier, Role, Switch};
 use crate::pisa::{DropReason, Phv, PortId};
@@ -14,12 +14,18 @@ impl Switch {
         let (role, carrier) = (self.ports[usize::from(ingress)].role, self.carrier);
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
-        let (epoch, by_bit) = (wire::shim::epoch_of(self.measure.hand_over.running()), self.measure.hand_over.by_bit());
+        let epoch = wire::shim::epoch_of(self.measure.hand_over.running());
+        let telemetry = Telemetry {
+            role,
+            carrier,
+            by_bit: self.measure.hand_over.by_bit(),
+            digest_beside: self.measure.digest.then_some(epoch),
+        };
         for (frame, rejected) in burst.iter().zip(&mut rejected) {
             let phv = &mut self.phvs[kept];
             phv.begin(ingress, frame.wire_len() as u32);
             let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| admit(phv, role, carrier, by_bit, frame.bytes())) {
+            match parsed.and_then(|()| telemetry.read(phv, frame.bytes())) {
                 Ok(()) => {
                     if role == Role::Host {
                         (phv.enters, phv.epoch) = (true, epoch);
@@ -50,23 +56,41 @@ impl Switch {
     }
 }
 
-/// What a port lets in: from a host no shim at all, from the fabric none that this version cannot read, and none where the
-/// packets themselves carry what it says. `by_bit` are the epochs that the one bit of such a packet stands for.
-#[inline(always)]
-fn admit(phv: &mut Phv, role: Role, carrier: Carrier, by_bit: [u32; 2], frame: &[u8]) -> Result<(), DropReason> {
-    let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-    if unreadable || (phv.headers.shim && (role == Role::Host || carrier == Carrier::Tos)) {
-        return Err(DropReason::BadShim);
+/// How a port's packets say what was measured of them.
+struct Telemetry {
+    role: Role,
+    carrier: Carrier,
+    /// The epochs that the one bit of a packet's DSCP stands for.
+    by_bit: [u32; 2],
+    /// The running epoch as packets carry it, where they carry a digest and four bits of theirs.
+    digest_beside: Option<u32>,
+}
+
+impl Telemetry {
+    /// Reads the telemetry header into the PHV.
+    ///
+    /// # Errors
+    /// For a shim from a host, one that this version cannot read, and one where the DSCP is used.
+    #[inline(always)]
+    fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
+        let fabric = self.role == Role::Fabric;
+        let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
+        if unreadable || (phv.headers.shim && (!fabric || self.carrier == Carrier::Tos)) {
+            return Err(DropReason::BadShim);
+        }
+        if phv.headers.shim {
+            phv.wire_bytes -= wire::shim::LEN as u32;
+            let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?.next_hop();
+            (phv.hop, phv.loops, phv.class, phv.epoch) = (shim.hop, shim.loops, shim.class, shim.epoch);
+            if let Some(running) = self.digest_beside {
+                (phv.digest, phv.epoch) = (shim.digest(), wire::shim::nearest_epoch(running, shim.epoch));
+            }
+        }
+        if fabric && self.carrier == Carrier::Tos {
+            let (class, bit) = wire::tos::read(phv.headers.tos);
+            (phv.class, phv.epoch) = (class, self.by_bit[usize::from(bit)]);
+            phv.headers.tos &= !wire::tos::MASK;
+        }
+        Ok(())
     }
-    if phv.headers.shim {
-        phv.wire_bytes -= wire::shim::LEN as u32;
-        let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?;
-        (phv.epoch, phv.class) = (shim.epoch, shim.class);
-    }
-    if role == Role::Fabric && carrier == Carrier::Tos {
-        let (class, bit) = wire::tos::read(phv.headers.tos);
-        (phv.class, phv.epoch) = (class, by_bit[usize::from(bit)]);
-        phv.headers.tos &= !wire::tos::MASK;
-    }
-    Ok(())
 }

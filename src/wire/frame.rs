@@ -10,6 +10,8 @@ pub trait Frame: Sized {
     fn bytes_mut(&mut self) -> &mut [u8];
     /// Length on the wire in bytes without the FCS, all segments together.
     fn wire_len(&self) -> usize;
+    /// Bytes that can be opened in front.
+    fn headroom(&self) -> usize;
     /// Opens `n` bytes in front, their content unspecified. False, and nothing changed, when the headroom is too small.
     fn grow_front(&mut self, n: usize) -> bool;
     /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
@@ -65,6 +67,10 @@ impl Frame for HeapFrame {
 
     fn wire_len(&self) -> usize {
         self.buffer.len() - self.start + self.missing
+    }
+
+    fn headroom(&self) -> usize {
+        self.start
     }
 
     fn grow_front(&mut self, n: usize) -> bool {

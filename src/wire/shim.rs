@@ -1,12 +1,13 @@
 //! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
 //!
 //! ```text
-//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, class 2b │ epoch 16b │ EtherType …
+//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, class 2b │ epoch or digest 16b │ EtherType …
 //! ```
 //!
-//! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the epoch in which the packet
-//! entered the network, the last two bytes the next 16 bits. A program that needs a digest (PINT) takes these two bytes; four bits
-//! of the epoch's number remain then.
+//! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the
+//! epoch in which the packet entered the network, the last two bytes the next 16 bits. In a network
+//! with a program that needs a digest, the last two bytes are the digest instead ([`Shim::digest`]),
+//! and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
 
 use super::error::{check, need};
 use super::field::{get16, put16};
@@ -28,6 +29,19 @@ pub const EPOCH_BITS: u32 = 20;
 #[inline(always)]
 pub fn epoch_of(number: u64) -> u32 {
     number as u32 & ((1 << EPOCH_BITS) - 1)
+}
+
+/// Bits of an epoch's number that a packet carries beside a digest.
+const SHORT_EPOCH_BITS: u32 = 4;
+const SHORT_EPOCH: u32 = (1 << SHORT_EPOCH_BITS) - 1;
+
+/// The epoch nearest to `running` whose low four bits are those of `epoch`, both as packets carry
+/// them. Of two that are equally near, the earlier one: packets are late, not early.
+#[inline(always)]
+pub fn nearest_epoch(running: u32, epoch: u32) -> u32 {
+    let ahead = epoch.wrapping_sub(running) & SHORT_EPOCH;
+    let back = if ahead < (SHORT_EPOCH + 1) / 2 { 0 } else { SHORT_EPOCH + 1 };
+    epoch_of(u64::from(running.wrapping_add(ahead).wrapping_sub(back)))
 }
 
 /// The largest hop and loop counts; they stay there.
@@ -116,8 +130,22 @@ impl Shim {
 
     /// One switch further.
     #[must_use]
+    #[inline(always)]
     pub fn next_hop(self) -> Self {
         Self { hop: self.hop.saturating_add(1).min(MAX_HOP), ..self }
+    }
+
+    /// The last two bytes, where they are a digest.
+    #[inline(always)]
+    pub fn digest(&self) -> u16 {
+        (self.epoch >> SHORT_EPOCH_BITS) as u16
+    }
+
+    /// With a digest in the last two bytes, in place of all but four bits of the epoch's number.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_digest(self, digest: u16) -> Self {
+        Self { epoch: u32::from(digest) << SHORT_EPOCH_BITS | self.epoch & SHORT_EPOCH, ..self }
     }
 }
 
@@ -126,6 +154,13 @@ impl Shim {
 pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
     need(Layer::Shim, AT + LEN + 2, bytes)?;
     Ok(Shim::parse(&View::new(&bytes[AT..])?))
+}
+
+/// Whether there is room for a shim, once the frame has grown by `growth` bytes.
+#[inline(always)]
+pub fn fits(frame: &impl Frame, growth: isize) -> bool {
+    let (len, headroom) = (frame.bytes().len(), frame.headroom());
+    len.saturating_add_signed(growth) >= AT + 2 && headroom.saturating_add_signed(-growth) >= LEN
 }
 
 /// Inserts a shim. False, and nothing changed, when the headroom is too small or the frame a runt.

@@ -27,6 +27,12 @@ pub fn read(tos: u8) -> (u8, bool) {
     (tos >> 3 & 3, tos & 4 != 0)
 }
 
+/// Whether [`write`] finds an IP header at the start of `packet`.
+#[inline(always)]
+pub fn fits(packet: &[u8]) -> bool {
+    packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6)
+}
+
 /// Writes these bits into the header at the start of `packet`, and updates an IPv4 checksum by what changed, so that a wrong one stays
 /// wrong. Gives the bits that stood there; `None`, and nothing changed, when there is no IP header.
 #[inline(always)]
@@ -105,6 +111,7 @@ mod tests {
         fn what_is_no_ip_header_stays(mut packet in prop::collection::vec(any::<u8>(), 0..40), new: u8) {
             let before = packet.clone();
             let known = packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6);
+            prop_assert_eq!(fits(&packet), known);
             prop_assert_eq!(write(&mut packet, new).is_some(), known);
             prop_assert!(known || packet == before);
         }

@@ -9,7 +9,7 @@ mod time;
 
 use super::*;
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{Order as RunOrder, Phv};
+use crate::pisa::{Disposition, Order as RunOrder, Phv};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Loss;
 use crate::program::chamelemon::completeness::{Reason, Reasons};
@@ -88,7 +88,7 @@ impl Edge {
     }
 
     fn leave(&mut self, mut phv: Phv) {
-        (phv.enters, phv.leaves) = (false, true);
+        (phv.enters, phv.disposition) = (false, Disposition::ToHost);
         self.program.egress(&mut [phv], RunOrder::PacketMajor);
     }
 

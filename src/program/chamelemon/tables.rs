@@ -16,9 +16,10 @@ use super::{Config, Width};
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Polynomials};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
+    Array, ArrayGroup, BATCH, Disposition, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage,
+    StageUse,
 };
-use crate::program::{Bank, Dataplane, ProgramError};
+use crate::program::{Bank, Dataplane, Needs, ProgramError};
 use crate::wire::shim;
 
 /// No epoch: no packet carries it.
@@ -284,10 +285,11 @@ impl ChameleMon {
         let row_lane = self.hashing.lanes.row;
         let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
         let batch = self.hashing.take(phvs, |phv| {
-            *unmarked += u64::from(phv.unmarked);
             let classed = phv.class != class::NONE;
-            *unfollowed += u64::from(phv.unfollowed && classed && phv.class != class::SEVERAL);
-            phv.leaves && classed
+            *unmarked += u64::from(classed && phv.disposition == Disposition::Unmarked);
+            let untracked = phv.disposition == Disposition::Untracked;
+            *unfollowed += u64::from(untracked && classed && phv.class != class::SEVERAL);
+            phv.disposition.leaves_network() && classed
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
@@ -321,8 +323,8 @@ impl Dataplane for ChameleMon {
         }
     }
 
-    fn has_egress(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::ENDS
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: Order) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pisa::hash::Polynomials;
-use crate::pisa::{Order, Phv};
+use crate::pisa::{Disposition, Order, Phv};
 use crate::program::chamelemon::collector::{Analysis, Sketches};
 use crate::program::chamelemon::dataplane::class;
 use crate::program::chamelemon::{Answers, ChameleMon, Config, FlowId, Schedule};
@@ -78,7 +78,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
         let copies = if draw(&mut rng, lost) { 0 } else { 1 + i64::from(draw(&mut rng, doubled)) };
         truth.size += 1;
         truth.net[class] += 1 - copies;
-        (phv[0].enters, phv[0].leaves) = (false, true);
+        (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
         (0..copies).for_each(|_| program.egress(&mut phv, Order::PacketMajor));
     }
     let mut bank = program.spare();
