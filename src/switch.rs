@@ -129,14 +129,14 @@ impl PortInfo {
     }
 }
 
-/// Where a burst's packets go: a queue for each port, with room for one burst.
-pub struct Outbox<F> {
+/// Where the packets of a burst go: a queue for each port, with room for one burst.
+pub struct TxBursts<F> {
     queues: Vec<Burst<F>>,
     /// Copies for mirror ports, which come behind all originals. It never grows.
     copies: Vec<(PortId, F)>,
 }
 
-impl<F> Outbox<F> {
+impl<F> TxBursts<F> {
     pub fn new(ports: usize) -> Self {
         Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
@@ -276,7 +276,7 @@ impl Switch {
     /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
     /// many from the front as there is room for in pieces: what is left in the burst is for the next call.
     #[inline]
-    pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         self.tick(now);
         if usize::from(ingress) >= self.ports.len() || burst.is_empty() {
             burst.clear();
@@ -296,7 +296,7 @@ impl Switch {
     }
 
     #[cold]
-    fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         let mut first = burst.drain(..self.at_once).collect();
         self.process(ingress, &mut first, now, out);
     }
@@ -308,7 +308,7 @@ impl Switch {
         ingress: PortId,
         burst: &mut Burst<F>,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         self.count_received(ingress, burst);
@@ -378,7 +378,7 @@ impl Switch {
         &mut self,
         burst: &mut Burst<F>,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) -> Routed {
         let mut routed = Routed::default();

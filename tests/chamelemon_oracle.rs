@@ -19,7 +19,7 @@ use weir::program::chamelemon::{
     Schedule, Sketches,
 };
 use weir::program::{Dataplane, Record};
-use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Carrier, Measure, PortInfo, Role, Switch, TxBursts};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
@@ -360,7 +360,7 @@ fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials, carrier:
 }
 
 fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
-    let mut out = Outbox::new(2);
+    let mut out = TxBursts::new(2);
     let mut left = Vec::new();
     let mut frames = frames.into_iter().peekable();
     while frames.peek().is_some() {

@@ -11,7 +11,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::Polynomials;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
-use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Carrier, Measure, PortInfo, Role, Switch, TxBursts};
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.
@@ -207,7 +207,7 @@ impl Bench {
         }
         self.now += incoming.now;
         let mut burst: Burst<_> = incoming.frames.iter().map(|p| HeapFrame::new(&p.bytes(incoming.hop))).collect();
-        let mut out = Outbox::new(self.ports.len());
+        let mut out = TxBursts::new(self.ports.len());
         self.switch.process(incoming.port, &mut burst, self.now, &mut out);
         assert!(burst.is_empty());
         if usize::from(incoming.port) < self.ports.len() {
@@ -343,7 +343,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
     let mut frame = HeapFrame::new(&sent);
     for (hop, (a, b)) in (1..).zip(path) {
         let mut bench = bench(a, b);
-        let mut out = Outbox::new(2);
+        let mut out = TxBursts::new(2);
         let mut burst = Burst::new();
         burst.push(frame);
         bench.switch.process(0, &mut burst, 0, &mut out);

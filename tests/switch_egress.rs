@@ -11,7 +11,7 @@ use weir::epoch;
 use weir::pisa::hash::{Crc, Polynomial};
 use weir::pisa::{Disposition, DropReason, Order, Phv, PortId, Probe, ProgramUse};
 use weir::program::{Bank, Dataplane, Needs, Record};
-use weir::switch::{BURST, Burst, Measure, Outbox, Parts};
+use weir::switch::{BURST, Burst, Measure, Parts, TxBursts};
 use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, identity, parse, shim, tos};
 
 #[path = "common/frames.rs"]
@@ -185,7 +185,7 @@ impl Bench {
         let mut burst: Burst<_> =
             incoming.packets.iter().map(|packet| self.world.frame(packet, incoming.port)).collect();
         while !burst.is_empty() {
-            let (mut out, before) = (Outbox::new(PORTS), self.ended());
+            let (mut out, before) = (TxBursts::new(PORTS), self.ended());
             self.assembly.switches[0].process(incoming.port, &mut burst, NOW, &mut out);
             let seen = std::mem::take(&mut *self.seen.lock().unwrap());
             let ended = seen.iter().filter(|phv| phv.disposition == Disposition::Ended).count() as u64;
@@ -299,7 +299,7 @@ proptest! {
 fn one(routes: bool, needs: Needs, port: PortId, packet: Packet) -> Vec<Phv> {
     let world = World { routes, vlans: false, tos: false, needs, bursts: Vec::new() };
     let mut bench = Bench::new(world.clone());
-    let mut out = Outbox::new(PORTS);
+    let mut out = TxBursts::new(PORTS);
     let mut burst = Burst::from_iter([world.frame(&packet, port)]);
     bench.assembly.switches[0].process(port, &mut burst, NOW, &mut out);
     let seen = std::mem::take(&mut *bench.seen.lock().unwrap());

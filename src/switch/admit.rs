@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::egress::Exit;
 use super::replicate::Exits;
-use super::{Burst, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::{Burst, Carrier, L2_OVERHEAD, PortInfo, Role, Switch, TxBursts};
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
 use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Net};
@@ -20,7 +20,7 @@ impl Switch {
         ingress: PortId,
         burst: &mut Burst<F>,
         verdict: Verdict,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
     ) {
         let stats = self.stats.port(ingress);
         let (port, queue) = match verdict {
@@ -52,7 +52,7 @@ impl Switch {
 
     /// Puts one packet into the queues its verdict names.
     #[inline(always)]
-    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>) {
+    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>) {
         match phv.verdict {
             Verdict::Port(port) => {
                 if let Err(reason) = self.send(frame, phv, port, out) {
@@ -78,7 +78,7 @@ impl Switch {
         mut frame: F,
         phv: &Phv,
         id: PortId,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
     ) -> Result<Exit, DropReason> {
         let at = usize::from(id);
         let port = self.ports.get(at).ok_or(DropReason::NoRoute)?;

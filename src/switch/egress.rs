@@ -6,7 +6,7 @@
 //! run whenever that is full.
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, Carrier, Outbox, Routed, Switch};
+use super::{BURST, Burst, Carrier, Routed, Switch, TxBursts};
 use crate::epoch::Nanos;
 use crate::pisa::{Disposition, Phv, PortId, Verdict};
 use crate::program::Needs;
@@ -51,7 +51,7 @@ impl Switch {
         burst: &mut Burst<F>,
         routed: &Routed,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         let mut exits = [Exit::default(); BURST];
@@ -92,7 +92,7 @@ impl Switch {
         frames: impl Iterator<Item = (usize, F)>,
         routed: &Routed,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         let mut waiting = Waiting::none();
@@ -124,7 +124,7 @@ impl Switch {
         frame: F,
         (ingress, port): (PortId, PortId),
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         let mut phv = Phv::default();
@@ -165,7 +165,7 @@ impl Switch {
         exit: Exit,
         waiting: &mut Waiting,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         (self.later[waiting.len], waiting.exits[waiting.len]) = (phv, exit);
@@ -180,7 +180,7 @@ impl Switch {
         &mut self,
         waiting: &mut Waiting,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         std::mem::swap(&mut self.phvs, &mut self.later);
@@ -191,7 +191,7 @@ impl Switch {
 
     /// Takes as many packets as there are exits through the egress stages, and writes them.
     #[inline(always)]
-    fn run_egress<F: Frame, W: Watch>(&mut self, exits: &[Exit], now: Nanos, out: &mut Outbox<F>, watch: &mut W) {
+    fn run_egress<F: Frame, W: Watch>(&mut self, exits: &[Exit], now: Nanos, out: &mut TxBursts<F>, watch: &mut W) {
         if exits.is_empty() {
             return;
         }
@@ -213,7 +213,7 @@ impl Switch {
 
     /// Writes what programs need to know of packets that leave.
     #[inline(never)]
-    fn describe<F: Frame>(&mut self, exits: &[Exit], now: Nanos, out: &Outbox<F>) {
+    fn describe<F: Frame>(&mut self, exits: &[Exit], now: Nanos, out: &TxBursts<F>) {
         let needs = self.measure.needs;
         for (phv, exit) in self.phvs.iter_mut().zip(exits) {
             if needs.contains(Needs::TIME) {
@@ -230,7 +230,7 @@ impl Switch {
 
     /// Writes packets where they wait.
     #[inline(never)]
-    fn deparse_waiting<F: Frame>(&self, exits: &[Exit], out: &mut Outbox<F>) {
+    fn deparse_waiting<F: Frame>(&self, exits: &[Exit], out: &mut TxBursts<F>) {
         for (phv, exit) in self.phvs.iter().zip(exits).filter(|(_, exit)| exit.disposition.leaves()) {
             if let Some(frame) = out.waiting_mut(exit) {
                 // As admission found it: the frame has not changed.
@@ -241,7 +241,7 @@ impl Switch {
     }
 
     /// The headers of a packet that the switch has made of another one. It stays in its VLAN.
-    fn reparse<F: Frame>(&self, phv: &mut Phv, exit: Exit, out: &Outbox<F>) {
+    fn reparse<F: Frame>(&self, phv: &mut Phv, exit: Exit, out: &TxBursts<F>) {
         let Some(frame) = out.waiting(&exit) else { return };
         let mut headers = Headers::default();
         if wire::parse(frame.bytes(), &mut headers).is_err() {

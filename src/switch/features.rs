@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::ingress::Rejected;
-use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Switch, deparse};
+use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, PortInfo, Switch, TxBursts, deparse};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
@@ -28,7 +28,7 @@ impl Switch {
         ingress: PortId,
         burst: &mut Burst<F>,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         let Self { policy, phvs, ports, stats, carrier, .. } = self;
@@ -79,10 +79,10 @@ impl Switch {
     /// What a port does to packets that are about to leave: rate limit, then copies for its mirror. All copies come behind the
     /// originals.
     #[inline(never)]
-    pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
+    pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
         let settings = self.policy.settings();
         let copier = Copier { ports: &self.ports, stats: &self.stats, carrier: self.carrier };
-        let Outbox { queues, copies } = out;
+        let TxBursts { queues, copies } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
             if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
                 let mut meter = limiter.open(now);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arrayvec::ArrayVec;
 
 use super::egress::Exit;
-use super::{Outbox, PortInfo, Routed, Switch};
+use super::{PortInfo, Routed, Switch, TxBursts};
 use crate::forward::route;
 use crate::pisa::{Disposition, DropReason, MAX_PORTS, Phv, PortId, Verdict};
 use crate::wire::{self, Frame, shim};
@@ -34,7 +34,7 @@ impl Switch {
         frame: F,
         phv: &Phv,
         routed: Option<ByRouter>,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         exits: &mut Exits,
     ) -> Replicated {
         match (routed, phv.verdict) {
@@ -63,7 +63,7 @@ impl Switch {
         frame: F,
         phv: &Phv,
         id: PortId,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         exits: &mut Exits,
     ) -> Replicated {
         let stats = self.stats.port(phv.ingress);
@@ -88,7 +88,7 @@ impl Switch {
     }
 
     /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
-    pub(super) fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut Outbox<F>, exits: &mut Exits) -> Replicated {
+    pub(super) fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>, exits: &mut Exits) -> Replicated {
         let stats = self.stats.port(phv.ingress);
         let open = |id: &PortId| self.floods_to(phv, *id);
         let Some(last) = self.last_flooded(phv) else {
@@ -167,7 +167,7 @@ impl<'a> Replication<'a> {
         Self { switch, class, sent: false, untracked: false, exits }
     }
 
-    fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut Outbox<F>) {
+    fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut TxBursts<F>) {
         match self.switch.send(frame, &Phv { class: self.class, ..*phv }, port, out) {
             Ok(exit) => {
                 self.sent = true;
