@@ -88,7 +88,7 @@ impl Role {
     clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Carrier {
+pub enum TelemetryHeader {
     /// A header of its own, the telemetry shim.
     #[default]
     Shim,
@@ -96,7 +96,7 @@ pub enum Carrier {
     Tos,
 }
 
-impl Carrier {
+impl TelemetryHeader {
     pub fn name(self) -> &'static str {
         match self {
             Self::Shim => "shim",
@@ -175,7 +175,7 @@ pub struct Switch {
     later: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
-    carrier: Carrier,
+    header: TelemetryHeader,
     policy: Policy,
     /// Something is set on ports.
     features: bool,
@@ -203,7 +203,7 @@ impl Switch {
             phvs,
             later: Box::new([Phv::default(); BURST]),
             fabric,
-            carrier: Carrier::default(),
+            header: TelemetryHeader::default(),
             policy: Policy::default(),
             features: false,
             rewrites: fabric,
@@ -220,8 +220,8 @@ impl Switch {
     }
 
     /// With this between it and other switches.
-    pub fn with_carrier(self, carrier: Carrier) -> Self {
-        Self { carrier, ..self }
+    pub fn with_telemetry_header(self, header: TelemetryHeader) -> Self {
+        Self { header, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.

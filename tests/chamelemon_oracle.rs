@@ -19,7 +19,7 @@ use weir::program::chamelemon::{
     Schedule, Sketches,
 };
 use weir::program::{Dataplane, Record};
-use weir::switch::{BURST, Burst, Carrier, Measure, PortInfo, Role, Switch, TxBursts};
+use weir::switch::{BURST, Burst, Measure, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
@@ -349,14 +349,19 @@ const EPOCH: u64 = 1_000_000;
 const TRANSIT: u64 = 200_000;
 
 /// A switch whose ports 0 and 1 are joined.
-fn switch(roles: [Role; 2], config: &Config, polynomials: &Polynomials, carrier: Carrier) -> (Switch, Collecting) {
+fn switch(
+    roles: [Role; 2],
+    config: &Config,
+    polynomials: &Polynomials,
+    carrier: TelemetryHeader,
+) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let measure = Measure::new(vec![config.build(polynomials).unwrap()], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
-    (switch.with_carrier(carrier), collecting)
+    (switch.with_telemetry_header(carrier), collecting)
 }
 
 fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
@@ -411,7 +416,9 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
 /// leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
-    for (seed, small, carrier) in [(1, 0, Carrier::Shim), (2, 3, Carrier::Shim), (3, 0, Carrier::Tos)] {
+    for (seed, small, carrier) in
+        [(1, 0, TelemetryHeader::Shim), (2, 3, TelemetryHeader::Shim), (3, 0, TelemetryHeader::Tos)]
+    {
         let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
         let polynomials = Polynomials::reproducible(seed);
         let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, carrier);
@@ -469,8 +476,8 @@ fn a_packet_counts_in_its_own_epoch_or_in_none() {
         let mut rng = SplitMix64::new(seed);
         let config = Config { hh_threshold: 20, ..Config::default() };
         let polynomials = Polynomials::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, Carrier::Shim);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials, Carrier::Shim);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &polynomials, TelemetryHeader::Shim);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &polynomials, TelemetryHeader::Shim);
         let frames: Vec<_> = frames(seed).into_iter().take(600).collect();
         let skew = rng.below(3 * EPOCH) as i64 - 3 * EPOCH as i64 / 2;
         let (mut entered, mut left) = (BTreeMap::new(), BTreeMap::new());

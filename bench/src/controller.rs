@@ -112,7 +112,7 @@ impl ControllerTime {
             tower: config.tower.clone(),
             length: LENGTH,
             transit: TRANSIT,
-            carrier: weir::switch::Carrier::default(),
+            carrier: weir::switch::TelemetryHeader::default(),
         };
         for edge in 0..EDGES {
             let (name, terms) = (format!("edge{edge}"), terms.clone());

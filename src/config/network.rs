@@ -11,7 +11,7 @@ use crate::control::controller::{Settings, Terms};
 use crate::epoch::{self, Nanos};
 use crate::program::chamelemon::AttentionMode;
 use crate::program::{ProgramConfig, chamelemon};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// A controller and its network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct NetworkConfig {
     /// The switches' transit time.
     pub transit: Length,
     /// What carries a packet's class and epoch bit between the switches: shim or tos.
-    pub carrier: Carrier,
+    pub carrier: TelemetryHeader,
     /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
     /// records are kept meanwhile.
     pub patience: Option<Length>,
@@ -68,7 +68,7 @@ impl Default for NetworkConfig {
             program: ProgramConfig::ChameleMon(chamelemon::Config::default()),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
-            carrier: Carrier::default(),
+            carrier: TelemetryHeader::default(),
             patience: None,
             history: Length(Duration::from_secs(60)),
             shift: true,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::egress::Exit;
 use super::replicate::Exits;
-use super::{Burst, Carrier, L2_OVERHEAD, PortInfo, Role, Switch, TxBursts};
+use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
 use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Net};
@@ -127,7 +127,7 @@ impl Switch {
     /// Whether a packet to another switch has, or has room for, what carries its class.
     #[inline(always)]
     fn is_marked<F: Frame>(&self, frame: &F, phv: &Phv, port: &PortInfo, tag: TagEdit) -> bool {
-        if self.carrier == Carrier::Tos {
+        if self.header == TelemetryHeader::Tos {
             let packet = || frame.bytes().get(usize::from(phv.headers.l3)..).unwrap_or_default();
             return phv.headers.net == Net::Other || wire::tos::fits(packet());
         }

@@ -1,7 +1,7 @@
 //! The deparser: writes shim, VLAN tag and DSCP of a packet that leaves, as its PHV says. Nothing else
 //! in the switch writes these (`tests/deparser.rs`).
 
-use super::{Carrier, PortInfo, Role, Switch};
+use super::{PortInfo, Role, Switch, TelemetryHeader};
 use crate::forward::vlan;
 use crate::pisa::{Disposition, Phv};
 use crate::wire::vlan::TagEdit;
@@ -13,14 +13,14 @@ impl Switch {
     #[inline(always)]
     pub(super) fn deparse<F: Frame>(&self, frame: &mut F, phv: &Phv, tag: TagEdit, disposition: Disposition) {
         // Before the headers move.
-        if self.carrier == Carrier::Tos {
+        if self.header == TelemetryHeader::Tos {
             self.write_dscp(frame, phv, disposition);
         }
         if tag != TagEdit::Keep {
             let written = tag.write_tag(frame, vlan::tag_offset(&phv.headers));
             debug_assert!(written, "no room for a tag that was admitted");
         }
-        if self.carrier == Carrier::Shim {
+        if self.header == TelemetryHeader::Shim {
             let written = self.write_shim(frame, phv, disposition);
             debug_assert!(written, "no room for a shim that was admitted");
         }
@@ -61,12 +61,12 @@ impl Switch {
 
 /// Takes the class off a copy for a mirror port, with which it would count as a packet of the network.
 /// `ends`: the ports that it is between. `None` when that cannot be.
-pub(super) fn unmark<F: Frame>(copy: &mut F, carrier: Carrier, ends: [Option<&PortInfo>; 2]) -> Option<()> {
+pub(super) fn unmark<F: Frame>(copy: &mut F, header: TelemetryHeader, ends: [Option<&PortInfo>; 2]) -> Option<()> {
     if wire::shim::peek(copy.bytes()).is_ok() {
         wire::shim::pop(copy).ok()?;
     }
     let fabric = ends.into_iter().flatten().any(|port| port.role == Role::Fabric);
-    if carrier == Carrier::Tos && fabric {
+    if header == TelemetryHeader::Tos && fabric {
         let mut headers = Headers::default();
         if wire::parse(copy.bytes(), &mut headers).is_ok() && headers.net != Net::Other {
             wire::tos::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;

@@ -6,7 +6,7 @@
 //! run whenever that is full.
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, Carrier, Routed, Switch, TxBursts};
+use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::epoch::Nanos;
 use crate::pisa::{Disposition, Phv, PortId, Verdict};
 use crate::program::Needs;
@@ -248,7 +248,7 @@ impl Switch {
             return;
         }
         let Headers { vlan_tci, tagged, inner_tci, double_tagged, .. } = phv.headers;
-        if self.carrier == Carrier::Tos && !phv.enters {
+        if self.header == TelemetryHeader::Tos && !phv.enters {
             headers.tos &= !wire::tos::MASK;
         }
         let shim = if headers.shim { wire::shim::LEN as u32 } else { 0 };

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::ingress::Rejected;
-use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, PortInfo, Switch, TxBursts, deparse};
+use super::{BURST, Burst, COPIES, L2_OVERHEAD, PortInfo, Switch, TelemetryHeader, TxBursts, deparse};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
@@ -31,8 +31,8 @@ impl Switch {
         out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
-        let Self { policy, phvs, ports, stats, carrier, .. } = self;
-        let copier = Copier { ports, stats, carrier: *carrier };
+        let Self { policy, phvs, ports, stats, header, .. } = self;
+        let copier = Copier { ports, stats, header: *header };
         let settings = policy.settings();
         let mut rejected: Rejected = [None; BURST];
         if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.rx(ingress)) {
@@ -81,7 +81,7 @@ impl Switch {
     #[inline(never)]
     pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
         let settings = self.policy.settings();
-        let copier = Copier { ports: &self.ports, stats: &self.stats, carrier: self.carrier };
+        let copier = Copier { ports: &self.ports, stats: &self.stats, header: self.header };
         let TxBursts { queues, copies } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
             if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
@@ -132,7 +132,7 @@ fn flags<F: Frame>(acl: &Acl, frame: &F, phv: &Phv) -> Option<u8> {
 struct Copier<'a> {
     ports: &'a [PortInfo],
     stats: &'a SwitchStats,
-    carrier: Carrier,
+    header: TelemetryHeader,
 }
 
 impl Copier<'_> {
@@ -152,7 +152,7 @@ impl Copier<'_> {
     /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
     /// its MTU.
     fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {
-        deparse::unmark(&mut copy, self.carrier, [self.ports.get(usize::from(from)), Some(port)])?;
+        deparse::unmark(&mut copy, self.header, [self.ports.get(usize::from(from)), Some(port)])?;
         (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
     }
 }

@@ -1,6 +1,6 @@
 //! Ingress: what a port lets in, and the PHVs of that.
 
-use super::{BURST, Burst, Carrier, Role, Switch};
+use super::{BURST, Burst, Role, Switch, TelemetryHeader};
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::wire::{self, Frame, Net};
 
@@ -11,13 +11,13 @@ impl Switch {
     /// Fills the PHVs. What may not enter is counted and leaves the burst.
     #[inline(always)]
     pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
-        let (role, carrier) = (self.ports[usize::from(ingress)].role, self.carrier);
+        let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
         let epoch = wire::shim::epoch_of(self.measure.hand_over.running());
         let telemetry = Telemetry {
             role,
-            carrier,
+            header,
             by_bit: self.measure.hand_over.by_bit(),
             digest_beside: self.measure.digest.then_some(epoch),
         };
@@ -59,7 +59,7 @@ impl Switch {
 /// How a port's packets say what was measured of them.
 struct Telemetry {
     role: Role,
-    carrier: Carrier,
+    header: TelemetryHeader,
     /// The epochs that the one bit of a packet's DSCP stands for.
     by_bit: [u32; 2],
     /// The running epoch as packets carry it, where they carry a digest and four bits of theirs.
@@ -75,7 +75,7 @@ impl Telemetry {
     fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
         let fabric = self.role == Role::Fabric;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-        if unreadable || (phv.headers.shim && (!fabric || self.carrier == Carrier::Tos)) {
+        if unreadable || (phv.headers.shim && (!fabric || self.header == TelemetryHeader::Tos)) {
             return Err(DropReason::BadShim);
         }
         if phv.headers.shim {
@@ -86,7 +86,7 @@ impl Telemetry {
                 (phv.digest, phv.epoch) = (shim.digest(), wire::shim::nearest_epoch(running, shim.epoch));
             }
         }
-        if fabric && self.carrier == Carrier::Tos {
+        if fabric && self.header == TelemetryHeader::Tos {
             let (class, bit) = wire::tos::read(phv.headers.tos);
             (phv.class, phv.epoch) = (class, self.by_bit[usize::from(bit)]);
             phv.headers.tos &= !wire::tos::MASK;

@@ -8,7 +8,7 @@ use crate::control::{Closed, Sink};
 use crate::epoch::Nanos;
 use crate::program::Record;
 use crate::program::chamelemon::{Level, Schedule, Sketches, TowerShape, Width};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// What a change of the configuration may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Alone {
             tower,
             length,
             transit: transit.min(length / 2),
-            carrier: Carrier::default(),
+            carrier: TelemetryHeader::default(),
         };
         let joining =
             Joining { name: self.name.clone(), terms, runtime: sketches.runtime, first_epoch: epoch.saturating_add(1) };

@@ -8,7 +8,7 @@ use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Decision;
 use crate::program::chamelemon::network::{Before, Early, Gap, NetworkEpoch, Reported, SwitchGap};
 use crate::program::chamelemon::{Runtime, Sketches, Strays};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
 /// the controller stood still, or the clock jumped.
@@ -112,7 +112,7 @@ impl Controller {
     /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
     /// the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
-        let one_bit = self.terms.as_ref().is_some_and(|terms| terms.carrier == Carrier::Tos);
+        let one_bit = self.terms.as_ref().is_some_and(|terms| terms.carrier == TelemetryHeader::Tos);
         for (epoch, packets) in strays.epochs(last) {
             let gap = Gap::Strays { packets };
             self.spoil(epoch, switch, gap);

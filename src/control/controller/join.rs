@@ -8,7 +8,7 @@ use super::{Controller, Member, Order};
 use crate::epoch::Nanos;
 use crate::program::chamelemon::attention::Attention;
 use crate::program::chamelemon::{Config, Runtime, Shape, TowerShape};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// Most bytes of a switch's name.
 pub const MAX_NAME: usize = 64;
@@ -27,7 +27,7 @@ pub struct Terms {
     pub transit: Nanos,
     /// What carries a packet's class and epoch bit between switches.
     #[serde(default)]
-    pub carrier: Carrier,
+    pub carrier: TelemetryHeader,
 }
 
 /// A switch that joins.

@@ -37,7 +37,7 @@ fn terms() -> Terms {
         tower: config().tower,
         length: LENGTH,
         transit: TRANSIT,
-        carrier: crate::switch::Carrier::Shim,
+        carrier: crate::switch::TelemetryHeader::Shim,
     }
 }
 

@@ -137,7 +137,7 @@ mod tests {
             tower: config.tower.clone(),
             length: 1 << 26,
             transit: 1,
-            carrier: crate::switch::Carrier::Tos,
+            carrier: crate::switch::TelemetryHeader::Tos,
         };
         let orders = vec![Order { epoch: 7, runtime: config.runtime() }];
         let controller = Saved { version: 1, terms: Some(terms), orders, switches: vec!["edge1".into()] };

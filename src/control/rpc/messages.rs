@@ -9,7 +9,7 @@ use crate::epoch::Nanos;
 use crate::pisa::hash::{Polynomial, Polynomials};
 use crate::program::ProgramError;
 use crate::program::chamelemon::{Config, Division, Level, Runtime, Shape, TowerShape, Width};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// A message that breaks a rule of `controller.proto`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +87,7 @@ impl From<&Hello> for proto::Hello {
             shape: Some(shape),
             runtime: Some(runtime.into()),
             software: software.clone(),
-            tos: *carrier == Carrier::Tos,
+            tos: *carrier == TelemetryHeader::Tos,
         }
     }
 }
@@ -113,7 +113,7 @@ impl TryFrom<proto::Hello> for Hello {
         let Some(shape) = shape else { return Ok(bad("hello.shape", "missing")?) };
         let (shape, tower) = read_shape(shape)?;
         let runtime = read_runtime("hello.runtime", runtime, &shape)?;
-        let carrier = if tos { Carrier::Tos } else { Carrier::Shim };
+        let carrier = if tos { TelemetryHeader::Tos } else { TelemetryHeader::Shim };
         Ok(Self { name, terms: Terms { shape, tower, length, transit, carrier }, runtime, software })
     }
 }
@@ -224,7 +224,7 @@ mod tests {
             tower: config.tower.clone(),
             length: 1 << 26,
             transit: 10_000_000,
-            carrier: Carrier::Tos,
+            carrier: TelemetryHeader::Tos,
         };
         Hello { name: "edge1".into(), terms, runtime: config.runtime(), software: "weir 0.1.0".into() }
     }
