@@ -111,7 +111,7 @@ impl World {
                 _ if !self.vlans => "",
                 0 => "vlan = 10\n",
                 1 => "trunk = [10, 20]\n",
-                _ => "trunk = [10]\n",
+                _ => "",
             };
             port(&format!("p{n}"), role, mtu, &(addresses + vlans))
         });

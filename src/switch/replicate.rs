@@ -78,8 +78,8 @@ impl Switch {
                 let shim = if phv.headers.shim { wire::shim::LEN as u32 } else { 0 };
                 let mut replication = Replication::of(self, phv, exits);
                 for piece in pieces {
-                    let wire_bytes = (piece.wire_len() as u32).saturating_sub(shim);
-                    replication.send(piece, &Phv { wire_bytes, ..*phv }, id, out);
+                    replication.phv.wire_bytes = (piece.wire_len() as u32).saturating_sub(shim);
+                    replication.send(piece, id, out);
                 }
                 Replicated { reparse: true, ..replication.end() }
             }
@@ -105,19 +105,21 @@ impl Switch {
         for id in others {
             stats.copies.add(1);
             match frame.duplicate() {
-                Some(copy) => replication.send(copy, phv, id, out),
-                None => replication.fails(DropReason::NoBuffer, phv),
+                Some(copy) => replication.send(copy, id, out),
+                None => replication.fails(DropReason::NoBuffer),
             }
         }
-        replication.send(frame, phv, last, out);
+        replication.send(frame, last, out);
         replication.end()
     }
 
+    #[inline(always)]
     fn floods_to(&self, phv: &Phv, id: PortId) -> bool {
         let up = |id: PortId| self.ports[usize::from(id)].up.load(Relaxed);
         id != phv.ingress && up(id) && self.in_vlan(phv, id)
     }
 
+    #[inline(always)]
     fn last_flooded(&self, phv: &Phv) -> Option<PortId> {
         (0..self.ports.len() as PortId).rev().find(|id| self.floods_to(phv, *id))
     }
@@ -154,7 +156,8 @@ fn one(exit: Exit, phv: &Phv, exits: &mut Exits) -> Replicated {
 /// then carries that it is one of several, and is counted where it leaves.
 struct Replication<'a> {
     switch: &'a Switch,
-    class: u8,
+    /// The PHV of each copy and fragment.
+    phv: Phv,
     sent: bool,
     untracked: bool,
     exits: &'a mut Exits,
@@ -164,24 +167,25 @@ impl<'a> Replication<'a> {
     fn of(switch: &'a Switch, phv: &Phv, exits: &'a mut Exits) -> Self {
         let ends = switch.measure.ends || phv.class == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
-        Self { switch, class, sent: false, untracked: false, exits }
+        Self { switch, phv: Phv { class, ..*phv }, sent: false, untracked: false, exits }
     }
 
-    fn send<F: Frame>(&mut self, frame: F, phv: &Phv, port: PortId, out: &mut TxBursts<F>) {
-        match self.switch.send(frame, &Phv { class: self.class, ..*phv }, port, out) {
+    fn send<F: Frame>(&mut self, frame: F, port: PortId, out: &mut TxBursts<F>) {
+        match self.switch.send(frame, &self.phv, port, out) {
             Ok(exit) => {
                 self.sent = true;
                 self.untracked |= exit.disposition != Disposition::ToHost;
                 // There is room: a packet has at most one copy for each port, and fewer fragments.
                 let _ = self.exits.try_push(exit);
             }
-            Err(reason) => self.fails(reason, phv),
+            Err(reason) => self.fails(reason),
         }
     }
 
-    fn fails(&mut self, reason: DropReason, phv: &Phv) {
+    #[cold]
+    fn fails(&mut self, reason: DropReason) {
         self.untracked = true;
-        self.switch.stats.port(phv.ingress).drop(reason, 1);
+        self.switch.stats.port(self.phv.ingress).drop(reason, 1);
     }
 
     fn end(self) -> Replicated {
@@ -190,7 +194,7 @@ impl<'a> Replication<'a> {
             Self { untracked: true, .. } => Disposition::Untracked,
             _ => Disposition::Ended,
         };
-        Replicated { parent, class: self.class, reparse: false }
+        Replicated { parent, class: self.phv.class, reparse: false }
     }
 }
 

@@ -159,8 +159,8 @@ pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
 /// Whether there is room for a shim, once the frame has grown by `growth` bytes.
 #[inline(always)]
 pub fn fits(frame: &impl Frame, growth: isize) -> bool {
-    let (len, headroom) = (frame.bytes().len(), frame.headroom());
-    len.saturating_add_signed(growth) >= AT + 2 && headroom.saturating_add_signed(-growth) >= LEN
+    let (len, headroom) = (frame.bytes().len() as isize, frame.headroom() as isize);
+    len + growth >= (AT + 2) as isize && headroom - growth >= LEN as isize
 }
 
 /// Inserts a shim. False, and nothing changed, when the headroom is too small or the frame a runt.
@@ -169,16 +169,21 @@ pub fn push(frame: &mut impl Frame, shim: Shim) -> bool {
     if frame.bytes().len() < AT + 2 || !frame.grow_front(LEN) {
         return false;
     }
-    let bytes = frame.bytes_mut();
-    bytes.copy_within(LEN..LEN + AT, 0);
-    shim.emit(&mut bytes[AT..]).is_ok()
+    // A length that is known here makes the move a few instructions.
+    let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() else { return false };
+    let macs: [u8; AT] = std::array::from_fn(|at| head[LEN + at]);
+    head[..AT].copy_from_slice(&macs);
+    shim.emit(&mut head[AT..]).is_ok()
 }
 
 /// Removes the shim. An error, and nothing changed, when there is none or one of another version.
 #[inline(always)]
 pub fn pop(frame: &mut impl Frame) -> Result<Shim, WireError> {
     let shim = peek(frame.bytes())?;
-    frame.bytes_mut().copy_within(0..AT, LEN);
+    if let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() {
+        let macs: [u8; AT] = std::array::from_fn(|at| head[at]);
+        head[LEN..].copy_from_slice(&macs);
+    }
     frame.shrink_front(LEN);
     Ok(shim)
 }

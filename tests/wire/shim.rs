@@ -74,10 +74,13 @@ fn another_version_or_none_is_a_typed_error() {
 #[test]
 fn no_headroom_and_runts_leave_the_frame_alone() {
     let mut frame = HeapFrame::new(&[7; 13]);
+    assert!(!shim::fits(&frame, 0) && shim::fits(&frame, 1), "one byte more, and it is no runt");
     assert!(!shim::push(&mut frame, Shim::default()));
     assert_eq!(frame.bytes(), [7; 13]);
     let mut frame = HeapFrame::new(&[7; 14]);
-    while shim::push(&mut frame, Shim::default()) {}
+    while shim::fits(&frame, 0) {
+        assert!(shim::push(&mut frame, Shim::default()));
+    }
     let full = frame.clone();
     assert!(!shim::push(&mut frame, Shim::default()));
     assert_eq!(frame, full);
@@ -110,6 +113,22 @@ proptest! {
         shim::rewrite(&mut frame, new).unwrap();
         prop_assert_eq!(shim::peek(frame.bytes()), Ok(new));
         prop_assert_eq!(frame.bytes(), packets::with_shim(&bytes, new));
+    }
+
+    /// A digest takes 16 bits of the epoch's number. The other four name it while it is near the running one.
+    #[test]
+    fn beside_a_digest_stands_the_nearest_epoch(
+        shim in packets::shim_values(),
+        digest: u16,
+        running in 8..1u64 << 40,
+        ahead in 0..16u64,
+    ) {
+        let with = shim.with_digest(digest);
+        prop_assert_eq!((with.digest(), with.epoch & 15), (digest, shim.epoch & 15));
+        prop_assert_eq!(Shim { epoch: shim.epoch, ..with }, shim);
+        let epoch = shim::epoch_of(running - 8 + ahead);
+        let carried = Shim { epoch, ..shim }.with_digest(digest).epoch;
+        prop_assert_eq!(shim::nearest_epoch(shim::epoch_of(running), carried), epoch);
     }
 
     #[test]
