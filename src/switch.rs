@@ -153,13 +153,13 @@ impl<F> TxBursts<F> {
 
     /// The frame of a packet that was admitted in this burst.
     fn waiting(&self, exit: &Exit) -> Option<&F> {
-        let queue = self.queues.get(usize::from(exit.port)).filter(|_| exit.disposition.leaves())?;
-        queue.get(usize::from(exit.slot))
+        let queue = self.queues.get(usize::from(exit.port())).filter(|_| exit.disposition().leaves())?;
+        queue.get(exit.slot())
     }
 
     #[inline(always)]
     fn waiting_mut(&mut self, exit: &Exit) -> Option<&mut F> {
-        self.queues.get_mut(usize::from(exit.port))?.get_mut(usize::from(exit.slot))
+        self.queues.get_mut(usize::from(exit.port()))?.get_mut(exit.slot())
     }
 }
 

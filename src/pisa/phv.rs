@@ -73,20 +73,20 @@ impl Phv {
 pub enum Disposition {
     /// It is lost, or admission has not been asked yet. No egress stage sees it.
     #[default]
-    Lost,
+    Lost = 0,
     /// It leaves to a host, and so leaves the network.
-    ToHost,
+    ToHost = 1,
     /// It leaves to another switch, with its class.
-    ToFabric,
+    ToFabric = 2,
     /// It leaves to another switch, and there is no room for what carries its class.
-    Unmarked,
+    Unmarked = 3,
     /// It ends here, no further than it was to go: the switch took it itself, or it has become several
     /// packets that all left to hosts. The egress stages of programs with
     /// [`Needs::ENDS`](crate::program::Needs::ENDS) see it.
-    Ended,
+    Ended = 4,
     /// It has become several packets, and some went on to other switches or could not be sent: what
     /// became of it is not known. Seen as [`Self::Ended`] is.
-    Untracked,
+    Untracked = 5,
 }
 
 impl Disposition {

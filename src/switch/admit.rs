@@ -95,7 +95,7 @@ impl Switch {
             // There are no fabric ports.
             Disposition::ToHost
         };
-        let exit = Exit { port: id, slot: queue.len() as u8, disposition };
+        let exit = Exit::new(id, queue.len(), disposition);
         queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
         Ok(exit)
     }

@@ -13,20 +13,46 @@ use crate::program::Needs;
 use crate::tap::Watch;
 use crate::wire::{self, Frame, Headers, identity};
 
-/// What admission made of a packet, and where it waits.
+/// What admission made of a packet, and where it waits: port, place in the port's queue, disposition.
+/// One word, because a struct of these goes through memory, and is read before it has been written there.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Exit {
-    /// The port and the place in its queue, of a packet that leaves.
-    pub port: PortId,
-    pub slot: u8,
-    pub disposition: Disposition,
-}
+pub(super) struct Exit(u32);
 
 const _: () = assert!(BURST <= u8::MAX as usize);
 
 impl Exit {
+    #[inline(always)]
+    pub fn new(port: PortId, slot: usize, disposition: Disposition) -> Self {
+        Self(u32::from(port) | (slot as u32 & 0xff) << 16 | (disposition as u32) << 24)
+    }
+
+    #[inline(always)]
     fn nowhere(disposition: Disposition) -> Self {
-        Self { disposition, ..Self::default() }
+        Self::new(0, 0, disposition)
+    }
+
+    /// The port of a packet that leaves.
+    #[inline(always)]
+    pub fn port(self) -> PortId {
+        self.0 as PortId
+    }
+
+    /// Its place in the port's queue.
+    #[inline(always)]
+    pub fn slot(self) -> usize {
+        (self.0 >> 16 & 0xff) as usize
+    }
+
+    #[inline(always)]
+    pub fn disposition(self) -> Disposition {
+        match self.0 >> 24 {
+            1 => Disposition::ToHost,
+            2 => Disposition::ToFabric,
+            3 => Disposition::Unmarked,
+            4 => Disposition::Ended,
+            5 => Disposition::Untracked,
+            _ => Disposition::Lost,
+        }
     }
 }
 
@@ -73,7 +99,7 @@ impl Switch {
             let sent = way.and_then(|id| self.send(frame, phv, id, out));
             *exit = sent.unwrap_or_else(|reason| Exit::nowhere(self.end(phv, reason)));
             all += 1;
-            seen += usize::from(self.is_seen(exit.disposition));
+            seen += usize::from(self.is_seen(exit.disposition()));
         }
         if seen < all {
             self.keep_seen(&mut exits[..all]);
@@ -147,7 +173,7 @@ impl Switch {
     fn keep_seen(&mut self, exits: &mut [Exit]) {
         let mut kept = 0;
         for at in 0..exits.len() {
-            if self.is_seen(exits[at].disposition) {
+            if self.is_seen(exits[at].disposition()) {
                 (self.phvs[kept], exits[kept]) = (self.phvs[at], exits[at]);
                 kept += 1;
             }
@@ -197,7 +223,7 @@ impl Switch {
         }
         let phvs = &mut self.phvs[..exits.len()];
         for (phv, exit) in phvs.iter_mut().zip(exits) {
-            (phv.egress, phv.disposition) = (exit.port, exit.disposition);
+            (phv.egress, phv.disposition) = (exit.port(), exit.disposition());
         }
         if self.measure.describes {
             self.describe(exits, now, out);
@@ -220,7 +246,7 @@ impl Switch {
                 phv.egress_ns = now;
             }
             if needs.contains(Needs::QUEUE_DEPTH) {
-                phv.queue_depth = exit.slot.into();
+                phv.queue_depth = exit.slot() as u16;
             }
             if let (Some(crc), Some(frame)) = (&self.measure.identity, out.waiting(exit)) {
                 phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));
@@ -231,11 +257,11 @@ impl Switch {
     /// Writes packets where they wait.
     #[inline(never)]
     fn deparse_waiting<F: Frame>(&self, exits: &[Exit], out: &mut TxBursts<F>) {
-        for (phv, exit) in self.phvs.iter().zip(exits).filter(|(_, exit)| exit.disposition.leaves()) {
+        for (phv, exit) in self.phvs.iter().zip(exits).filter(|(_, exit)| exit.disposition().leaves()) {
             if let Some(frame) = out.waiting_mut(exit) {
                 // As admission found it: the frame has not changed.
-                let tag = self.tag_edit(frame, phv, exit.port).unwrap_or_default();
-                self.deparse(frame, phv, tag, exit.disposition);
+                let tag = self.tag_edit(frame, phv, exit.port()).unwrap_or_default();
+                self.deparse(frame, phv, tag, exit.disposition());
             }
         }
     }

@@ -174,7 +174,7 @@ impl<'a> Replication<'a> {
         match self.switch.send(frame, &self.phv, port, out) {
             Ok(exit) => {
                 self.sent = true;
-                self.untracked |= exit.disposition != Disposition::ToHost;
+                self.untracked |= exit.disposition() != Disposition::ToHost;
                 // There is room: a packet has at most one copy for each port, and fewer fragments.
                 let _ = self.exits.try_push(exit);
             }

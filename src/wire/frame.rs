@@ -57,22 +57,27 @@ impl HeapFrame {
 }
 
 impl Frame for HeapFrame {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..]
     }
 
+    #[inline]
     fn wire_len(&self) -> usize {
         self.buffer.len() - self.start + self.missing
     }
 
+    #[inline]
     fn headroom(&self) -> usize {
         self.start
     }
 
+    #[inline]
     fn grow_front(&mut self, n: usize) -> bool {
         let fits = n <= self.start;
         if fits {
@@ -81,6 +86,7 @@ impl Frame for HeapFrame {
         fits
     }
 
+    #[inline]
     fn shrink_front(&mut self, n: usize) -> bool {
         let fits = n <= self.bytes().len();
         if fits {

@@ -159,8 +159,7 @@ pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
 /// Whether there is room for a shim, once the frame has grown by `growth` bytes.
 #[inline(always)]
 pub fn fits(frame: &impl Frame, growth: isize) -> bool {
-    let (len, headroom) = (frame.bytes().len() as isize, frame.headroom() as isize);
-    len + growth >= (AT + 2) as isize && headroom - growth >= LEN as isize
+    frame.headroom() as isize - growth >= LEN as isize && frame.bytes().len() as isize + growth >= (AT + 2) as isize
 }
 
 /// Inserts a shim. False, and nothing changed, when the headroom is too small or the frame a runt.

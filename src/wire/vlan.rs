@@ -93,9 +93,10 @@ impl TagEdit {
     /// Changes the tag whose EtherType stands, or is to stand, `at` bytes into the frame. False, and
     /// nothing changed, where that does not [fit](Self::fits).
     pub fn write_tag(self, frame: &mut impl Frame, at: usize) -> bool {
-        let fits = self.fits(frame, at);
+        if !self.fits(frame, at) {
+            return false;
+        }
         match self {
-            _ if !fits => {}
             Self::Keep => {}
             Self::Pop => {
                 frame.bytes_mut().copy_within(0..at, TAG);
@@ -110,7 +111,7 @@ impl TagEdit {
                 put16(bytes, at + 2, tci);
             }
         }
-        fits
+        true
     }
 }
 
