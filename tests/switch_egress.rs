@@ -302,8 +302,8 @@ fn one(routes: bool, needs: Needs, port: PortId, packet: Packet) -> Vec<Phv> {
     let mut out = TxBursts::new(PORTS);
     let mut burst = Burst::from_iter([world.frame(&packet, port)]);
     bench.assembly.switches[0].process(port, &mut burst, NOW, &mut out);
-    let seen = std::mem::take(&mut *bench.seen.lock().unwrap());
-    seen
+    let mut seen = bench.seen.lock().unwrap();
+    std::mem::take(&mut seen)
 }
 
 const PACKET: Packet = Packet { from: 0, to: 1, group: 9, dport: 80, length: 40, dont_fragment: false, ttl: 64 };

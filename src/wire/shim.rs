@@ -40,7 +40,8 @@ const SHORT_EPOCH: u32 = (1 << SHORT_EPOCH_BITS) - 1;
 #[inline(always)]
 pub fn nearest_epoch(running: u32, epoch: u32) -> u32 {
     let ahead = epoch.wrapping_sub(running) & SHORT_EPOCH;
-    let back = if ahead < (SHORT_EPOCH + 1) / 2 { 0 } else { SHORT_EPOCH + 1 };
+    const EPOCHS: u32 = 1 << SHORT_EPOCH_BITS;
+    let back = if ahead < EPOCHS / 2 { 0 } else { EPOCHS };
     epoch_of(u64::from(running.wrapping_add(ahead).wrapping_sub(back)))
 }
 
