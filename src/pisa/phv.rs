@@ -25,15 +25,16 @@ pub struct Phv {
     /// What admission made of it. Known to egress stages.
     pub disposition: Disposition,
 
-    /// The switch's place on the packet's path, from 1 where it enters; at most `wire::shim::MAX_HOP`.
-    /// 1 where the telemetry header does not carry it.
+    /// The switch's place on the packet's path, from 1 where it enters; at most
+    /// `wire::shim::MAX_HOP`. 1 where the telemetry header does not carry it.
     pub hop: u8,
     /// Times that the packet came by here before, as far as the shim says.
     pub loops: u8,
-    /// The class that it carries from switch to switch, two bits: what ChameleMon took it for where it
-    /// entered, or that it is one of several (`program::chamelemon::dataplane::class`).
+    /// The class that it carries from switch to switch, two bits: what ChameleMon took it for where
+    /// it entered, or that it is one of several (`program::chamelemon::dataplane::class`).
     pub class: u8,
-    /// The number of the epoch in which it entered the network, as packets carry it (`wire::shim::EPOCH_BITS`).
+    /// The number of the epoch in which it entered the network, as packets carry it
+    /// (`wire::shim::EPOCH_BITS`).
     pub epoch: u32,
     /// The digest in its shim. Only with [`Needs::DIGEST`](crate::program::Needs::DIGEST).
     pub digest: u16,
@@ -43,8 +44,9 @@ pub struct Phv {
     /// Packets ahead of it in the port's queue. Known to egress stages with
     /// [`Needs::QUEUE_DEPTH`](crate::program::Needs::QUEUE_DEPTH).
     pub queue_depth: u16,
-    /// A hash of what no hop changes of the packet ([`wire::identity`](crate::wire::identity)), the same
-    /// in all switches. Known to egress stages with [`Needs::IDENTITY`](crate::program::Needs::IDENTITY).
+    /// A hash of what no hop changes of the packet ([`wire::identity`](crate::wire::identity)), the
+    /// same in all switches. Known to egress stages with
+    /// [`Needs::IDENTITY`](crate::program::Needs::IDENTITY).
     pub identity: u32,
     /// When it leaves, in nanoseconds of the switch's clock. Known to egress stages with
     /// [`Needs::TIME`](crate::program::Needs::TIME).
@@ -55,8 +57,8 @@ pub struct Phv {
 const _: () = assert!(size_of::<Phv>() <= 128);
 
 impl Phv {
-    /// Begins a packet. The parser writes the headers, all of them; admission writes what is known to
-    /// egress stages.
+    /// Begins a packet. The parser writes the headers, all of them; admission writes what is known
+    /// to egress stages.
     #[inline(always)]
     pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
@@ -80,8 +82,8 @@ pub enum Disposition {
     ToFabric = 2,
     /// It leaves to another switch, and there is no room for what carries its class.
     Unmarked = 3,
-    /// It ends here, no further than it was to go: the switch took it itself, or it has become several
-    /// packets that all left to hosts. The egress stages of programs with
+    /// It ends here, no further than it was to go: the switch took it itself, or it has become
+    /// several packets that all left to hosts. The egress stages of programs with
     /// [`Needs::ENDS`](crate::program::Needs::ENDS) see it.
     Ended = 4,
     /// It has become several packets, and some went on to other switches or could not be sent: what

@@ -23,9 +23,10 @@ pub trait Dataplane: Send {
     fn needs(&self) -> Needs {
         Needs::NONE
     }
-    /// Takes packets through the egress stages: those that leave by a port, before they are written, in
-    /// the order in which they were admitted; with [`Needs::ENDS`] those that end here as well. Which it
-    /// is says [`Phv::disposition`]. Called when any program of the switch has egress stages.
+    /// Takes packets through the egress stages: those that leave by a port, before they are
+    /// written, in the order in which they were admitted; with [`Needs::ENDS`] those that end here
+    /// as well. Which it is says [`Phv::disposition`]. Called when any program of the switch has
+    /// egress stages.
     fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}

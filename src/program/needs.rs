@@ -20,7 +20,8 @@ impl Needs {
     pub const QUEUE_DEPTH: Self = Self(1 << 3 | Self::EGRESS.0);
     /// [`Phv::identity`](crate::pisa::Phv::identity) in egress stages.
     pub const IDENTITY: Self = Self(1 << 4 | Self::EGRESS.0);
-    /// [`Phv::digest`](crate::pisa::Phv::digest): 16 bits of the shim. Four bits of the epoch's number are left then.
+    /// [`Phv::digest`](crate::pisa::Phv::digest): 16 bits of the shim. Four bits of the epoch's
+    /// number are left then.
     pub const DIGEST: Self = Self(1 << 5);
 
     /// Whether all of `other` is needed.

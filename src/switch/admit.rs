@@ -1,7 +1,7 @@
 //! Admission: whether a packet leaves by a port, decided before anything of it is written.
 //!
-//! A packet that is admitted waits in its port's queue. The deparser writes it there, once egress stages
-//! have seen it, or at once where no program has any.
+//! A packet that is admitted waits in its port's queue. The deparser writes it there, once egress
+//! stages have seen it, or at once where no program has any.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -71,7 +71,8 @@ impl Switch {
         if reason.is_end() { Disposition::Ended } else { Disposition::Lost }
     }
 
-    /// Queues a packet at a port that admits it. It is written here, unless egress stages see it first.
+    /// Queues a packet at a port that admits it. It is written here, unless egress stages see it
+    /// first.
     #[inline(always)]
     pub(super) fn send<F: Frame>(
         &self,

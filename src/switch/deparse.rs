@@ -1,5 +1,5 @@
-//! The deparser: writes shim, VLAN tag and DSCP of a packet that leaves, as its PHV says. Nothing else
-//! in the switch writes these (`tests/deparser.rs`).
+//! The deparser: writes shim, VLAN tag and DSCP of a packet that leaves, as its PHV says. Nothing
+//! else in the switch writes these (`tests/deparser.rs`).
 
 use super::{PortInfo, Role, Switch, TelemetryHeader};
 use crate::forward::vlan;
@@ -8,8 +8,8 @@ use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Headers, Net, Shim};
 
 impl Switch {
-    /// Writes a packet that was admitted, with this change of its tag. The frame is as it was then, so
-    /// there is room for all of it.
+    /// Writes a packet that was admitted, with this change of its tag. The frame is as it was then,
+    /// so there is room for all of it.
     #[inline(always)]
     pub(super) fn deparse<F: Frame>(&self, frame: &mut F, phv: &Phv, tag: TagEdit, disposition: Disposition) {
         // Before the headers move.
@@ -26,8 +26,8 @@ impl Switch {
         }
     }
 
-    /// A packet goes through the fabric with its class and epoch bit, and leaves it with zeros there.
-    /// What a host had there is lost, and counted.
+    /// A packet goes through the fabric with its class and epoch bit, and leaves it with zeros
+    /// there. What a host had there is lost, and counted.
     fn write_dscp<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) {
         let bits = match disposition {
             Disposition::ToHost if phv.enters => return,
@@ -42,8 +42,8 @@ impl Switch {
         self.stats.port(phv.ingress).remarked.add(u64::from(phv.enters && before != 0));
     }
 
-    /// A shim goes on where a packet enters the fabric, and comes off before a host. False when that
-    /// cannot be.
+    /// A shim goes on where a packet enters the fabric, and comes off before a host. False when
+    /// that cannot be.
     #[inline(always)]
     fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
         let shim = || {
@@ -59,8 +59,8 @@ impl Switch {
     }
 }
 
-/// Takes the class off a copy for a mirror port, with which it would count as a packet of the network.
-/// `ends`: the ports that it is between. `None` when that cannot be.
+/// Takes the class off a copy for a mirror port, with which it would count as a packet of the
+/// network. `ends`: the ports that it is between. `None` when that cannot be.
 pub(super) fn unmark<F: Frame>(copy: &mut F, header: TelemetryHeader, ends: [Option<&PortInfo>; 2]) -> Option<()> {
     if wire::shim::peek(copy.bytes()).is_ok() {
         wire::shim::pop(copy).ok()?;

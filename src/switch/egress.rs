@@ -1,9 +1,9 @@
-//! Egress stages: they see the packets that were admitted, in that order, before the deparser writes
-//! them.
+//! Egress stages: they see the packets that were admitted, in that order, before the deparser
+//! writes them.
 //!
-//! As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the first
-//! that does, PHVs are set down in a second place, one for each copy and fragment, and egress stages
-//! run whenever that is full.
+//! As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the
+//! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
+//! stages run whenever that is full.
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
@@ -13,8 +13,9 @@ use crate::program::Needs;
 use crate::tap::Watch;
 use crate::wire::{self, Frame, Headers, identity};
 
-/// What admission made of a packet, and where it waits: port, place in the port's queue, disposition.
-/// One word, because a struct of these goes through memory, and is read before it has been written there.
+/// What admission made of a packet, and where it waits: port, place in the port's queue,
+/// disposition. One word, because a struct of these goes through memory, and is read before it has
+/// been written there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Exit(u32);
 

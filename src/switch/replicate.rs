@@ -87,7 +87,8 @@ impl Switch {
         }
     }
 
-    /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes to the last.
+    /// A copy to every port of its VLAN that is up, but the one it came from. The frame itself goes
+    /// to the last.
     pub(super) fn flood<F: Frame>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>, exits: &mut Exits) -> Replicated {
         let stats = self.stats.port(phv.ingress);
         let open = |id: &PortId| self.floods_to(phv, *id);
@@ -130,7 +131,8 @@ impl Switch {
         (!(0..last).any(|id| self.floods_to(phv, id))).then_some(last)
     }
 
-    /// Why a packet that is for all other ports of its VLAN goes to none: they are down, or there is no other.
+    /// Why a packet that is for all other ports of its VLAN goes to none: they are down, or there
+    /// is no other.
     #[cold]
     fn why_nowhere(&self, phv: &Phv) -> DropReason {
         let other = |(id, port): (PortId, &PortInfo)| id != phv.ingress && !port.is_vacant() && self.in_vlan(phv, id);
@@ -149,10 +151,10 @@ fn one(exit: Exit, phv: &Phv, exits: &mut Exits) -> Replicated {
     Replicated { parent: Disposition::Lost, class: phv.class, reparse: false }
 }
 
-/// A packet that becomes several: copies, or fragments. They cannot be matched to it where they leave,
-/// so measurement of the packet ends here, and they carry no class. When some go on to other
-/// switches, or cannot be sent, it is not known whether the packet has come as far as it was to go. A
-/// switch whose programs do not count packets that end cannot tell that: each copy and fragment
+/// A packet that becomes several: copies, or fragments. They cannot be matched to it where they
+/// leave, so measurement of the packet ends here, and they carry no class. When some go on to other
+/// switches, or cannot be sent, it is not known whether the packet has come as far as it was to go.
+/// A switch whose programs do not count packets that end cannot tell that: each copy and fragment
 /// then carries that it is one of several, and is counted where it leaves.
 struct Replication<'a> {
     switch: &'a Switch,

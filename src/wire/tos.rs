@@ -27,7 +27,7 @@ pub fn read(tos: u8) -> (u8, bool) {
     (tos >> 3 & 3, tos & 4 != 0)
 }
 
-/// Whether [`write`] finds an IP header at the start of `packet`.
+/// Whether [`write()`] finds an IP header at the start of `packet`.
 #[inline(always)]
 pub fn fits(packet: &[u8]) -> bool {
     packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6)

@@ -1,4 +1,5 @@
-//! What a router does to packets: verifies headers, rewrites MACs and TTL, and makes its own packets.
+//! What a router does to packets: verifies headers, rewrites MACs and TTL, and makes its own
+//! packets.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -284,8 +285,8 @@ fn replaced<F: Frame>(frame: &F, phv: &mut Phv, port: PortId, reason: DropReason
     reason
 }
 
-/// Leaves the MACs and the IP packet of a frame that is to be answered: the answer is a frame of its
-/// own, without the shim between the two. False when that cannot be.
+/// Leaves the MACs and the IP packet of a frame that is to be answered: the answer is a frame of
+/// its own, without the shim between the two. False when that cannot be.
 fn bare<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
     if !headers.shim {
         return true;
