@@ -185,6 +185,10 @@ mod tests {
 
     const FLOW: Flow = Flow { src: None, dst: None, sport: Some(1), dport: None, proto: None };
 
+    fn program() -> ProgramConfig {
+        ProgramConfig::new::<HashPipe>(Default::default())
+    }
+
     /// Registers that hold one flow's count.
     struct Fake(u64);
 
@@ -210,7 +214,7 @@ mod tests {
             let (mut switches, collecting): (Vec<_>, Vec<_>) =
                 (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
             switches.iter_mut().for_each(|switch| assert_eq!(switch.turn(1), Turn::Start(1)));
-            let history = Arc::new(Mutex::new(History::new(10, &[ProgramConfig::new::<HashPipe>(Default::default())])));
+            let history = Arc::new(Mutex::new(History::new(10, &[program()])));
             Self { replicas: switches, collector: Collector::new(collecting, history.clone()), history }
         }
 
@@ -373,7 +377,7 @@ mod tests {
         bench.report(0, 3);
         let (mut switch, collecting) = hand_over(0, Some(1), 2);
         assert_eq!(switch.turn(1), Turn::Start(1));
-        bench.collector.renew(vec![collecting], &[]);
+        bench.collector.renew(vec![collecting], &[program().schedule()]);
         assert_eq!(bench.history.lock().unwrap().forgotten(), 1, "the epoch that was open");
         assert_eq!(bench.window(9), (0, None));
         let banks = switch.end(vec![Box::new(Fake(8))], 2);

@@ -24,7 +24,7 @@ use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
-pub use exact::{Exact, FlowCounts, Unit};
+pub use exact::{Exact, FlowCounts, Heavy, Unit};
 pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MergeError, Record};
