@@ -7,6 +7,7 @@ mod leave;
 mod parts;
 mod policed;
 mod tapped;
+mod timed;
 mod waited;
 
 use std::sync::Arc;
