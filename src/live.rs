@@ -28,7 +28,7 @@ use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::tls::TlsError;
 use crate::control::watch::{Event, Watch};
 use crate::control::{About, History, Learning, Routing, api, socket, view};
-use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool};
+use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool, cycles};
 use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
@@ -213,7 +213,10 @@ impl Live {
 
         let stop = Arc::new(AtomicBool::new(false));
         let taps = Taps::default();
-        switches.iter_mut().for_each(|switch| switch.attach(&taps));
+        for switch in &mut switches {
+            switch.attach(&taps);
+            switch.time_programs(cycles);
+        }
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let patience = Arc::new(Patience::new(config.switch.idle.0));
         let (workers, remotes) =

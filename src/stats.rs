@@ -1,5 +1,7 @@
 //! Counters that one worker writes and anyone reads.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crossbeam_utils::CachePadded;
 
 pub use crate::pisa::Count;
@@ -43,6 +45,16 @@ impl PortStats {
     }
 }
 
+/// What one worker counted of a program, or of several that have one name.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ProgramStats {
+    /// Packets that went through its ingress stages.
+    pub packets: Count,
+    /// Cycles of the core that its ingress and egress stages took, estimated from a part of the bursts.
+    pub cycles: Count,
+}
+
 /// What one worker counted. It outlives all changes of the worker's switch.
 #[derive(Debug)]
 pub struct SwitchStats {
@@ -60,6 +72,13 @@ pub struct SwitchStats {
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: Count,
     pub busy_polls: Count,
+    /// Packets that came in while the worker polled.
+    pub packets: Count,
+    /// Cycles of the core in rounds that found packets, and in those that found none, sleep included.
+    pub busy_cycles: Count,
+    pub idle_cycles: Count,
+    /// By name. The worker takes no part in the lock: it holds what it writes to.
+    programs: Mutex<Vec<(&'static str, Arc<ProgramStats>)>>,
     /// The worker's clock: nanoseconds since 1970, never going back.
     pub clock: Count,
 }
@@ -75,6 +94,10 @@ impl Default for SwitchStats {
             suppressed_messages: Count::default(),
             polls: Count::default(),
             busy_polls: Count::default(),
+            packets: Count::default(),
+            busy_cycles: Count::default(),
+            idle_cycles: Count::default(),
+            programs: Mutex::default(),
             clock: Count::default(),
         }
     }
@@ -84,6 +107,22 @@ impl SwitchStats {
     /// The counters of every number that a port can have.
     pub fn ports(&self) -> impl ExactSizeIterator<Item = &PortStats> {
         self.ports.iter().map(|port| &**port)
+    }
+
+    /// The counters of the programs with this name, which begin when it is first asked for.
+    pub fn program(&self, name: &'static str) -> Arc<ProgramStats> {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, stats)) = programs.iter().find(|(other, _)| *other == name) {
+            return stats.clone();
+        }
+        let stats = Arc::<ProgramStats>::default();
+        programs.push((name, stats.clone()));
+        stats
+    }
+
+    /// The counters of all programs that there were, by name.
+    pub fn programs(&self) -> Vec<(&'static str, Arc<ProgramStats>)> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The counters of a port.

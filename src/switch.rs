@@ -10,6 +10,7 @@ mod ingress;
 mod parts;
 mod replicate;
 mod tapped;
+mod timed;
 mod waited;
 
 use std::sync::Arc;

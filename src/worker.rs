@@ -2,6 +2,7 @@
 
 mod idle;
 mod orders;
+mod rounds;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,6 +14,7 @@ use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::port::{Burst, RxQueue, Sent, TxQueue};
 use crate::switch::{Switch, TxBursts};
 use idle::Idle;
+use rounds::Rounds;
 
 pub use idle::Patience;
 pub use orders::{Change, Died, Orders, Queues, Remote, orders};
@@ -62,6 +64,7 @@ impl Worker {
         sleep_precisely();
         let mut clock = Clock::new(cycles_per_second(eal));
         let (mut behind, mut last) = (0, clock.now());
+        let mut rounds = Rounds::new(clock.read);
         let mut burst = Burst::new();
         let stats = Arc::clone(self.switch.stats());
         let mut idle = Idle::new(self.patience.clone());
@@ -70,6 +73,7 @@ impl Worker {
         while !stop.load(Relaxed) {
             let now = clock.now();
             stats.clock.set(now);
+            rounds.begin(clock.read, &stats);
             if clock.behind != behind {
                 behind = clock.behind;
                 self.switch.set_behind(behind);
@@ -79,19 +83,19 @@ impl Worker {
             }
             last = now;
             let busy = self.round(now, &mut burst);
-            stats.polls.add(1);
+            rounds.found(busy, self.handled, &stats);
             if self.orders.as_ref().is_some_and(Orders::waiting) {
                 self.obey(&mut idle);
             }
             // A round is busy without a packet while a fault holds one back, and an epoch may end in it.
             self.switch.tick(now);
             if busy {
-                stats.busy_polls.add(1);
                 idle.end();
                 continue;
             }
             idle.wait(now);
         }
+        rounds.begin(cycles(), &stats);
         self.switch.finish();
         Ok(())
     }
@@ -197,6 +201,8 @@ struct Clock {
     scale: u64,
     cycles: u64,
     nanos: Nanos,
+    /// The cycle counter at the last look.
+    read: u64,
     /// Cycles between two looks at the system's clock: 10 ms.
     interval: u64,
     /// What the system's clock is behind, because it was set back or these cycles are too fast. Ages and rates need a time that never
@@ -207,13 +213,14 @@ struct Clock {
 impl Clock {
     fn new(hz: u64) -> Self {
         let scale = ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64;
-        Self { scale, cycles: cycles(), nanos: wall_clock(), interval: hz / 100, behind: 0 }
+        Self { scale, cycles: cycles(), nanos: wall_clock(), read: 0, interval: hz / 100, behind: 0 }
     }
 
     /// Never goes back, also when the system's clock is set.
     #[inline(always)]
     fn now(&mut self) -> Nanos {
-        let passed = cycles().wrapping_sub(self.cycles);
+        self.read = cycles();
+        let passed = self.read.wrapping_sub(self.cycles);
         let now = self.nanos + ((u128::from(passed) * u128::from(self.scale)) >> 32) as u64;
         if passed > self.interval {
             self.set_right(now);

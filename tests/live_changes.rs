@@ -6,6 +6,8 @@
 mod lab;
 #[path = "live_changes/model.rs"]
 mod model;
+#[path = "live_changes/time.rs"]
+mod time;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -121,7 +121,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::view::Counts;
+    use crate::control::view::{Counts, WorkerProgram};
 
     fn ports(list: &[(&str, u64, u64)]) -> Ports {
         let port = |&(name, rx_packets, runts): &(&str, u64, u64)| Port {
@@ -178,9 +178,13 @@ mod tests {
         let workers = [Arc::new(SwitchStats::default()), Arc::new(SwitchStats::default())];
         workers[1].polls.add(9);
         workers[1].busy_polls.add(4);
+        workers[1].busy_cycles.add(700);
+        workers[1].program("hashpipe").cycles.add(300);
+        workers[1].program("hashpipe").packets.add(2);
         let status = About::new("edge", &[2, 5]).status(Ports::default(), &workers);
         assert_eq!(status.name, "edge");
-        let busy = Worker { core: 5, polls: 9, busy_polls: 4, ..Worker::default() };
+        let programs = vec![WorkerProgram { program: "hashpipe".into(), packets: 2, cycles: 300 }];
+        let busy = Worker { core: 5, polls: 9, busy_polls: 4, busy_cycles: 700, programs, ..Worker::default() };
         assert_eq!(status.workers, [Worker { core: 2, ..Worker::default() }, busy]);
     }
 }

@@ -1,6 +1,6 @@
 //! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
-//! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker. Flows are no labels. Totals are never
+//! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs that weir has. Flows are no labels. Totals are never
 //! reset, whatever `weir stats reset` does.
 
 use std::fmt::{Error, Write};
@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::view::{Port, Status, Worker};
+use super::view::{Port, Status, Worker, WorkerProgram};
 
 /// The text formats. The node exporter's textfile collector and `promtool check metrics` read the second alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -141,9 +141,21 @@ const PORT_GAUGES: [PortCounter; 3] = [
 
 type WorkerCounter = (&'static str, &'static str, fn(&Worker) -> u64);
 
-const WORKER_COUNTERS: [WorkerCounter; 2] = [
+const WORKER_COUNTERS: [WorkerCounter; 5] = [
     ("worker_polls", "Rounds of the poll loop", |worker| worker.polls),
     ("worker_busy_polls", "Rounds of the poll loop that found packets", |worker| worker.busy_polls),
+    ("worker_packets", "Packets that came in", |worker| worker.packets),
+    ("worker_busy_cycles", "Cycles in rounds of the poll loop that found packets", |worker| worker.busy_cycles),
+    ("worker_idle_cycles", "Cycles in the other rounds, sleep included", |worker| worker.idle_cycles),
+];
+
+type ProgramCounter = (&'static str, &'static str, fn(&WorkerProgram) -> u64);
+
+const PROGRAM_COUNTERS: [ProgramCounter; 2] = [
+    ("program_packets", "Packets that went through a program", |program| program.packets),
+    ("program_cycles", "Cycles that a program's stages took, estimated from a part of the bursts", |program| {
+        program.cycles
+    }),
 ];
 
 /// Writes one family after another.
@@ -212,6 +224,15 @@ impl Families<'_> {
         for (name, help, read) in WORKER_COUNTERS {
             let core = |worker: &Worker| [("core", worker.core.to_string())];
             self.counters(name, help, workers.iter().map(|worker| (core(worker), read(worker))))?;
+        }
+        for (name, help, read) in PROGRAM_COUNTERS {
+            let samples = workers.iter().flat_map(|worker| {
+                worker.programs.iter().map(move |program| {
+                    let labels = [("core", worker.core.to_string()), ("program", program.program.clone())];
+                    (labels, read(program))
+                })
+            });
+            self.counters(name, help, samples)?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub use network::{
     SwitchNumbers,
 };
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
-pub use status::{SinceReset, Status, Worker};
+pub use status::{SinceReset, Status, Worker, WorkerProgram};
 pub use switches::{ForgottenSwitch, NetworkSwitch, NetworkSwitches};
 pub use tables::{Station, Stations, Table, TableChanged, TableRows, Tables};
 

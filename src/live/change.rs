@@ -12,6 +12,7 @@ use crate::assemble::{self, AssembleError, Forwarding, Measures, kept_epochs, ro
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
+use crate::dpdk::cycles;
 use crate::epoch::{Collecting, Nanos};
 use crate::forward::Forward;
 use crate::pisa::PortId;
@@ -132,7 +133,8 @@ impl Shared {
             change.tx_bursts = infos.as_ref().map(|infos| TxBursts::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
-            change.parts.measure = measures.as_mut().and_then(Iterator::next);
+            let measure = measures.as_mut().and_then(Iterator::next);
+            change.parts.measure = measure.map(|measure| measure.timed(&self.workers[worker], cycles));
             change.parts.order = Some(next.config.switch.order.into());
             change
         });

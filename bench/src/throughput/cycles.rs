@@ -1,5 +1,5 @@
 //! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone, and programs in it, each
-//! alone and all together, in both orders. All in one process, in turns.
+//! alone and all together, in both orders, and timed as the live worker times them. All in one process, in turns.
 
 use std::sync::Arc;
 
@@ -95,6 +95,9 @@ impl Cycles {
                 let name = format!("+ {}, {how} by {how}", set.join(" and "));
                 steps.push(step(name, true, Some(self.switch(set, order)?)));
             }
+            let mut timed = self.switch(set, OrderConfig::Packet)?;
+            timed.time_programs(cycles);
+            steps.push(step(format!("+ {}, packet by packet, timed", set.join(" and ")), true, Some(timed)));
         }
         steps.retain(|step| step.name.contains(&self.only));
         ensure!(!steps.is_empty(), "--only {}: there is no such step", self.only);

@@ -55,7 +55,7 @@ pub struct Screen {
     pub history: Vec<u64>,
 }
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "1 2 3 4  tab    ports, drops, programs, cores",
     "↑ ↓  PgUp PgDn  scroll",
     "s               sort: as configured, by rate, by losses",
@@ -64,8 +64,9 @@ const HELP: [&str; 10] = [
     "q  Esc          end",
     "",
     "Bytes count from the destination MAC on, without FCS. A core's",
-    "busy share is that of its polls which found packets; one that",
-    "sleeps does not poll.",
+    "busy share is the part of its time that it spent on packets;",
+    "cycles a packet are those of that time. Programs are timed on",
+    "one burst in 17.",
 ];
 
 pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {

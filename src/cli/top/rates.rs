@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::control::baseline;
-use crate::control::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker};
+use crate::control::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -96,11 +96,28 @@ pub struct FlowRate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreRates {
     pub core: usize,
-    /// Of the rounds of the poll loop, those that found packets.
+    /// Of the core's time, that of rounds of the poll loop that found packets.
     pub busy_share: f64,
+    pub packets_per_second: f64,
+    /// Of the busy time; left out when no packet came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cycles_per_packet: Option<f64>,
     pub polls_per_second: f64,
     pub late_epochs: u64,
     pub lost_epochs: u64,
+    pub programs: Vec<ProgramTime>,
+}
+
+/// What the programs of one name take of a core.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramTime {
+    pub program: String,
+    /// Of the core's time.
+    pub busy_share: f64,
+    pub packets_per_second: f64,
+    /// Left out when no packet came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cycles_per_packet: Option<f64>,
 }
 
 impl Rates {
@@ -184,18 +201,38 @@ impl ProgramRates {
 }
 
 fn cores(before: &[Worker], now: &[Worker], per_second: impl Fn(u64) -> f64) -> Vec<CoreRates> {
+    let none = Worker::default();
     let rate = |now: &Worker| {
-        let before = before.iter().find(|worker| worker.core == now.core).copied().unwrap_or_default();
-        let polls = now.polls.saturating_sub(before.polls);
-        let busy = now.busy_polls.saturating_sub(before.busy_polls);
+        let before = before.iter().find(|worker| worker.core == now.core).unwrap_or(&none);
+        let busy_cycles = now.busy_cycles.saturating_sub(before.busy_cycles);
+        let cycles = busy_cycles + now.idle_cycles.saturating_sub(before.idle_cycles);
+        let packets = now.packets.saturating_sub(before.packets);
+        let program = |now: &WorkerProgram| {
+            let before = before.programs.iter().find(|program| program.program == now.program);
+            let (before_packets, before_cycles) = before.map_or((0, 0), |before| (before.packets, before.cycles));
+            let packets = now.packets.saturating_sub(before_packets);
+            let taken = now.cycles.saturating_sub(before_cycles);
+            ProgramTime {
+                program: now.program.clone(),
+                busy_share: ratio(taken, cycles).unwrap_or_default().min(1.0),
+                packets_per_second: per_second(packets),
+                cycles_per_packet: ratio(taken, packets),
+            }
+        };
         CoreRates {
             core: now.core,
-            // The two counters are not read at the same instant.
-            busy_share: if polls > 0 { (busy as f64 / polls as f64).min(1.0) } else { 0.0 },
-            polls_per_second: per_second(polls),
+            busy_share: ratio(busy_cycles, cycles).unwrap_or_default(),
+            packets_per_second: per_second(packets),
+            cycles_per_packet: ratio(busy_cycles, packets),
+            polls_per_second: per_second(now.polls.saturating_sub(before.polls)),
             late_epochs: now.late_epochs,
             lost_epochs: now.lost_epochs,
+            programs: now.programs.iter().map(program).collect(),
         }
     };
     now.iter().map(rate).collect()
+}
+
+fn ratio(of: u64, to: u64) -> Option<f64> {
+    (to > 0).then(|| of as f64 / to as f64)
 }

@@ -7,7 +7,7 @@ use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::draw::{Screen, View, si};
-use super::rates::{PortRates, ProgramRates, Rates};
+use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
 use crate::control::view::EpochAttention;
@@ -203,21 +203,47 @@ fn flows(program: &ProgramRates) -> Cells {
 
 fn cores(rates: &Rates, sort: Sort) -> Cells {
     let cores = sort.sorted(rates.cores.iter().collect(), |core| core.busy_share, |core| core.late_epochs as f64);
-    let row = |core: &&super::rates::CoreRates| {
+    let cycles = |per_packet: Option<f64>| per_packet.map_or("-".into(), si);
+    let of_core = |core: &CoreRates| {
         vec![
             core.core.to_string(),
-            format!("{:.1} %", 100.0 * core.busy_share),
+            String::new(),
+            percent(core.busy_share),
+            si(core.packets_per_second),
+            cycles(core.cycles_per_packet),
             si(core.polls_per_second),
             output::grouped(core.late_epochs),
             output::grouped(core.lost_epochs),
         ]
     };
+    let of_program = |program: &ProgramTime| {
+        let mut row = vec![
+            String::new(),
+            program.program.clone(),
+            percent(program.busy_share),
+            si(program.packets_per_second),
+            cycles(program.cycles_per_packet),
+        ];
+        row.resize_with(CORES.len(), String::new);
+        row
+    };
+    let rows = |core: &&CoreRates| [of_core(core)].into_iter().chain(core.programs.iter().map(of_program)).collect();
+    let rows: Vec<Vec<_>> = cores.iter().map(rows).collect();
+    let alarms = cores.iter().flat_map(|core| std::iter::repeat_n(core.lost_epochs > 0, 1 + core.programs.len()));
     Cells {
-        headings: vec![">core", ">busy", ">polls/s", ">late epochs", ">lost epochs"],
-        rows: cores.iter().map(row).collect(),
-        alarms: cores.iter().map(|core| core.lost_epochs > 0).collect(),
+        headings: CORES.to_vec(),
+        alarms: alarms.collect(),
+        rows: rows.into_iter().flatten().collect(),
         empty: "the switch has no workers",
     }
+}
+
+/// Of a core; its programs below it have the first ones.
+const CORES: [&str; 8] =
+    [">core", "program", ">busy", ">pkt/s", ">cycles/pkt", ">polls/s", ">late epochs", ">lost epochs"];
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 impl Cells {

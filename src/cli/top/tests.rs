@@ -7,7 +7,7 @@ use super::super::rates::{Look, Rates};
 use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::control::client::ClientError;
-use crate::control::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker};
+use crate::control::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::wire::Flow;
 
 fn flow(n: u8) -> Flow {
@@ -54,9 +54,25 @@ fn look(seconds: u64) -> Look {
         ..Port::default()
     };
     let ports = vec![port("a", 1_234_000, 0), port("b", 40, 7), port("c", 0, 0)];
-    let worker =
-        |core, polls, busy| Worker { core, polls: polls * seconds, busy_polls: busy * seconds, ..Worker::default() };
-    let workers = vec![worker(1, 4_000_000, 1_000_000), Worker { late_epochs: 2, ..worker(3, 5_000_000, 0) }];
+    let program = |name: &str, packets, cycles| WorkerProgram {
+        program: name.into(),
+        packets: packets * seconds,
+        cycles: cycles * seconds,
+    };
+    // A core of 2 GHz that is busy for 30 % of its time, and one that is idle.
+    let worker = |core, polls, packets, busy| Worker {
+        core,
+        polls: polls * seconds,
+        packets: packets * seconds,
+        busy_cycles: busy * seconds,
+        idle_cycles: (2_000_000_000 - busy) * seconds,
+        ..Worker::default()
+    };
+    let programs = vec![program("hashpipe", 1_200_000, 60_000_000), program("chamelemon", 1_200_000, 240_000_000)];
+    let workers = vec![
+        Worker { programs, ..worker(1, 4_000_000, 1_234_040, 600_000_000) },
+        Worker { late_epochs: 2, programs: vec![program("hashpipe", 0, 0)], ..worker(3, 5_000_000, 0, 0) },
+    ];
     let totals = Ports { packets: Packets::of(&ports, &Default::default()), ports, ..Ports::default() };
     let status = Status {
         name: "edge".into(),
@@ -164,10 +180,17 @@ fn rates_are_what_changed_over_the_time() {
     assert_eq!((a.rx_packets_per_second, a.rx_bits_per_second), (1_234_000.0, 8.0 * 1_234_000_000.0));
     assert_eq!((b.dropped_packets_per_second, b.dropped_packets), (7.0, 98));
     assert_eq!(rates.drops.len(), 2, "{:?}", rates.drops);
-    assert_eq!((rates.cores[0].busy_share, rates.cores[1].late_epochs), (0.25, 2));
+    let [busy, idle] = &rates.cores[..] else { panic!() };
+    assert_eq!((busy.busy_share, busy.packets_per_second), (0.3, 1_234_040.0));
+    assert_eq!(busy.cycles_per_packet, Some(600_000_000.0 / 1_234_040.0));
+    let times = busy.programs.iter().map(|of| (of.program.as_str(), of.busy_share, of.cycles_per_packet));
+    assert_eq!(times.collect::<Vec<_>>(), [("hashpipe", 0.03, Some(50.0)), ("chamelemon", 0.12, Some(200.0))]);
+    assert_eq!((idle.busy_share, idle.cycles_per_packet, idle.late_epochs), (0.0, None, 2));
+    assert_eq!((idle.programs[0].busy_share, idle.programs[0].cycles_per_packet), (0.0, None));
     assert_eq!(rates.programs[0].heavy[1].packets_per_second, Some(25_000.0));
     let same = Rates::between(&look(10), &look(10));
     assert_eq!((same.rx_packets_per_second, same.ports[1].dropped_packets), (0.0, 70));
+    assert_eq!((same.cores[0].busy_share, same.cores[0].cycles_per_packet), (0.0, None));
 }
 
 #[test]

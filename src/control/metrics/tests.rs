@@ -76,6 +76,20 @@ fn port(name: &str, n: u64) -> Port {
     }
 }
 
+fn worker(core: usize, n: u64) -> Worker {
+    let program = |name: &str, n: u64| WorkerProgram { program: name.into(), packets: 200 * n, cycles: 9000 * n };
+    Worker {
+        core,
+        polls: 100 * n,
+        busy_polls: 25 * n,
+        packets: 300 * n,
+        busy_cycles: 40_000 * n,
+        idle_cycles: 10_000 * n,
+        programs: vec![program("hashpipe", n), program("chamelemon", 2 * n)],
+        ..Worker::default()
+    }
+}
+
 fn status() -> Status {
     let ports = vec![port("a", 1), port("b-1.x", 2)];
     let measurement = Measurement { late_epochs: 3, ..Measurement::default() };
@@ -85,7 +99,7 @@ fn status() -> Status {
         pid: 7,
         start_time_seconds: 1.7e9,
         uptime_seconds: 8.0,
-        workers: vec![Worker { core: 1, polls: 100, busy_polls: 25, ..Worker::default() }],
+        workers: vec![worker(1, 1), worker(3, 10)],
         totals: Ports { packets: Packets::of(&ports, &Default::default()), measurement, ports, ..Ports::default() },
     }
 }
@@ -136,8 +150,18 @@ fn every_total_comes_back_out_of_the_text() {
             }
         }
     }
-    assert_eq!(take("weir_worker_polls_total", &[("core", "1")]), 100.0);
-    assert_eq!(take("weir_worker_busy_polls_total", &[("core", "1")]), 25.0);
+    for (core, n) in [("1", 1.0), ("3", 10.0)] {
+        for (name, value) in
+            [("polls", 100.0), ("busy_polls", 25.0), ("packets", 300.0), ("busy_cycles", 4e4), ("idle_cycles", 1e4)]
+        {
+            assert_eq!(take(&format!("weir_worker_{name}_total"), &[("core", core)]), value * n, "{name}");
+        }
+        for (program, n) in [("hashpipe", n), ("chamelemon", 2.0 * n)] {
+            let labels = [("core", core), ("program", program)];
+            assert_eq!(take("weir_program_packets_total", &labels), 200.0 * n);
+            assert_eq!(take("weir_program_cycles_total", &labels), 9000.0 * n);
+        }
+    }
     assert!(samples.is_empty(), "and nothing else: {samples:?}");
 }
 

@@ -1,19 +1,38 @@
 //! A switch as a whole, at one moment.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Packets, Ports};
-use crate::stats::SwitchStats;
+use crate::stats::{ProgramStats, SwitchStats};
 
-/// What one worker did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What one worker did. Cycles are those of the CPU's time stamp counter, or of DPDK's timer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     pub core: usize,
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: u64,
     pub busy_polls: u64,
+    /// Packets that came in.
+    pub packets: u64,
+    /// The time of the rounds that found packets, and of the others, sleep included.
+    pub busy_cycles: u64,
+    pub idle_cycles: u64,
     pub late_epochs: u64,
     pub lost_epochs: u64,
+    /// The programs that it runs or ran.
+    pub programs: Vec<WorkerProgram>,
+}
+
+/// What the programs of one name took of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerProgram {
+    pub program: String,
+    /// Packets that went through its ingress stages.
+    pub packets: u64,
+    /// The time of its ingress and egress stages, estimated from a part of the bursts.
+    pub cycles: u64,
 }
 
 impl Worker {
@@ -23,8 +42,18 @@ impl Worker {
             polls: stats.polls.get(),
             busy_polls: stats.busy_polls.get(),
             late_epochs: stats.late_epochs.get(),
+            packets: stats.packets.get(),
+            busy_cycles: stats.busy_cycles.get(),
+            idle_cycles: stats.idle_cycles.get(),
             lost_epochs: stats.lost_epochs.get(),
+            programs: stats.programs().into_iter().map(WorkerProgram::new).collect(),
         }
+    }
+}
+
+impl WorkerProgram {
+    fn new((name, stats): (&str, Arc<ProgramStats>)) -> Self {
+        Self { program: name.into(), packets: stats.packets.get(), cycles: stats.cycles.get() }
     }
 }
 

@@ -1,0 +1,329 @@
+//! Programs that are timed: what the live worker wraps around each, and no other driver.
+
+use std::sync::Arc;
+
+use super::{Measure, Switch};
+use crate::pisa::{Order, Phv, Probe, ProgramUse};
+use crate::program::{Bank, Dataplane, Needs};
+use crate::stats::{ProgramStats, SwitchStats};
+
+/// One burst in this many is timed, and counts for as many. A prime, because bursts of several ports
+/// come in turn, and a divisor of their number would time the same ports each time.
+const ONE_IN: u64 = 17;
+
+/// Longest time of a sample, in cycles. Stages take some hundred cycles a packet, so in a longer
+/// sample the worker was interrupted. It is left out, because it does not stand for the others.
+const LONGEST: u64 = 1 << 20;
+
+impl Switch {
+    /// Counts the cycles of its programs by `clock`, in its statistics. To be called once, before the
+    /// switch is driven.
+    pub fn time_programs(&mut self, clock: impl Fn() -> u64 + Clone + Send + 'static) {
+        self.measure.time(&self.stats, clock);
+    }
+}
+
+impl Measure {
+    /// Counts the cycles of its programs by `clock`, in `stats`.
+    pub fn timed(mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static) -> Self {
+        self.time(stats, clock);
+        self
+    }
+
+    fn time(&mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static) {
+        let programs = std::mem::take(&mut self.programs).into_iter();
+        let timed = |program| Box::new(Timed::new(program, stats, clock.clone())) as Box<dyn Dataplane>;
+        self.programs = programs.map(timed).collect();
+    }
+}
+
+/// A program whose packets are counted, and its cycles on one burst in [`ONE_IN`].
+struct Timed<C> {
+    program: Box<dyn Dataplane>,
+    clock: C,
+    stats: Arc<ProgramStats>,
+    /// Bursts before the next one that is timed.
+    untimed: u64,
+    /// The running burst is timed.
+    times: bool,
+}
+
+impl<C: Fn() -> u64> Timed<C> {
+    fn new(program: Box<dyn Dataplane>, stats: &SwitchStats, clock: C) -> Self {
+        let stats = stats.program(program.usage().program);
+        // The middle burst stands for those around it.
+        Self { program, clock, stats, untimed: ONE_IN / 2, times: false }
+    }
+
+    #[inline(always)]
+    fn measure(&mut self, stages: impl FnOnce(&mut dyn Dataplane)) {
+        if !self.times {
+            return stages(self.program.as_mut());
+        }
+        let since = (self.clock)();
+        stages(self.program.as_mut());
+        let cycles = (self.clock)().saturating_sub(since);
+        if cycles <= LONGEST {
+            self.stats.cycles.add(cycles * ONE_IN);
+        }
+    }
+}
+
+/// Every function goes to the program, also those that have a default.
+impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
+    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+        self.stats.packets.add(phvs.len() as u64);
+        self.times = self.untimed == 0;
+        self.untimed = if self.times { ONE_IN - 1 } else { self.untimed - 1 };
+        self.measure(|program| program.ingress(phvs, order));
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.stats.packets.add(1);
+        self.program.trace(phv, probe);
+    }
+
+    fn needs(&self) -> Needs {
+        self.program.needs()
+    }
+
+    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+        self.measure(|program| program.egress(phvs, order));
+    }
+
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.program.trace_egress(phv, probe);
+    }
+
+    fn confuse(&mut self, epoch: u64, packets: u64) {
+        self.program.confuse(epoch, packets);
+    }
+
+    fn prepare(&mut self, epoch: u64) {
+        self.program.prepare(epoch);
+    }
+
+    fn enter(&mut self, epoch: u64, fresh: bool) {
+        self.program.enter(epoch, fresh);
+    }
+
+    fn equip(&mut self) {
+        self.program.equip();
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        self.program.spare()
+    }
+
+    fn exchange(&mut self, spare: &mut dyn Bank) {
+        self.program.exchange(spare);
+    }
+
+    fn exchange_egress(&mut self, spare: &mut dyn Bank) {
+        self.program.exchange_egress(spare);
+    }
+
+    fn usage(&self) -> ProgramUse {
+        self.program.usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+    use crate::program::AnyRecord;
+    use crate::tap::Recorder;
+
+    /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and once
+    /// the pause that is asked for.
+    #[derive(Clone, Default)]
+    struct Slow {
+        now: Arc<AtomicU64>,
+        pause: Arc<AtomicU64>,
+        looks: Arc<AtomicU64>,
+        calls: Arc<Mutex<BTreeSet<&'static str>>>,
+    }
+
+    impl Slow {
+        fn timed(&self, stats: &SwitchStats) -> Timed<impl Fn() -> u64 + Send + use<>> {
+            let Self { now, looks, .. } = self.clone();
+            Timed::new(Box::new(self.clone()), stats, move || {
+                looks.fetch_add(1, Relaxed);
+                now.load(Relaxed)
+            })
+        }
+
+        fn takes(&self, cycles: u64) {
+            self.now.fetch_add(cycles + self.pause.swap(0, Relaxed), Relaxed);
+        }
+
+        fn called(&self, name: &'static str) {
+            self.calls.lock().unwrap().insert(name);
+        }
+    }
+
+    impl Dataplane for Slow {
+        fn ingress(&mut self, phvs: &mut [Phv], _: Order) {
+            self.called("ingress");
+            self.takes(3 * phvs.len() as u64);
+        }
+
+        fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {
+            self.called("trace");
+        }
+
+        fn needs(&self) -> Needs {
+            self.called("needs");
+            Needs::EGRESS
+        }
+
+        fn egress(&mut self, phvs: &mut [Phv], _: Order) {
+            self.called("egress");
+            self.takes(2 * phvs.len() as u64);
+        }
+
+        fn trace_egress(&mut self, _: &mut Phv, _: &mut dyn Probe) {
+            self.called("trace_egress");
+        }
+
+        fn confuse(&mut self, _: u64, _: u64) {
+            self.called("confuse");
+        }
+
+        fn prepare(&mut self, _: u64) {
+            self.called("prepare");
+        }
+
+        fn enter(&mut self, _: u64, _: bool) {
+            self.called("enter");
+        }
+
+        fn equip(&mut self) {
+            self.called("equip");
+        }
+
+        fn spare(&self) -> Box<dyn Bank> {
+            self.called("spare");
+            Box::new(NoBank)
+        }
+
+        fn exchange(&mut self, _: &mut dyn Bank) {
+            self.called("exchange");
+        }
+
+        fn exchange_egress(&mut self, _: &mut dyn Bank) {
+            self.called("exchange_egress");
+        }
+
+        fn usage(&self) -> ProgramUse {
+            self.called("usage");
+            ProgramUse { program: "slow", chains: Vec::new() }
+        }
+    }
+
+    struct NoBank;
+
+    impl Bank for NoBank {
+        fn clear(&mut self) {}
+
+        fn record(&self) -> AnyRecord {
+            unreachable!("nobody asks")
+        }
+    }
+
+    fn counted(stats: &SwitchStats) -> (u64, u64) {
+        let program = stats.program("slow");
+        (program.cycles.get(), program.packets.get())
+    }
+
+    /// Bursts of this many packets through all stages.
+    fn pass(timed: &mut dyn Dataplane, packets: usize, bursts: u64) {
+        let mut phvs = vec![Phv::default(); packets];
+        for _ in 0..bursts {
+            timed.ingress(&mut phvs, Order::PacketMajor);
+            timed.egress(&mut phvs, Order::PacketMajor);
+        }
+    }
+
+    #[test]
+    fn a_timed_burst_stands_for_those_around_it() {
+        let (slow, stats) = (Slow::default(), SwitchStats::default());
+        let mut timed = slow.timed(&stats);
+        pass(&mut timed, 32, 10 * ONE_IN);
+        let packets = 32 * 10 * ONE_IN;
+        assert_eq!(counted(&stats), (5 * packets, packets), "what it took, both ways");
+        assert_eq!(slow.now.load(Relaxed), 5 * packets);
+        assert_eq!(slow.looks.load(Relaxed), 4 * 10, "the clock is read before and after, in and out");
+    }
+
+    #[test]
+    fn ports_in_turn_are_timed_alike() {
+        for ports in [1, 2, 3, 4, 8, 16, 64] {
+            let (slow, stats) = (Slow::default(), SwitchStats::default());
+            let mut timed = slow.timed(&stats);
+            for _ in 0..ONE_IN {
+                // The first port alone has full bursts.
+                pass(&mut timed, 64, 1);
+                pass(&mut timed, 1, ports - 1);
+            }
+            assert_eq!(counted(&stats).0, slow.now.load(Relaxed), "{ports} ports");
+        }
+    }
+
+    #[test]
+    fn an_interruption_is_not_the_programs() {
+        let (slow, stats) = (Slow::default(), SwitchStats::default());
+        let mut timed = slow.timed(&stats);
+        pass(&mut timed, 1, ONE_IN / 2);
+        slow.pause.store(LONGEST, Relaxed);
+        pass(&mut timed, 1, 1);
+        assert_eq!(counted(&stats), (2 * ONE_IN, ONE_IN / 2 + 1), "the way out was not interrupted");
+        slow.now.store(100, Relaxed);
+        pass(&mut timed, 1, ONE_IN);
+        assert_eq!(counted(&stats).0, 2 * ONE_IN + 5 * ONE_IN);
+    }
+
+    /// A program that is built anew goes on where the one before it of the same name was.
+    #[test]
+    fn counts_outlive_the_program() {
+        let (slow, stats) = (Slow::default(), SwitchStats::default());
+        pass(&mut slow.timed(&stats), 2, ONE_IN);
+        pass(&mut slow.timed(&stats), 2, ONE_IN);
+        assert_eq!(counted(&stats), (5 * 4 * ONE_IN, 4 * ONE_IN));
+        assert_eq!(stats.programs().len(), 1);
+    }
+
+    /// A function of the trait with a default would be lost without an error, were it not passed on.
+    #[test]
+    fn every_function_reaches_the_program() {
+        let (slow, stats) = (Slow::default(), SwitchStats::default());
+        let mut timed = slow.timed(&stats);
+        slow.calls.lock().unwrap().clear();
+        assert_eq!(timed.needs(), Needs::EGRESS);
+        assert_eq!(timed.usage().program, "slow");
+        timed.equip();
+        let mut bank = timed.spare();
+        timed.exchange(bank.as_mut());
+        timed.exchange_egress(bank.as_mut());
+        timed.prepare(1);
+        timed.enter(1, true);
+        timed.confuse(1, 1);
+        pass(&mut timed, 1, 1);
+        timed.trace(&mut Phv::default(), &mut Recorder::default());
+        timed.trace_egress(&mut Phv::default(), &mut Recorder::default());
+        let source = include_str!("../program/mod.rs");
+        let (_, of_trait) = source.split_once("pub trait Dataplane: Send {").unwrap();
+        let (of_trait, _) = of_trait.split_once("\n}\n").unwrap();
+        let functions = of_trait.lines().filter_map(|line| line.strip_prefix("    fn ")?.split('(').next());
+        assert_eq!(slow.calls.lock().unwrap().iter().copied().collect::<Vec<_>>(), {
+            let mut functions: Vec<_> = functions.collect();
+            functions.sort_unstable();
+            functions
+        });
+        assert_eq!(counted(&stats).1, 2, "a traced packet counts as well");
+    }
+}
