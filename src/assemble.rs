@@ -81,11 +81,11 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
     let replica = |((forward, measure), policy)| {
         Switch::new(ports.clone(), measure, forward, config.switch.order.into())
-            .with_carrier(config.switch.carrier)
+            .with_telemetry_header(config.switch.carrier)
             .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
-    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch))));
+    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch), &config.programs)));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly {
         switches,

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::control::{Collector, History, Learning, Routing, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
-use crate::switch::{BURST, Burst, Outbox, Parts, PortInfo, Switch};
+use crate::switch::{BURST, Burst, Parts, PortInfo, Switch, TxBursts};
 use crate::tap::PacketTrace;
 use crate::wire::{Frame, HeapFrame};
 
@@ -28,7 +28,7 @@ pub struct Replayer {
     ingress: PortId,
     now: Nanos,
     epoch: Option<Nanos>,
-    outbox: Outbox<HeapFrame>,
+    tx_bursts: TxBursts<HeapFrame>,
     pool: Vec<HeapFrame>,
     memory_bits: u64,
     switching: Duration,
@@ -51,7 +51,7 @@ impl Replayer {
             assemble(&config, epoch, 1)?;
         *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole(&config.programs);
         Ok(Self {
-            outbox: Outbox::new(config.ports.len()),
+            tx_bursts: TxBursts::new(config.ports.len()),
             switch: switches.remove(0),
             config,
             collector,
@@ -110,7 +110,7 @@ impl Replayer {
         self.now = self.now.max(at);
         let mut frame = HeapFrame::new(&[]);
         frame.refill_cut(bytes, wire_len);
-        let trace = self.switch.trace(ingress, frame, self.now, &mut self.outbox);
+        let trace = self.switch.trace(ingress, frame, self.now, &mut self.tx_bursts);
         self.send();
         trace
     }
@@ -124,7 +124,7 @@ impl Replayer {
     pub fn flush(&mut self) {
         loop {
             let started = Instant::now();
-            self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.outbox);
+            self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.tx_bursts);
             self.switching += started.elapsed();
             self.send();
             if self.burst.is_empty() {
@@ -135,7 +135,7 @@ impl Replayer {
 
     /// Counts what goes out, and serves what stands beside the switch.
     fn send(&mut self) {
-        for (port, queue) in self.outbox.queues() {
+        for (port, queue) in self.tx_bursts.queues() {
             let stats = self.switch.stats().port(port);
             stats.tx_packets.add(queue.len() as u64);
             stats.tx_bytes.add(queue.iter().map(|frame| frame.wire_len() as u64).sum());

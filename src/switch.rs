@@ -2,10 +2,13 @@
 //!
 //! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
 
-mod enter;
-mod leave;
+mod admit;
+mod deparse;
+mod egress;
+mod features;
+mod ingress;
 mod parts;
-mod policed;
+mod replicate;
 mod tapped;
 mod timed;
 mod waited;
@@ -18,13 +21,14 @@ use arrayvec::ArrayVec;
 use crate::epoch::Nanos;
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::pisa::{Order, Phv, PortId, Verdict};
+use crate::pisa::{Order, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::Frame;
 
-use leave::Fate;
+use egress::Exit;
 pub use parts::{Measure, Parts};
+use replicate::Exits;
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
@@ -85,7 +89,7 @@ impl Role {
     clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Carrier {
+pub enum TelemetryHeader {
     /// A header of its own, the telemetry shim.
     #[default]
     Shim,
@@ -93,7 +97,7 @@ pub enum Carrier {
     Tos,
 }
 
-impl Carrier {
+impl TelemetryHeader {
     pub fn name(self) -> &'static str {
         match self {
             Self::Shim => "shim",
@@ -126,14 +130,14 @@ impl PortInfo {
     }
 }
 
-/// Where a burst's packets go: a queue for each port, with room for one burst.
-pub struct Outbox<F> {
+/// Where the packets of a burst go: a queue for each port, with room for one burst.
+pub struct TxBursts<F> {
     queues: Vec<Burst<F>>,
     /// Copies for mirror ports, which come behind all originals. It never grows.
     copies: Vec<(PortId, F)>,
 }
 
-impl<F> Outbox<F> {
+impl<F> TxBursts<F> {
     pub fn new(ports: usize) -> Self {
         Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
@@ -147,6 +151,17 @@ impl<F> Outbox<F> {
     pub fn queues(&mut self) -> impl Iterator<Item = (PortId, &mut Burst<F>)> {
         (0..).zip(&mut self.queues).filter(|(_, queue)| !queue.is_empty())
     }
+
+    /// The frame of a packet that was admitted in this burst.
+    fn waiting(&self, exit: &Exit) -> Option<&F> {
+        let queue = self.queues.get(usize::from(exit.port())).filter(|_| exit.disposition().leaves())?;
+        queue.get(exit.slot())
+    }
+
+    #[inline(always)]
+    fn waiting_mut(&mut self, exit: &Exit) -> Option<&mut F> {
+        self.queues.get_mut(usize::from(exit.port()))?.get_mut(exit.slot())
+    }
 }
 
 /// One core's replica of the switch.
@@ -157,12 +172,14 @@ pub struct Switch {
     order: Order,
     stats: Arc<SwitchStats>,
     phvs: Box<[Phv; BURST]>,
+    /// Place for PHVs of copies and fragments that egress stages are to see.
+    later: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
     fabric: bool,
-    carrier: Carrier,
+    header: TelemetryHeader,
     policy: Policy,
     /// Something is set on ports.
-    policed: bool,
+    features: bool,
     /// Frames may be changed on their way out: shims or VLAN tags.
     rewrites: bool,
     tap: Tap,
@@ -185,10 +202,11 @@ impl Switch {
             order,
             stats,
             phvs,
+            later: Box::new([Phv::default(); BURST]),
             fabric,
-            carrier: Carrier::default(),
+            header: TelemetryHeader::default(),
             policy: Policy::default(),
-            policed: false,
+            features: false,
             rewrites: fabric,
             tap: Taps::default().tap(),
             lost_before: 0,
@@ -203,8 +221,8 @@ impl Switch {
     }
 
     /// With this between it and other switches.
-    pub fn with_carrier(self, carrier: Carrier) -> Self {
-        Self { carrier, ..self }
+    pub fn with_telemetry_header(self, header: TelemetryHeader) -> Self {
+        Self { header, ..self }
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
@@ -259,7 +277,7 @@ impl Switch {
     /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
     /// many from the front as there is room for in pieces: what is left in the burst is for the next call.
     #[inline]
-    pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         self.tick(now);
         if usize::from(ingress) >= self.ports.len() || burst.is_empty() {
             burst.clear();
@@ -273,13 +291,13 @@ impl Switch {
             return self.tapped(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unwatched);
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
     }
 
     #[cold]
-    fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         let mut first = burst.drain(..self.at_once).collect();
         self.process(ingress, &mut first, now, out);
     }
@@ -291,21 +309,21 @@ impl Switch {
         ingress: PortId,
         burst: &mut Burst<F>,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
         self.count_received(ingress, burst);
-        let policed = self.policed;
+        let features = self.features;
         // With one way for all packets of a port there is no need to look at each.
-        let looks = self.fabric | self.measure.egress | policed;
+        let looks = self.fabric | self.measure.egress | features;
         let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
-        if policed {
-            self.police(ingress, burst, now, out, watch);
+        if features {
+            self.ingress_features(ingress, burst, now, out, watch);
         }
         let phvs = &mut self.phvs[..burst.len()];
         for program in &mut self.measure.programs {
@@ -319,31 +337,19 @@ impl Switch {
         }
         watch.decide(&mut self.forward, phvs, now);
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
-        let routed = if self.forward.router().is_some() { self.rewrite(burst, out) } else { Routed::default() };
-        let mut fates = [Fate::Open; BURST];
-        let packets = burst.len();
+        let routed =
+            if self.forward.router().is_some() { self.rewrite(burst, now, out, watch) } else { Routed::default() };
+        if self.measure.egress {
+            return self.emit_through_egress(burst, &routed, now, out, watch);
+        }
         if routed.long | routed.answered == 0 {
-            for ((frame, phv), fate) in burst.drain(..).zip(self.phvs.iter()).zip(&mut fates) {
-                *fate = self.emit(frame, phv, out);
+            for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
+                self.emit(frame, phv, out);
             }
         } else {
-            self.emit_routed(burst, &routed, &mut fates, out);
-        }
-        if self.measure.egress {
-            self.run_egress(&fates[..packets], watch);
-        }
-    }
-
-    /// The egress stages, for the packets of a burst and what became of each.
-    #[inline(always)]
-    fn run_egress<W: Watch>(&mut self, fates: &[Fate], watch: &mut W) {
-        let phvs = &mut self.phvs[..fates.len()];
-        for (phv, fate) in phvs.iter_mut().zip(fates) {
-            phv.leaves = matches!(fate, Fate::Left | Fate::Unfollowed);
-            (phv.unmarked, phv.unfollowed) = (*fate == Fate::Unmarked, *fate == Fate::Unfollowed);
-        }
-        for program in &mut self.measure.programs {
-            watch.egress(program.as_mut(), phvs, self.order);
+            for (i, frame) in burst.drain(..).enumerate() {
+                self.emit_any(frame, &self.phvs[i], routed.of(i), out, &mut Exits::new());
+            }
         }
     }
 
@@ -369,7 +375,13 @@ impl Switch {
 
     /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
     #[inline(never)]
-    fn rewrite<F: Frame>(&mut self, burst: &mut Burst<F>, out: &mut Outbox<F>) -> Routed {
+    fn rewrite<F: Frame, W: Watch>(
+        &mut self,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) -> Routed {
         let mut routed = Routed::default();
         for (i, frame) in burst.iter_mut().enumerate() {
             let Some(router) = self.forward.router() else { break };
@@ -387,9 +399,7 @@ impl Switch {
             }
             if let Some((frame, port)) = extra {
                 stats.copies.add(1);
-                let mut phv = Phv { verdict: Verdict::Port(port), ..Phv::default() };
-                (phv.ingress, phv.wire_bytes) = (ingress, frame.wire_len() as u32);
-                self.emit(frame, &phv, out);
+                self.emit_made(frame, (ingress, port), now, out, watch);
             }
         }
         routed

@@ -12,7 +12,7 @@ use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_
 use crate::epoch::Nanos;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::port::{Burst, RxQueue, Sent, TxQueue};
-use crate::switch::{Outbox, Switch};
+use crate::switch::{Switch, TxBursts};
 use idle::Idle;
 use rounds::Rounds;
 
@@ -28,7 +28,7 @@ pub struct Worker {
     tx: Vec<Option<TxQueue>>,
     /// One more than the highest number in `tx` that ever had one.
     ports: usize,
-    outbox: Outbox<Mbuf>,
+    tx_bursts: TxBursts<Mbuf>,
     /// Packets that came in the last round.
     handled: u64,
     /// Without them nobody changes the worker.
@@ -44,7 +44,7 @@ impl Worker {
             rx: Vec::with_capacity(MAX_PORTS),
             tx: (0..MAX_PORTS).map(|_| None).collect(),
             ports: 0,
-            outbox: Outbox::new(ports),
+            tx_bursts: TxBursts::new(ports),
             handled: 0,
             orders: None,
             patience: Arc::default(),
@@ -121,8 +121,8 @@ impl Worker {
                 self.switch.waited(*port, burst, since, now);
             }
             while !burst.is_empty() {
-                self.switch.process(*port, burst, now, &mut self.outbox);
-                send(&mut self.tx, &mut self.switch, &mut self.outbox, now);
+                self.switch.process(*port, burst, now, &mut self.tx_bursts);
+                send(&mut self.tx, &mut self.switch, &mut self.tx_bursts, now);
             }
         }
         busy
@@ -136,7 +136,7 @@ impl Worker {
         self.rx.iter_mut().for_each(|(_, queue)| queue.stood_still(since));
     }
 
-    /// Makes the change that waits. The outbox is empty now, so no packet is under way.
+    /// Makes the change that waits. The tx bursts are empty now, so no packet is under way.
     #[cold]
     fn obey(&mut self, idle: &mut Idle) {
         let Some(orders) = &self.orders else { return };
@@ -144,8 +144,8 @@ impl Worker {
         self.give_up(&change.remove, &mut change.old);
         self.take_over(&mut change.queues);
         self.switch.exchange(&mut change.parts);
-        if let Some(outbox) = &mut change.outbox {
-            std::mem::swap(&mut self.outbox, outbox);
+        if let Some(tx_bursts) = &mut change.tx_bursts {
+            std::mem::swap(&mut self.tx_bursts, tx_bursts);
         }
         // Queues that are given back may be closed at once.
         idle.watch(&self.rx);
@@ -173,11 +173,11 @@ impl Worker {
     }
 }
 
-/// Hands every queue of the outbox to its port. What does not get out is counted with the port it was for: a full queue, a
+/// Hands every tx burst to its port. What does not get out is counted with the port it was for: a full queue, a
 /// port without a link, or a frame that the device refused.
 #[inline(always)]
-fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, outbox: &mut Outbox<Mbuf>, now: Nanos) {
-    for (port, frames) in outbox.queues() {
+fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, tx_bursts: &mut TxBursts<Mbuf>, now: Nanos) {
+    for (port, frames) in tx_bursts.queues() {
         let stats = switch.stats().port(port);
         let offered = frames.len();
         let mut queue = tx.get_mut(usize::from(port)).and_then(Option::as_mut);

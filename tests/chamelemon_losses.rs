@@ -12,7 +12,7 @@ use weir::program::answers::Gap;
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{Analysis, Sketches};
-use weir::switch::{Burst, Outbox};
+use weir::switch::{Burst, TxBursts};
 use weir::wire::{Flow, Frame, HeapFrame};
 
 #[path = "common/frames.rs"]
@@ -53,7 +53,7 @@ impl Net {
         let mut on_wire = vec![(at, HeapFrame::new(frame))];
         while let Some(((switch, port), frame)) = on_wire.pop() {
             let assembly = &mut self.switches[switch];
-            let mut out = Outbox::new(assembly.ports.len());
+            let mut out = TxBursts::new(assembly.ports.len());
             let mut burst = Burst::from_iter([frame]);
             assembly.switches[0].process(port, &mut burst, NOW, &mut out);
             if let Some(learning) = &mut assembly.learning {
@@ -426,7 +426,7 @@ fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     // A switch of the other kind.
     let mut foreign = udp(0, 2, station(2), 80, 10);
     foreign.splice(12..12, [0x88, 0xb5, 4, 0x82, 0, 0]);
-    let mut out = Outbox::new(3);
+    let mut out = TxBursts::new(3);
     net.switches[1].switches[0].process(2, &mut Burst::from_iter([HeapFrame::new(&foreign)]), NOW, &mut out);
     assert_eq!(net.dropped(DropReason::BadShim), 1);
     let records = net.records();

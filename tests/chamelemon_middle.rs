@@ -11,7 +11,7 @@ use weir::control::History;
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{FlowId, Sketches};
-use weir::switch::{Burst, Outbox};
+use weir::switch::{Burst, TxBursts};
 use weir::trace::SplitMix64;
 use weir::wire::{FlowKey, Frame, Headers, HeapFrame, Net, Tuple4, parse};
 
@@ -123,7 +123,7 @@ impl Network {
             // Ports are dealt out over the workers.
             let worker = usize::from(port) % self.switches[switch].switches.len();
             let (before, assembly) = (self.ended(switch, worker), &mut self.switches[switch]);
-            let mut out = Outbox::new(assembly.ports.len());
+            let mut out = TxBursts::new(assembly.ports.len());
             assembly.switches[worker].process(port, &mut Burst::from_iter([frame]), NOW, &mut out);
             if let Some(learning) = &mut assembly.learning {
                 learning.serve(NOW);

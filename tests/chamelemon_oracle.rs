@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use weir::epoch::{self, Collecting};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
-use weir::pisa::{Order, Phv};
+use weir::pisa::{Disposition, Order, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
@@ -19,23 +19,24 @@ use weir::program::chamelemon::{
     Naming, Runtime, Schedule, Sketches,
 };
 use weir::program::{AnyRecord, Dataplane, ProgramConfig};
-use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Measure, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
 const PRIME: u32 = 4_294_967_291;
 
-/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and hierarchy of one that came from afar. Epochs 0 and 1 are
+/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and class of one that came from afar. Epochs 0 and 1 are
 /// counted.
 fn packet() -> impl Strategy<Value = Phv> {
     (0..60u128, 0..3u8, any::<bool>(), any::<bool>(), 0..5u32, 0..4u8).prop_map(
-        |(flow, net, enters, leaves, epoch, hierarchy)| {
+        |(flow, net, enters, leaves, epoch, class)| {
             let net = [Net::Ipv4, Net::Ipv6, Net::Other][usize::from(net)];
             // Addresses with their highest bits set, too.
             let src_ip = (flow * 0x0812_3457) & 0xffff_ffff;
             let headers =
                 Headers { net, src_ip, dst_ip: flow % 9, sport: 0xff00 | flow as u16, proto: 17, ..Headers::default() };
-            Phv { headers, enters, leaves, epoch: if enters { 0 } else { epoch }, hierarchy, ..Phv::default() }
+            let disposition = if leaves { Disposition::ToHost } else { Disposition::ToFabric };
+            Phv { headers, enters, disposition, epoch: if enters { 0 } else { epoch }, class, ..Phv::default() }
         },
     )
 }
@@ -215,7 +216,7 @@ proptest! {
         );
         let (mut expected, mut strays, mut several) = (Vec::new(), BTreeMap::new(), 0);
         for phv in &packets {
-            let mut hierarchy = phv.hierarchy;
+            let mut class = phv.class;
             if let Some(id) = reference.naming.id(&phv.headers) {
                 if phv.enters {
                     let size = tower.packet(id).unwrap_or(u64::MAX);
@@ -231,19 +232,19 @@ proptest! {
                         upstream.insert((part - 1, id), 1);
                     }
                     // Candidates for heavy hitters leave among the heavy losses.
-                    hierarchy = if encoded && (part < 3 || up[1] > 0) { part.min(2) as u8 } else { 0 };
+                    class = if encoded && (part < 3 || up[1] > 0) { part.min(2) as u8 } else { 0 };
                 }
                 // 3 is one of several.
-                let exit = usize::from(hierarchy);
-                if phv.leaves && exit == 3 && phv.epoch < 2 {
+                let exit = usize::from(class);
+                if phv.disposition.leaves_network() && exit == 3 && phv.epoch < 2 {
                     several += 1;
-                } else if phv.leaves && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
+                } else if phv.disposition.leaves_network() && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
                     downstream.insert((phv.epoch == 1, exit - 1, id), 1);
-                } else if phv.leaves && exit > 0 {
+                } else if phv.disposition.leaves_network() && exit > 0 {
                     *strays.entry(phv.epoch).or_insert(0) += 1;
                 }
             }
-            expected.push(hierarchy);
+            expected.push(class);
         }
         let bank = run(&config, &hashes, &mut packets, burst, order);
         prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
@@ -251,7 +252,7 @@ proptest! {
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
         prop_assert_eq!(bank.read().strays.by_epoch().clone(), strays);
         prop_assert_eq!(bank.read().unfollowed, several);
-        prop_assert_eq!(packets.iter().map(|phv| phv.hierarchy).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(packets.iter().map(|phv| phv.class).collect::<Vec<_>>(), expected);
     }
 
     /// What is decoded of a candidate is never less than the truth, and no more than the widest counters would say if they had no
@@ -361,18 +362,18 @@ fn built(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
 }
 
 /// A switch whose ports 0 and 1 are joined.
-fn switch(roles: [Role; 2], config: &Config, hashes: &HashFamily, carrier: Carrier) -> (Switch, Collecting) {
+fn switch(roles: [Role; 2], config: &Config, hashes: &HashFamily, carrier: TelemetryHeader) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let measure = Measure::new(vec![built(config, hashes)], hand_over.with_transit(TRANSIT));
     (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
     let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
-    (switch.with_carrier(carrier), collecting)
+    (switch.with_telemetry_header(carrier), collecting)
 }
 
 fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
-    let mut out = Outbox::new(2);
+    let mut out = TxBursts::new(2);
     let mut left = Vec::new();
     let mut frames = frames.into_iter().peekable();
     while frames.peek().is_some() {
@@ -420,7 +421,9 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
 /// leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
-    for (seed, small, carrier) in [(1, 0, Carrier::Shim), (2, 3, Carrier::Shim), (3, 0, Carrier::Tos)] {
+    for (seed, small, carrier) in
+        [(1, 0, TelemetryHeader::Shim), (2, 3, TelemetryHeader::Shim), (3, 0, TelemetryHeader::Tos)]
+    {
         let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
         let hashes = HashFamily::reproducible(seed);
         let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, carrier);
@@ -478,8 +481,8 @@ fn a_packet_counts_in_its_own_epoch_or_in_none() {
         let mut rng = SplitMix64::new(seed);
         let config = Config { hh_threshold: 20, ..Config::default() };
         let hashes = HashFamily::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, Carrier::Shim);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, Carrier::Shim);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, TelemetryHeader::Shim);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, TelemetryHeader::Shim);
         let frames: Vec<_> = frames(seed).into_iter().take(600).collect();
         let skew = rng.below(3 * EPOCH) as i64 - 3 * EPOCH as i64 / 2;
         let (mut entered, mut left) = (BTreeMap::new(), BTreeMap::new());

@@ -104,7 +104,7 @@ fn measurement_goes_on_while_ports_come_and_go() {
             service.remove_port("m").unwrap();
         }
     }
-    let query = HeavyQuery { top: 5, threshold: 1, seconds: 60.0, after: None };
+    let query = HeavyQuery { top: 5, threshold: 1, seconds: 60.0, ..HeavyQuery::default() };
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let heavy = service.heavy(&query).unwrap();

@@ -13,7 +13,7 @@ use etherparse::PacketBuilder;
 use weir::assemble::assemble;
 use weir::config::Config;
 use weir::pisa::DropReason;
-use weir::switch::{Burst, Outbox};
+use weir::switch::{Burst, TxBursts};
 use weir::wire::{HeapFrame, Tuple4, Tuple6};
 
 /// The numbered promises: number, words, and the tests in the last column of its table.
@@ -195,7 +195,7 @@ fn forwarding_goes_on_without_a_collector() {
     packet.write(&mut bytes, &[0; 30]).unwrap();
     let epochs = 6;
     for epoch in 1..=epochs {
-        let (mut burst, mut out) = (Burst::new(), Outbox::new(2));
+        let (mut burst, mut out) = (Burst::new(), TxBursts::new(2));
         burst.push(HeapFrame::new(&bytes));
         switch.process(0, &mut burst, epoch * 1000, &mut out);
         assert_eq!(out.queues().map(|(port, queue)| (port, queue.len())).collect::<Vec<_>>(), [(1, 1)]);
@@ -205,5 +205,5 @@ fn forwarding_goes_on_without_a_collector() {
     switch.finish();
     assembly.collector.finish();
     let window = assembly.history.lock().unwrap().heavy(0, usize::MAX);
-    assert_eq!((window.counts.0.values().sum::<u64>(), window.epochs), (epochs, Some((1, epochs))));
+    assert_eq!((window.counts.values().sum::<u64>(), window.epochs), (epochs, Some((1, epochs))));
 }

@@ -11,7 +11,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
-use weir::switch::{BURST, Burst, Carrier, Measure, Outbox, PortInfo, Role, Switch};
+use weir::switch::{BURST, Burst, Measure, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.
@@ -23,7 +23,7 @@ struct World {
     forwarding: Forwarding,
     program: bool,
     stage_major: bool,
-    carrier: Carrier,
+    carrier: TelemetryHeader,
     bursts: Vec<Incoming>,
 }
 
@@ -134,7 +134,7 @@ fn world() -> impl Strategy<Value = World> {
     let incoming =
         incoming.prop_map(|(port, now, up, hop, frames)| Incoming { port, now: now * 1_000_000, up, hop, frames });
     let bursts = prop::collection::vec(incoming, 1..8);
-    let carrier = prop_oneof![Just(Carrier::Shim), Just(Carrier::Tos)];
+    let carrier = prop_oneof![Just(TelemetryHeader::Shim), Just(TelemetryHeader::Tos)];
     (prop::collection::vec((role, mtu), 1..5), forwarding, any::<bool>(), any::<bool>(), carrier, bursts).prop_map(
         |(ports, forwarding, program, stage_major, carrier, bursts)| World {
             ports,
@@ -155,7 +155,7 @@ struct Bench {
     fixed: bool,
     /// It does not even look into the frames.
     blind: bool,
-    carrier: Carrier,
+    carrier: TelemetryHeader,
     now: u64,
     received: u64,
     queued: u64,
@@ -186,7 +186,7 @@ impl Bench {
         // Nobody collects: every epoch runs on into the next.
         let (hand_over, _) = epoch::hand_over(0, Some(50_000_000), 1);
         let switch = Switch::new(ports.clone(), Measure::new(programs, hand_over), forward, order);
-        let switch = switch.with_carrier(world.carrier);
+        let switch = switch.with_telemetry_header(world.carrier);
         let fixed = learning.is_none() && ports.iter().all(|port| port.role == Role::Host);
         Self {
             switch,
@@ -208,7 +208,7 @@ impl Bench {
         }
         self.now += incoming.now;
         let mut burst: Burst<_> = incoming.frames.iter().map(|p| HeapFrame::new(&p.bytes(incoming.hop))).collect();
-        let mut out = Outbox::new(self.ports.len());
+        let mut out = TxBursts::new(self.ports.len());
         self.switch.process(incoming.port, &mut burst, self.now, &mut out);
         assert!(burst.is_empty());
         if usize::from(incoming.port) < self.ports.len() {
@@ -242,13 +242,13 @@ impl Bench {
 }
 
 /// What a frame may look like where it leaves. 1 when it goes to a fabric port without a shim.
-fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, carrier: Carrier) -> u64 {
+fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, carrier: TelemetryHeader) -> u64 {
     if blind {
         return 0;
     }
     let bytes = frame.bytes();
     assert!(bytes.len() >= 14);
-    if carrier == Carrier::Tos {
+    if carrier == TelemetryHeader::Tos {
         assert_ne!(bytes[12..14], [0x88, 0xb5], "a shim where there are none");
         return 0;
     }
@@ -294,7 +294,7 @@ fn a_verdict_that_names_no_port_is_counted() {
             forwarding: Forwarding::Xconnect(vec![(0, PortId::MAX)]),
             program,
             stage_major: false,
-            carrier: Carrier::Shim,
+            carrier: TelemetryHeader::Shim,
             bursts: Vec::new(),
         };
         let mut bench = Bench::new(&world);
@@ -313,7 +313,7 @@ fn what_no_program_measures_is_counted() {
         forwarding: Forwarding::Xconnect(vec![(0, 1)]),
         program: true,
         stage_major: false,
-        carrier: Carrier::Shim,
+        carrier: TelemetryHeader::Shim,
         bursts: Vec::new(),
     };
     let mut bench = Bench::new(&world);
@@ -333,7 +333,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
             forwarding: Forwarding::Xconnect(vec![(0, 1)]),
             program: true,
             stage_major: false,
-            carrier: Carrier::Shim,
+            carrier: TelemetryHeader::Shim,
             bursts: Vec::new(),
         })
     };
@@ -344,7 +344,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
     let mut frame = HeapFrame::new(&sent);
     for (hop, (a, b)) in (1..).zip(path) {
         let mut bench = bench(a, b);
-        let mut out = Outbox::new(2);
+        let mut out = TxBursts::new(2);
         let mut burst = Burst::new();
         burst.push(frame);
         bench.switch.process(0, &mut burst, 0, &mut out);

@@ -10,7 +10,7 @@ use weir::control::History;
 use weir::control::tables::{Change, Op, Table};
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::{Analysis, Sketches};
-use weir::switch::{BURST, Burst, Outbox};
+use weir::switch::{BURST, Burst, TxBursts};
 use weir::wire::{Flow, Frame, HeapFrame};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
@@ -41,7 +41,7 @@ impl Bench {
     fn burst(&mut self, ingress: PortId, frames: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
         let ports = self.assembly.ports.len();
         let mut burst: Burst<_> = frames.iter().map(|bytes| HeapFrame::new(bytes)).collect();
-        let mut out = Outbox::new(ports);
+        let mut out = TxBursts::new(ports);
         self.assembly.switches[0].process(ingress, &mut burst, self.now, &mut out);
         self.received += frames.len() as u64;
         let mut left = vec![Vec::new(); ports];

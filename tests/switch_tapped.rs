@@ -8,7 +8,7 @@ use weir::control::{Collector, History};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
 use weir::program::{AnyRecord, ProgramConfig};
-use weir::switch::{BURST, Burst, Outbox, Role, Switch};
+use weir::switch::{BURST, Burst, Role, Switch, TxBursts};
 use weir::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
 use weir::wire::{Frame, HeapFrame};
 
@@ -55,27 +55,27 @@ struct World {
     collector: Collector,
     learning: Option<weir::control::Learning>,
     history: std::sync::Arc<std::sync::Mutex<weir::control::History>>,
-    outbox: Outbox<HeapFrame>,
+    tx_bursts: TxBursts<HeapFrame>,
 }
 
 impl World {
     fn new(config: &Config) -> Self {
         let Assembly { mut switches, collector, history, learning, .. } = assemble(config, None, 1).unwrap();
         *history.lock().unwrap() = History::whole(&[]);
-        let outbox = Outbox::new(PORTS);
-        Self { switch: switches.remove(0), collector, learning, history, outbox }
+        let tx_bursts = TxBursts::new(PORTS);
+        Self { switch: switches.remove(0), collector, learning, history, tx_bursts }
     }
 
     /// What went out of each port.
     fn burst(&mut self, port: PortId, frames: &[Vec<u8>], now: u64) -> Vec<(PortId, Vec<u8>)> {
         let mut burst: Burst<HeapFrame> = frames.iter().map(|bytes| HeapFrame::new(bytes)).collect();
-        self.switch.process(port, &mut burst, now, &mut self.outbox);
+        self.switch.process(port, &mut burst, now, &mut self.tx_bursts);
         assert!(burst.is_empty());
         if let Some(learning) = &mut self.learning {
             learning.serve(now);
         }
         let mut sent = Vec::new();
-        for (port, queue) in self.outbox.queues() {
+        for (port, queue) in self.tx_bursts.queues() {
             sent.extend(queue.drain(..).map(|frame| (port, frame.bytes().to_vec())));
         }
         sent

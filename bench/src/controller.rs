@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use weir::control::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{Disposition, Order, Phv};
 use weir::program::answers::Described;
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
@@ -95,7 +95,7 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
         let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
         seen[flow] += 1;
         if !lost {
-            (phv[0].enters, phv[0].leaves) = (false, true);
+            (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
             edges[(flow + 1) % EDGES].program.egress(&mut phv, Order::PacketMajor);
         }
     }
@@ -109,7 +109,7 @@ impl ControllerTime {
         let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
         let reader = program.reader(&hashes);
-        let header = weir::switch::Carrier::default();
+        let header = weir::switch::TelemetryHeader::default();
         let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
         for edge in 0..EDGES {
             let (name, profile, parameters) = (format!("edge{edge}"), profile.clone(), profile.program.start());

@@ -20,7 +20,7 @@ use crate::control::socket::{self, Access};
 use crate::control::tls::{self, Clients, Files};
 use crate::pisa::hash::HashFamily;
 use crate::port::files;
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// How often it is looked whether the controller is to stop.
 const ROUND: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub struct Controller {
     transit: Option<Length>,
     /// What carries a packet's class and epoch bit between the switches
     #[arg(long, value_enum)]
-    carrier: Option<Carrier>,
+    carrier: Option<TelemetryHeader>,
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH")]
     patience: Option<Length>,

@@ -7,8 +7,7 @@ use crate::control::History;
 use crate::control::flows::Flows;
 use crate::control::score::{Score, score};
 use crate::control::view::HeavyFlow;
-use crate::program::hashpipe::Heavy;
-use crate::program::{Exact, RunAnswers, Unit};
+use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::wire::Flow;
 
 /// One program's part of a report.

@@ -38,8 +38,6 @@ use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
-use crate::program::chamelemon::ChameleMon;
-use crate::program::hashpipe::HashPipe;
 use crate::program::{ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
@@ -165,22 +163,20 @@ impl Programs {
         self.programs.iter().map(|text| text.parse()).collect()
     }
 
-    /// The programs given, or HashPipe as it stands.
+    /// The programs given, or the first of the registry as it stands.
     fn or_default(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
-        Ok(if programs.is_empty() { vec![ProgramConfig::new::<HashPipe>(Default::default())] } else { programs })
+        Ok(if programs.is_empty() { ProgramConfig::defaults().take(1).collect() } else { programs })
     }
-}
 
-impl Programs {
-    /// The programs given, or ChameleMon as it stands.
-    fn or_chamelemon(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
+    /// The programs given, or the first whose records a controller takes as it stands.
+    fn or_networked(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
-        Ok(if programs.is_empty() { vec![ProgramConfig::new::<ChameleMon>(Default::default())] } else { programs })
+        Ok(if programs.is_empty() { vec![ProgramConfig::networked()] } else { programs })
     }
 }
 
-/// The programs with the names that results give them: of several of one kind the second is `hashpipe_2`, and so on.
+/// The programs with the names that results give them: of several of one kind the second is `NAME_2`, and so on.
 fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
     programs.iter().enumerate().map(|(i, program)| {
         let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();

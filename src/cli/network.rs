@@ -31,6 +31,9 @@ pub struct Epochs {
     /// Report each epoch as it ends, until interrupted; with --json one document a line
     #[arg(long)]
     each: bool,
+    /// Ask this program; by default the first that can answer
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<String>,
     /// With --each: stop after so many epochs
     #[arg(long, value_name = "N", requires = "each")]
     count: Option<u64>,
@@ -46,7 +49,8 @@ pub trait Document: DeserializeOwned + Serialize {
 impl Epochs {
     pub fn show<D: Document>(&self, client: &Client, json: bool) -> Result<(), Failure> {
         let Self { top, threshold, last, .. } = self;
-        let query = format!("{}?top={top}&threshold={threshold}", D::PATH);
+        let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
+        let query = format!("{}?top={top}&threshold={threshold}{program}", D::PATH);
         if self.each {
             return self.follow::<D>(client, &query, json);
         }

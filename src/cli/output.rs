@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Failure;
 use crate::control::view::HeavyFlow;
-use crate::program::hashpipe::Unit;
+use crate::program::Unit;
 
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(Failure::failed)?;

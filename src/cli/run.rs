@@ -8,7 +8,7 @@ use super::{Failure, Programs};
 use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// What is given here overrules the configuration file.
 #[derive(Clone, Debug, Args)]
@@ -42,7 +42,7 @@ pub struct Run {
     epoch: Option<Length>,
     /// What carries a packet's class and epoch bit between switches
     #[arg(long, value_enum)]
-    carrier: Option<Carrier>,
+    carrier: Option<TelemetryHeader>,
     /// Packet buffers
     #[arg(long, value_name = "N")]
     buffers: Option<u32>,

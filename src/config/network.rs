@@ -10,7 +10,7 @@ use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
 use crate::control::controller::{NetworkProfile, Settings};
 use crate::epoch::{self, Nanos};
 use crate::program::{ProgramConfig, ProgramError};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// A controller and its network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +28,7 @@ pub struct NetworkConfig {
     /// The switches' transit time.
     pub transit: Length,
     /// What carries a packet's class and epoch bit between the switches: shim or tos.
-    pub carrier: Carrier,
+    pub carrier: TelemetryHeader,
     /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
     /// records are kept meanwhile.
     pub patience: Option<Length>,
@@ -67,7 +67,7 @@ impl Default for NetworkConfig {
             program: ProgramConfig::networked(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
-            carrier: Carrier::default(),
+            carrier: TelemetryHeader::default(),
             patience: None,
             history: Length(Duration::from_secs(60)),
             shift: true,

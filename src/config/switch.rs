@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
 use crate::epoch;
 use crate::pisa::{Order, Target};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// The target that is chosen by what fits.
 const AUTO: &str = "auto";
@@ -34,7 +34,7 @@ pub struct SwitchConfig {
     /// it where they leave. At most half an epoch.
     pub transit: Length,
     /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or tos, three bits of its IP header.
-    pub carrier: Carrier,
+    pub carrier: TelemetryHeader,
     /// How long the results of past epochs are kept.
     pub history: Length,
     /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
@@ -86,7 +86,7 @@ impl Default for SwitchConfig {
             cores: Vec::new(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
-            carrier: Carrier::default(),
+            carrier: TelemetryHeader::default(),
             history: Length(Duration::from_secs(60)),
             target: AUTO.into(),
             order: OrderConfig::Packet,

@@ -30,9 +30,9 @@ pub trait Service: Send + Sync + 'static {
     fn reset(&self);
     fn stations(&self) -> view::Stations;
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
-    /// The answers of ChameleMon's controller, when there is one.
-    fn board(&self) -> Result<Board, String> {
-        Err("no program that finds losses runs; start the switch with --program chamelemon".into())
+    /// The answers of the controller of the program that is asked for, when there is one.
+    fn board(&self, _query: &HeavyQuery) -> Result<Board, String> {
+        Err("no program that answers this runs".into())
     }
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
     /// Takes frames for other stations in, or no longer.
@@ -55,18 +55,18 @@ pub trait Service: Send + Sync + 'static {
     fn tap_ports(&self) -> Vec<taps::TapPort>;
 }
 
-/// Who has the answers of ChameleMon's controller.
+/// What has the answers of a controller.
 pub trait Finds: Send + Sync + 'static {
-    fn found(&self) -> Result<Board, String>;
+    fn found(&self, query: &HeavyQuery) -> Result<Board, String>;
 }
 
 impl<S: Service> Finds for S {
-    fn found(&self) -> Result<Board, String> {
-        self.board()
+    fn found(&self, query: &HeavyQuery) -> Result<Board, String> {
+        self.board(query)
     }
 }
 
-/// The routes of what ChameleMon finds.
+/// The routes of what a controller finds.
 pub fn found<F: Finds>() -> Router<Arc<F>> {
     Router::new()
         .route("/v1/losses", get(answers::losses::<F>))

@@ -93,7 +93,10 @@ impl Collector {
         self.finish();
         self.newest = vec![0; replicas.len()];
         self.replicas = replicas;
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).restart();
+        self.history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .restart(&schedules.iter().map(AnySchedule::program).collect::<Vec<_>>());
         self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
     }
 
@@ -163,7 +166,9 @@ impl Collector {
                 return history().push(first, last, records);
             }
             // Decoding takes milliseconds, in which others may read.
-            let summaries = records.iter().map(Summary::from).collect();
+            let programs = history().programs();
+            let summaries = programs.iter().zip(&records).map(|(program, record)| Summary::new(program, record));
+            let summaries = summaries.collect();
             history().insert(first, last, summaries);
         }
     }
@@ -174,10 +179,15 @@ mod tests {
     use super::*;
     use crate::epoch::{HandOver, Turn, hand_over};
     use crate::program::Bank;
-    use crate::program::hashpipe::Counts;
+    use crate::program::ProgramConfig;
+    use crate::program::hashpipe::{Counts, HashPipe};
     use crate::wire::Flow;
 
     const FLOW: Flow = Flow { src: None, dst: None, sport: Some(1), dport: None, proto: None };
+
+    fn program() -> ProgramConfig {
+        ProgramConfig::new::<HashPipe>(Default::default())
+    }
 
     /// Registers that hold one flow's count.
     struct Fake(u64);
@@ -204,7 +214,7 @@ mod tests {
             let (mut switches, collecting): (Vec<_>, Vec<_>) =
                 (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
             switches.iter_mut().for_each(|switch| assert_eq!(switch.turn(1), Turn::Start(1)));
-            let history = Arc::new(Mutex::new(History::new(10)));
+            let history = Arc::new(Mutex::new(History::new(10, &[program()])));
             Self { replicas: switches, collector: Collector::new(collecting, history.clone()), history }
         }
 
@@ -219,7 +229,7 @@ mod tests {
         /// Count and epochs of the newest `epochs`.
         fn window(&self, epochs: usize) -> (u64, Option<(u64, u64)>) {
             let window = self.history.lock().unwrap().heavy(0, epochs);
-            (window.counts.0.values().sum(), window.epochs)
+            (window.counts.values().sum(), window.epochs)
         }
     }
 
@@ -367,7 +377,7 @@ mod tests {
         bench.report(0, 3);
         let (mut switch, collecting) = hand_over(0, Some(1), 2);
         assert_eq!(switch.turn(1), Turn::Start(1));
-        bench.collector.renew(vec![collecting], &[]);
+        bench.collector.renew(vec![collecting], &[program().schedule()]);
         assert_eq!(bench.history.lock().unwrap().forgotten(), 1, "the epoch that was open");
         assert_eq!(bench.window(9), (0, None));
         let banks = switch.end(vec![Box::new(Fake(8))], 2);

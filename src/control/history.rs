@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::program::hashpipe::{Counts, Heavy};
-use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth};
+use rustc_hash::FxHashMap;
+
+use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
+use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth, Unit};
 
 /// Flows kept of each past epoch.
 const KEPT_FLOWS: usize = 1024;
@@ -18,31 +20,22 @@ pub struct Epoch {
     pub programs: Vec<Summary>,
 }
 
-/// What is kept of a record.
+/// What is kept of a record: the heaviest flows, at most [`KEPT_FLOWS`]. `None` of a program whose answers are with a controller.
 #[derive(Clone, Debug)]
-pub enum Summary {
-    HashPipe {
-        /// The heaviest flows, at most [`KEPT_FLOWS`].
-        heavy: Vec<Heavy>,
-        /// Flows that the tables held.
-        flows: usize,
-    },
-    /// Its answers are with the controller.
-    ChameleMon,
-}
+pub struct Summary(Option<FlowAnswers>);
 
-impl From<&AnyRecord> for Summary {
-    fn from(record: &AnyRecord) -> Self {
-        match record.get::<Counts>() {
-            Some(counts) => Self::HashPipe { heavy: counts.top(KEPT_FLOWS), flows: counts.0.len() },
-            None => Self::ChameleMon,
-        }
+impl Summary {
+    /// Of a program's record. It takes milliseconds.
+    pub fn new(program: &ProgramConfig, record: &AnyRecord) -> Self {
+        let own = || Some(program.run(record, &program.series(), None, KEPT_FLOWS)?.heavy);
+        Self(if program.is_networked() { None } else { own() })
     }
 }
 
 /// The last epochs in their order, newest last; or all epochs in one.
 #[derive(Debug)]
 pub struct History {
+    programs: Arc<[ProgramConfig]>,
     epochs: VecDeque<Arc<Epoch>>,
     capacity: usize,
     whole: Option<Whole>,
@@ -55,28 +48,38 @@ struct Whole {
     epochs: Option<(u64, u64)>,
     records: Vec<AnyRecord>,
     /// Of each program, in the order of the configuration.
-    programs: Vec<(ProgramConfig, AnySeries)>,
+    series: Vec<AnySeries>,
 }
 
 /// One program's counts, added up over the newest epochs.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    pub counts: Counts,
+    pub unit: Unit,
+    pub counts: FxHashMap<FlowName, u64>,
     /// The epochs that the counts cover; `None` when there is none yet.
     pub epochs: Option<(u64, u64)>,
-    /// Flows that were in the tables and are not in `counts`, summed over the epochs.
+    /// Flows that were found and are not in `counts`, summed over the epochs.
     pub omitted_flows: u64,
 }
 
 impl Window {
-    fn add(&mut self, epoch: &Epoch, program: usize) {
-        self.epochs = span(self.epochs, epoch.first, epoch.last);
-        if let Some(Summary::HashPipe { heavy, flows }) = epoch.programs.get(program) {
-            self.omitted_flows += (flows - heavy.len()) as u64;
-            for Heavy { flow, count } in heavy {
-                *self.counts.0.entry(*flow).or_default() += count;
-            }
+    /// Adds the answers of the epochs `first` to `last`.
+    pub fn add(&mut self, first: u64, last: u64, answers: Option<&FlowAnswers>) {
+        self.epochs = span(self.epochs, first, last);
+        let Some(answers) = answers else { return };
+        self.unit = answers.unit;
+        self.omitted_flows += answers.found.saturating_sub(answers.heavy.len()) as u64;
+        for FlowCount { flow, count } in &answers.heavy {
+            *self.counts.entry(*flow).or_default() += count;
         }
+    }
+
+    /// The flows that count at least `threshold`, the heaviest first; equal counts in the order of the flow's fields.
+    pub fn above(&self, threshold: u64) -> Vec<FlowCount> {
+        let heavy = self.counts.iter().filter(|(_, count)| **count >= threshold);
+        let mut heavy: Vec<_> = heavy.map(|(&flow, &count)| FlowCount { flow, count }).collect();
+        heavy.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
+        heavy
     }
 }
 
@@ -85,15 +88,21 @@ fn span(covered: Option<(u64, u64)>, first: u64, last: u64) -> Option<(u64, u64)
 }
 
 impl History {
-    /// Keeps at most `capacity` epochs, and at least one.
-    pub fn new(capacity: usize) -> Self {
-        Self { epochs: VecDeque::new(), capacity: capacity.max(1), whole: None, forgotten: 0 }
+    /// Keeps at most `capacity` epochs of these programs, and at least one.
+    pub fn new(capacity: usize, programs: &[ProgramConfig]) -> Self {
+        let epochs = VecDeque::new();
+        Self { programs: programs.into(), epochs, capacity: capacity.max(1), whole: None, forgotten: 0 }
     }
 
     /// Adds all epochs up and keeps every flow, for a run that has an end. Its memory grows with the flows.
     pub fn whole(programs: &[ProgramConfig]) -> Self {
-        let programs = programs.iter().map(|program| (program.clone(), program.series())).collect();
-        Self { whole: Some(Whole { programs, ..Whole::default() }), ..Self::new(1) }
+        let series = programs.iter().map(ProgramConfig::series).collect();
+        Self { whole: Some(Whole { series, ..Whole::default() }), ..Self::new(1, programs) }
+    }
+
+    /// The programs, in the order of the configuration.
+    pub fn programs(&self) -> Arc<[ProgramConfig]> {
+        self.programs.clone()
     }
 
     /// Takes the record of every program over the epochs `first` to `last`. The records of a replica that was late find
@@ -102,7 +111,8 @@ impl History {
         if let Some(whole) = &mut self.whole {
             return whole.push(first, last, records);
         }
-        self.insert(first, last, records.iter().map(Summary::from).collect());
+        let summaries = self.programs.iter().zip(&records).map(|(program, record)| Summary::new(program, record));
+        self.insert(first, last, summaries.collect());
     }
 
     /// Whether all epochs are added up.
@@ -126,8 +136,9 @@ impl History {
         self.epochs.drain(..surplus);
     }
 
-    /// Forgets all epochs: those to come are of other programs, or of another length.
-    pub fn restart(&mut self) {
+    /// Forgets all epochs: those to come are of these programs, or of another length.
+    pub fn restart(&mut self, programs: &[ProgramConfig]) {
+        self.programs = programs.into();
         self.forgotten += self.epochs.len() as u64;
         self.epochs.clear();
     }
@@ -171,13 +182,18 @@ impl History {
     /// The answers of program number `program` about all epochs, when they are added up. Names at most `most` flows of each kind.
     pub fn run(&self, program: usize, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
         let whole = self.whole.as_ref()?;
-        let (config, series) = whole.programs.get(program)?;
-        config.run(whole.records.get(program)?, series, truth, most)
+        self.programs.get(program)?.run(whole.records.get(program)?, whole.series.get(program)?, truth, most)
     }
 
     /// The counts of program number `program` over the newest `epochs` epochs and at least one, or over all added up.
     pub fn heavy(&self, program: usize, epochs: usize) -> Window {
-        self.whole.as_ref().map_or_else(|| self.last(epochs).heavy(program), |whole| whole.heavy(program))
+        let Some(whole) = &self.whole else { return self.last(epochs).heavy(program) };
+        let mut window = Window::default();
+        if let Some((first, last)) = whole.epochs {
+            let run = self.run(program, None, usize::MAX);
+            window.add(first, last, run.map(|run| run.heavy).as_ref());
+        }
+        window
     }
 }
 
@@ -188,7 +204,10 @@ impl Selection {
     /// The counts of program number `program`.
     pub fn heavy(&self, program: usize) -> Window {
         let mut window = Window::default();
-        self.0.iter().for_each(|epoch| window.add(epoch, program));
+        for epoch in &self.0 {
+            let answers = epoch.programs.get(program).and_then(|summary| summary.0.as_ref());
+            window.add(epoch.first, epoch.last, answers);
+        }
         window
     }
 }
@@ -196,7 +215,7 @@ impl Selection {
 impl Whole {
     fn push(&mut self, first: u64, last: u64, records: Vec<AnyRecord>) {
         self.epochs = span(self.epochs, first, last);
-        self.programs.iter_mut().zip(&records).for_each(|((_, series), record)| series.add(record));
+        self.series.iter_mut().zip(&records).for_each(|(series, record)| series.add(record));
         if self.records.is_empty() {
             self.records = records;
         } else {
@@ -206,11 +225,6 @@ impl Whole {
             }
         }
     }
-
-    fn heavy(&self, program: usize) -> Window {
-        let counts = self.records.get(program).and_then(|record| record.get::<Counts>().cloned());
-        Window { counts: counts.unwrap_or_default(), epochs: self.epochs, omitted_flows: 0 }
-    }
 }
 
 #[cfg(test)]
@@ -219,7 +233,7 @@ mod tests {
 
     #[test]
     fn epochs_are_followed_one_by_one() {
-        let mut history = History::new(10);
+        let mut history = history(10);
         for (first, last) in [(3, 3), (4, 5), (5, 5), (6, 6)] {
             history.push(first, last, Vec::new());
         }
@@ -229,7 +243,16 @@ mod tests {
         assert_eq!(history.next(6).heavy(0).epochs, None);
     }
 
+    use crate::program::hashpipe::{Counts, HashPipe};
     use crate::wire::Flow;
+
+    fn history(capacity: usize) -> History {
+        History::new(capacity, &programs())
+    }
+
+    fn programs() -> [ProgramConfig; 1] {
+        [ProgramConfig::new::<HashPipe>(Default::default())]
+    }
 
     fn flow(n: u32) -> Flow {
         Flow { src: Some(std::net::Ipv4Addr::from(n).into()), dst: None, sport: None, dport: None, proto: None }
@@ -242,18 +265,18 @@ mod tests {
     #[allow(clippy::type_complexity, reason = "counts, epochs, omitted flows")]
     fn window(history: &History, epochs: usize) -> (Vec<(u32, u64)>, Option<(u64, u64)>, u64) {
         let window = history.heavy(0, epochs);
-        let number = |flow: &Flow| match flow.src {
+        let number = |flow: &FlowName| match flow.flow().and_then(|flow| flow.src) {
             Some(std::net::IpAddr::V4(ip)) => ip.into(),
             _ => unreachable!(),
         };
-        let mut counts: Vec<_> = window.counts.0.iter().map(|(flow, &count)| (number(flow), count)).collect();
+        let mut counts: Vec<_> = window.counts.iter().map(|(flow, &count)| (number(flow), count)).collect();
         counts.sort_unstable();
         (counts, window.epochs, window.omitted_flows)
     }
 
     #[test]
     fn windows_add_up_and_the_oldest_goes() {
-        let mut history = History::new(3);
+        let mut history = history(3);
         assert_eq!(window(&history, 5), (vec![], None, 0));
         for epoch in 1..=5 {
             history.push(epoch, epoch, record(&[(1, 10), (epoch as u32 + 100, 1)]));
@@ -262,16 +285,16 @@ mod tests {
         assert_eq!(window(&history, 0), window(&history, 1));
         assert_eq!(window(&history, 2), (vec![(1, 20), (104, 1), (105, 1)], Some((4, 5)), 0));
         assert_eq!(window(&history, usize::MAX), (vec![(1, 30), (103, 1), (104, 1), (105, 1)], Some((3, 5)), 0));
-        assert!(history.heavy(1, 9).counts.0.is_empty());
+        assert!(history.heavy(1, 9).counts.is_empty());
     }
 
     #[test]
     fn a_restart_forgets_and_counts() {
-        let mut history = History::new(9);
+        let mut history = history(9);
         (1..=5).for_each(|epoch| history.push(epoch, epoch, record(&[(1, 10)])));
         history.resize(2);
         assert_eq!((window(&history, 9).1, history.forgotten()), (Some((4, 5)), 0));
-        history.restart();
+        history.restart(&programs());
         assert_eq!((window(&history, 9).1, history.forgotten()), (None, 2));
         history.push(1, 1, record(&[(1, 10)]));
         assert_eq!(window(&history, 9), (vec![(1, 10)], Some((1, 1)), 0));
@@ -279,7 +302,7 @@ mod tests {
 
     #[test]
     fn numbers_that_come_again_are_forgotten() {
-        let mut history = History::new(9);
+        let mut history = history(9);
         (1..=5).for_each(|epoch| history.push(epoch, epoch, record(&[(1, 10)])));
         history.forget_from(3);
         history.push(3, 3, record(&[(2, 1)]));
@@ -291,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_named_is_counted() {
-        let mut history = History::new(2);
+        let mut history = history(2);
         let many: Vec<_> = (0..KEPT_FLOWS as u32 + 7).map(|n| (n, u64::from(n) + 1)).collect();
         for epoch in 0..2 {
             history.push(epoch, epoch, record(&many));
@@ -302,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_late_record_finds_its_place() {
-        let mut history = History::new(3);
+        let mut history = history(3);
         for epoch in [5, 7, 6] {
             history.push(epoch, epoch, record(&[(epoch as u32, 1)]));
         }
@@ -314,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_whole_keeps_every_flow() {
-        let mut history = History::whole(&[]);
+        let mut history = History::whole(&programs());
         assert_eq!(window(&history, 1), (vec![], None, 0));
         let many: Vec<_> = (0..3000).map(|n| (n, 2)).collect();
         history.push(4, 4, record(&many));

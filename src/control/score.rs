@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use crate::program::hashpipe::Heavy;
+use crate::program::Heavy;
 use crate::wire::Flow;
 
 /// How well a report of the k heaviest flows agrees with the truth (HashPipe §2.1 and §5).

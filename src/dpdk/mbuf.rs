@@ -200,6 +200,11 @@ impl Frame for Mbuf {
     }
 
     #[inline]
+    fn headroom(&self) -> usize {
+        Mbuf::headroom(self)
+    }
+
+    #[inline]
     fn grow_front(&mut self, n: usize) -> bool {
         let headroom = self.headroom();
         let fits = n <= headroom;

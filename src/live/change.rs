@@ -19,7 +19,7 @@ use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::PortError;
 use crate::program::AnySchedule;
-use crate::switch::{Outbox, PortInfo, Role};
+use crate::switch::{PortInfo, Role, TxBursts};
 use crate::worker::{Change, Died, Queues, Remote};
 
 /// How long the collector may take to go on with other programs.
@@ -130,7 +130,7 @@ impl Shared {
             let mut change =
                 Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
             opened.iter().for_each(|(id, slot)| slot.deal(*id, worker, &mut change.queues));
-            change.outbox = infos.as_ref().map(|infos| Outbox::new(infos.len()));
+            change.tx_bursts = infos.as_ref().map(|infos| TxBursts::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
             let measure = measures.as_mut().and_then(Iterator::next);

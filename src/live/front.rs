@@ -30,8 +30,8 @@ impl Service for Front {
         self.shared.heavy(query)
     }
 
-    fn board(&self) -> Result<Board, String> {
-        self.shared.board()
+    fn board(&self, query: &HeavyQuery) -> Result<Board, String> {
+        self.shared.board(query)
     }
 
     fn set_link(&self, port: &str, up: bool) -> Result<(), String> {

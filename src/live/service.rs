@@ -15,18 +15,10 @@ use crate::control::view;
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
-use crate::program::Unit;
-use crate::program::chamelemon::ChameleMon;
-use crate::program::hashpipe::HashPipe;
+use crate::program::ProgramConfig;
 use crate::tap::Taps;
 
 impl Shared {
-    /// The program that `show heavy` speaks of, and what it counts.
-    fn heavy_program(state: &State) -> Option<(usize, Unit)> {
-        let mut programs = state.config.programs.iter().enumerate();
-        programs.find_map(|(i, program)| Some((i, program.get::<HashPipe>()?.count)))
-    }
-
     fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {
         let mut state = self.state();
         if state.slots.find(&new.name).is_some() {
@@ -84,6 +76,17 @@ fn running(state: &State) -> Next {
 /// The switch as it runs, but for its hash functions.
 pub(super) fn hashing(state: &State, hashes: HashFamily) -> Next {
     Next { hashes: Some(hashes), ..running(state) }
+}
+
+/// No program of the switch answers.
+fn no_program(query: &HeavyQuery) -> String {
+    match &query.program {
+        Some(name) => format!("no program {name} of this switch has such an answer"),
+        None => {
+            let names = ProgramConfig::networked_names().join(" or ");
+            format!("the switch runs no program that answers this; start it with --program {names}")
+        }
+    }
 }
 
 fn no_port(state: &State, name: &str) -> ChangeError {
@@ -149,12 +152,19 @@ impl Service for Shared {
         view::Stations { stations: stations.unwrap_or_default() }
     }
 
+    /// Asks the first program that may be meant: one whose answers are here before one whose answers are with a controller.
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
         let state = self.state();
-        let (program, unit) = Self::heavy_program(&state)
-            .ok_or("the switch runs no program that finds heavy flows; start it with --program hashpipe")?;
+        let programs = state.config.programs.clone();
         let length = state.config.switch.epoch.0.as_nanos() as Nanos;
         drop(state);
+        let may_be_meant = |program: &ProgramConfig| query.names(program.name());
+        let Some(own) = programs.iter().position(|program| may_be_meant(program) && !program.is_networked()) else {
+            let program = programs.iter().find(|program| may_be_meant(program)).ok_or_else(|| no_program(query))?;
+            let board = self.board(query)?;
+            let selected = query.after.map_or_else(|| board.last(query.seconds), |after| board.next(after));
+            return Ok(view::HeavyFlows::of(program.name(), &selected, query.top, query.threshold));
+        };
         let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
         let history = self.history();
         let selection = match query.after {
@@ -162,16 +172,16 @@ impl Service for Shared {
             None => history.last(epochs),
         };
         drop(history);
-        Ok(view::HeavyFlows::new(&selection.heavy(program), unit, length, query.top, query.threshold))
+        Ok(view::HeavyFlows::new(programs[own].name(), &selection.heavy(own), length, query.top, query.threshold))
     }
 
-    fn board(&self) -> Result<Board, String> {
+    fn board(&self, query: &HeavyQuery) -> Result<Board, String> {
         if let Some(link) = &self.link {
             return Err(format!("the switch reports to the controller {}, which answers with --name", link.at()));
         }
-        let runs = self.state().config.programs.iter().any(|program| program.get::<ChameleMon>().is_some());
-        let none = "the switch runs no program that finds losses; start it with --program chamelemon";
-        runs.then(|| self.board.clone()).ok_or_else(|| none.into())
+        let state = self.state();
+        let runs = state.config.programs.iter().any(|program| program.is_networked() && query.names(program.name()));
+        runs.then(|| self.board.clone()).ok_or_else(|| no_program(query))
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {

@@ -18,7 +18,7 @@ pub use budget::{
 };
 pub use count::Count;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
-pub use phv::{DropReason, MAX_PORTS, Phv, PortId, Verdict};
+pub use phv::{Disposition, DropReason, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Members, Order, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};

@@ -22,29 +22,86 @@ pub struct Phv {
     pub flow_estimate: u32,
     /// It came in by a host port: here it enters the network.
     pub enters: bool,
-    /// Here it leaves the network, or what is measured of it: it has gone to a host port, or has come as far as it was to go, or
-    /// has become several. Known to egress stages.
-    pub leaves: bool,
-    /// It has gone to a fabric port without its class, though it has one: where it leaves nobody knows. Known to egress stages.
-    pub unmarked: bool,
-    /// It has become several, and some went on to other switches or could not be sent: what became of it is not known. Known to
-    /// egress stages.
-    pub unfollowed: bool,
-    /// The number of the epoch in which it entered the network, as far as a shim tells it (`wire::shim::EPOCH_BITS`).
+    /// What admission made of it. Known to egress stages.
+    pub disposition: Disposition,
+
+    /// The switch's place on the packet's path, from 1 where it enters; at most
+    /// `wire::shim::MAX_HOP`. 1 where the telemetry header does not carry it.
+    pub hop: u8,
+    /// Times that the packet came by here before, as far as the shim says.
+    pub loops: u8,
+    /// The class that it carries from switch to switch, two bits: what ChameleMon took it for where
+    /// it entered, or that it is one of several (`program::chamelemon::dataplane::class`).
+    pub class: u8,
+    /// The number of the epoch in which it entered the network, as packets carry it
+    /// (`wire::shim::EPOCH_BITS`).
     pub epoch: u32,
-    /// What ChameleMon took it for where it entered, or that it is one of several, two bits:
-    /// `program::chamelemon::dataplane::hierarchy`.
-    pub hierarchy: u8,
+    /// The digest in its shim. Only with [`Needs::DIGEST`](crate::program::Needs::DIGEST).
+    pub digest: u16,
+
+    /// The port that it leaves by. Known to egress stages, of packets that leave.
+    pub egress: PortId,
+    /// Packets ahead of it in the port's queue. Known to egress stages with
+    /// [`Needs::QUEUE_DEPTH`](crate::program::Needs::QUEUE_DEPTH).
+    pub queue_depth: u16,
+    /// A hash of what no hop changes of the packet ([`wire::identity`](crate::wire::identity)), the
+    /// same in all switches. Known to egress stages with
+    /// [`Needs::IDENTITY`](crate::program::Needs::IDENTITY).
+    pub identity: u32,
+    /// When it leaves, in nanoseconds of the switch's clock. Known to egress stages with
+    /// [`Needs::TIME`](crate::program::Needs::TIME).
+    pub egress_ns: u64,
 }
 
+// Two cache lines: more costs every program.
+const _: () = assert!(size_of::<Phv>() <= 128);
+
 impl Phv {
-    /// Begins a packet. The parser writes the headers, all of them.
+    /// Begins a packet. The parser writes the headers, all of them; admission writes what is known
+    /// to egress stages.
     #[inline(always)]
     pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
-        (self.enters, self.leaves, self.unmarked, self.unfollowed) = (false, false, false, false);
-        (self.epoch, self.hierarchy) = (0, 0);
+        (self.enters, self.disposition) = (false, Disposition::Lost);
+        (self.hop, self.loops, self.class) = (1, 0, 0);
+        (self.epoch, self.digest) = (0, 0);
+    }
+}
+
+/// What admission made of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Disposition {
+    /// It is lost, or admission has not been asked yet. No egress stage sees it.
+    #[default]
+    Lost = 0,
+    /// It leaves to a host, and so leaves the network.
+    ToHost = 1,
+    /// It leaves to another switch, with its class.
+    ToFabric = 2,
+    /// It leaves to another switch, and there is no room for what carries its class.
+    Unmarked = 3,
+    /// It ends here, no further than it was to go: the switch took it itself, or it has become
+    /// several packets that all left to hosts. The egress stages of programs with
+    /// [`Needs::ENDS`](crate::program::Needs::ENDS) see it.
+    Ended = 4,
+    /// It has become several packets, and some went on to other switches or could not be sent: what
+    /// became of it is not known. Seen as [`Self::Ended`] is.
+    Untracked = 5,
+}
+
+impl Disposition {
+    /// Whether a packet leaves by a port.
+    #[inline(always)]
+    pub fn leaves(self) -> bool {
+        matches!(self, Self::ToHost | Self::ToFabric | Self::Unmarked)
+    }
+
+    /// Whether a packet, or what is measured of it, leaves the network here.
+    #[inline(always)]
+    pub fn leaves_network(self) -> bool {
+        matches!(self, Self::ToHost | Self::Ended | Self::Untracked)
     }
 }
 

@@ -14,6 +14,13 @@ pub enum Unit {
     Bytes,
 }
 
+/// A flow and its packets, or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Heavy {
+    pub flow: Flow,
+    pub count: u64,
+}
+
 /// Exact counts of what one program measures.
 pub trait Exact: Send {
     /// What it counts.

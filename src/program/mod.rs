@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod chamelemon;
 mod exact;
 pub mod hashpipe;
+mod needs;
 mod parameters;
 mod record;
 mod registry;
@@ -23,7 +24,8 @@ use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
-pub use exact::{Exact, FlowCounts, Unit};
+pub use exact::{Exact, FlowCounts, Heavy, Unit};
+pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
@@ -123,11 +125,14 @@ pub trait Dataplane: Send {
     fn ingress(&mut self, phvs: &mut [Phv], order: Order);
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
-    /// Whether it has egress stages.
-    fn has_egress(&self) -> bool {
-        false
+    /// What it needs of the switch beside its ingress stages.
+    fn needs(&self) -> Needs {
+        Needs::NONE
     }
-    /// Takes a burst through the egress stages, when forwarding has decided and the packets are on their way.
+    /// Takes packets through the egress stages: those that leave by a port, before they are
+    /// written, in the order in which they were admitted; with [`Needs::ENDS`] those that end here
+    /// as well. Which it is says [`Phv::disposition`]. Called when any program of the switch has
+    /// egress stages.
     fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}

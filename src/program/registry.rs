@@ -42,16 +42,7 @@ impl Programs {
         self.0.push(Entry {
             name: P::NAME,
             read: |fields| Ok(ProgramConfig::new::<P>(serde_json::from_value(Value::Object(fields))?)),
-            schema: |generator| {
-                let mut schema = P::Config::json_schema(generator);
-                let name = schemars::json_schema!({ "type": "string", "const": P::NAME });
-                let object = schema.ensure_object();
-                if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
-                    properties.insert(NAME.into(), name.into());
-                }
-                object.insert("required".into(), Value::from(vec![NAME]));
-                schema
-            },
+            schema: P::Config::json_schema,
         });
         self
     }
@@ -102,7 +93,9 @@ trait Configured: Send + Sync {
 }
 
 /// Reads the byte form of records of one program, as it is configured.
-pub struct RecordReader(Box<dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync>);
+pub struct RecordReader(Box<Read>);
+
+type Read = dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync;
 
 impl RecordReader {
     /// # Errors
@@ -415,7 +408,17 @@ impl JsonSchema for ProgramConfig {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let programs: Vec<_> = Programs::installed().0.iter().map(|entry| (entry.schema)(generator)).collect();
+        let mut program = |entry: &Entry| {
+            let mut schema = (entry.schema)(generator);
+            let object = schema.ensure_object();
+            if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+                let name = schemars::json_schema!({ "type": "string", "const": entry.name });
+                properties.insert(NAME.into(), name.into());
+            }
+            object.insert("required".into(), Value::from(vec![NAME]));
+            schema
+        };
+        let programs: Vec<_> = Programs::installed().0.iter().map(&mut program).collect();
         schemars::json_schema!({ "description": "A program and its parameters, as configured.", "oneOf": programs })
     }
 }

@@ -86,7 +86,7 @@ pub fn nodes(
         let (routing, forwards) = Routing::new(&config, &named, routed(&ports), polynomials, workers)?;
         let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &hashes, workers)?;
         let replicas = forwards.into_iter().zip(measures).map(|(forward, measure)| {
-            Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_carrier(carrier)
+            Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_telemetry_header(carrier)
         });
         nodes.push(Node::new(replicas.collect(), collecting, schedules, routing));
     }

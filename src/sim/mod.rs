@@ -46,7 +46,7 @@ use crate::config::ConfigError;
 use crate::control::controller::JoinError;
 use crate::epoch::Nanos;
 use crate::program::ProgramConfig;
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 use crate::trace::Workload;
 
 /// The longest frame with FCS, preamble and gap, and two shims.
@@ -87,7 +87,7 @@ pub struct Setup {
 /// What switches and the links between them are like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fabric {
-    pub carrier: Carrier,
+    pub carrier: TelemetryHeader,
     /// Of each switch. Its ports are dealt out over them in turn.
     pub workers: usize,
     /// The share of packets that may be cut and are too long for every second port of the switches without
@@ -97,7 +97,7 @@ pub struct Fabric {
 
 impl Default for Fabric {
     fn default() -> Self {
-        Self { carrier: Carrier::default(), workers: 1, cuts: 0.0 }
+        Self { carrier: TelemetryHeader::default(), workers: 1, cuts: 0.0 }
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Setup, SimError, Victims};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::program::chamelemon::FlowId;
-use crate::switch::{BURST, Burst, Outbox};
+use crate::switch::{BURST, Burst, TxBursts};
 use crate::trace::{Frames, SplitMix64, Tuple, Workload};
 use crate::wire::{Frame, HeapFrame, ethertype, ipv4};
 
@@ -44,7 +44,7 @@ pub struct Network {
     wires: Vec<Wire>,
     hosts: Vec<Frames>,
     calendar: Calendar,
-    outbox: Outbox<Packet>,
+    tx_bursts: TxBursts<Packet>,
     burst: Burst<Packet>,
     pool: Vec<HeapFrame>,
     delay: Nanos,
@@ -115,7 +115,7 @@ impl Network {
             wires: wires(setup, &topology, &addresses)?,
             hosts: hosts(&topology, &addresses, &owners),
             calendar: Calendar::new(owners.len(), delay, epoch, furthest),
-            outbox: Outbox::new(most.unwrap_or(0)),
+            tx_bursts: TxBursts::new(most.unwrap_or(0)),
             burst: Burst::new(),
             pool: Vec::new(),
             source: Source::default(),
@@ -268,7 +268,7 @@ impl Network {
             let arrived: ArrayVec<Tag, BURST> = self.burst.iter().map(|packet| packet.tag).collect();
             let clock = self.clock(switch, now);
             let replica = &mut self.nodes[switch as usize].workers[worker];
-            replica.process(own, &mut self.burst, clock, &mut self.outbox);
+            replica.process(own, &mut self.burst, clock, &mut self.tx_bursts);
             let entered = replica.epoch() as u32;
             let arrived = &arrived[..arrived.len() - self.burst.len()];
             self.enter(port, entered, arrived);
@@ -301,34 +301,34 @@ impl Network {
                 ledger.entered(entered, tag.of(), FlowId::of_v4(flow.tuple));
             }
         }
-        for (_, queue) in self.outbox.queues() {
+        for (_, queue) in self.tx_bursts.queues() {
             queue.iter_mut().for_each(|packet| packet.tag.entered = entered);
         }
     }
 
     fn depart(&mut self, switch: u32, arrived: &[Tag]) {
         let first = self.addresses.of_switch(switch).start;
-        let mut outbox = std::mem::replace(&mut self.outbox, Outbox::new(0));
+        let mut tx_bursts = std::mem::replace(&mut self.tx_bursts, TxBursts::new(0));
         self.hops += arrived.len() as u64;
-        let left: usize = outbox.queues().map(|(_, queue)| queue.len()).sum();
+        let left: usize = tx_bursts.queues().map(|(_, queue)| queue.len()).sum();
         if left < arrived.len() || self.cuts > 0 {
-            self.lost_within(switch, arrived, &mut outbox);
+            self.lost_within(switch, arrived, &mut tx_bursts);
         }
-        for (own, queue) in outbox.queues() {
+        for (own, queue) in tx_bursts.queues() {
             let stats = self.nodes[switch as usize].workers[0].stats().port(own);
             stats.tx_packets.add(queue.len() as u64);
             stats.tx_bytes.add(queue.iter().map(|packet| packet.wire_len() as u64).sum());
             let port = first + Place::from(own);
             queue.drain(..).for_each(|packet| self.cross(port, packet));
         }
-        self.outbox = outbox;
+        self.tx_bursts = tx_bursts;
     }
 
     /// Finds the flows whose packets went into a switch and did not come out, and the packets that it cut.
     #[cold]
-    fn lost_within(&mut self, switch: u32, arrived: &[Tag], outbox: &mut Outbox<Packet>) {
+    fn lost_within(&mut self, switch: u32, arrived: &[Tag], tx_bursts: &mut TxBursts<Packet>) {
         let mut left = arrived.to_vec();
-        for Packet { tag, .. } in outbox.queues().flat_map(|(_, queue)| queue.iter()) {
+        for Packet { tag, .. } in tx_bursts.queues().flat_map(|(_, queue)| queue.iter()) {
             if let Some(found) = left.iter().position(|arrived| arrived.is_of(tag)) {
                 left.swap_remove(found);
                 continue;

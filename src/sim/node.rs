@@ -32,7 +32,7 @@ impl Node {
         schedules: Vec<AnySchedule>,
         routing: Routing,
     ) -> Self {
-        let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1))));
+        let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1, &[]))));
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
         collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: Vec::new() }));
         Self { workers, schedules, collector, handed, _routing: routing }

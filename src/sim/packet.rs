@@ -63,6 +63,11 @@ impl Frame for Packet {
     }
 
     #[inline(always)]
+    fn headroom(&self) -> usize {
+        self.frame.headroom()
+    }
+
+    #[inline(always)]
     fn grow_front(&mut self, n: usize) -> bool {
         self.frame.grow_front(n)
     }

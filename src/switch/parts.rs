@@ -4,25 +4,40 @@ use super::PortInfo;
 use crate::epoch::{Banks, HandOver, Nanos, Turn};
 use crate::forward::Forward;
 use crate::pisa::Order;
-use crate::program::{Bank, Dataplane};
+use crate::pisa::hash::{Crc, Polynomial};
+use crate::program::{Bank, Dataplane, Needs};
 use crate::stats::SwitchStats;
 
 /// Telemetry programs with their registers, and where these go at the end of an epoch.
 pub struct Measure {
     pub(super) programs: Vec<Box<dyn Dataplane>>,
     pub(super) hand_over: HandOver,
-    /// Some program has egress stages.
+    /// What the programs need, all together.
+    pub(super) needs: Needs,
+    /// Of that: egress stages; packets that end here; the digest.
     pub(super) egress: bool,
+    pub(super) ends: bool,
+    pub(super) digest: bool,
+    /// Something is to be known of each packet that leaves, beside its port.
+    pub(super) describes: bool,
+    /// What makes a packet's identity, where one is needed.
+    pub(super) identity: Option<Box<Crc>>,
 }
 
 impl Measure {
     /// Takes memory for the programs' first registers.
     pub fn new(mut programs: Vec<Box<dyn Dataplane>>, hand_over: HandOver) -> Self {
         programs.iter_mut().for_each(|program| program.equip());
-        let egress = programs.iter().any(|program| program.has_egress());
+        let needs = programs.iter().fold(Needs::NONE, |needs, program| needs | program.needs());
+        let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
         // Without egress stages there is nothing to wait for.
         let hand_over = if egress { hand_over } else { hand_over.with_transit(0) };
-        Self { programs, hand_over, egress }
+        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY];
+        let describes = described.into_iter().any(|need| needs.contains(need));
+        // All switches have the same.
+        let crc = || Box::new(Crc::new(Polynomial::STANDARD[0]));
+        let identity = needs.contains(Needs::IDENTITY).then(crc);
+        Self { programs, hand_over, needs, egress, ends, digest, describes, identity }
     }
 
     /// A zeroed set of registers, one bank for each program.

@@ -1,6 +1,6 @@
 //! The way of a burst while somebody looks: the same as without, in the same order, and copies on the side.
 
-use super::{Burst, Outbox, Switch};
+use super::{Burst, Switch, TxBursts};
 use crate::epoch::Nanos;
 use crate::pisa::{DropReason, PortId};
 use crate::tap::{Direction, PacketTrace, Recorder, SentTrace, Unwatched};
@@ -13,7 +13,13 @@ impl Switch {
     /// As `forward_burst`, with captures and traces. A burst runs packet by packet, with the same result, when a packet is to
     /// be traced or drops are captured.
     #[cold]
-    pub(super) fn tapped<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut Outbox<F>) {
+    pub(super) fn tapped<F: Frame>(
+        &mut self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+    ) {
         self.tap.passed(Direction::Rx, ingress, burst, now);
         if self.tap.looks_at_each() {
             for frame in std::mem::take(burst) {
@@ -22,15 +28,15 @@ impl Switch {
         } else {
             self.forward_burst(ingress, burst, now, out, &mut Unwatched);
         }
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
         for (port, queue) in out.queues() {
             self.tap.passed(Direction::Tx, port, queue, now);
         }
     }
 
-    fn tapped_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut Outbox<F>) {
+    fn tapped_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) {
         let noted = self.tap.note(ingress, &frame);
         let (before, wire_bytes) = (self.drops(ingress), frame.wire_len() as u32);
         match self.tap.traced(ingress, &frame) {
@@ -47,17 +53,17 @@ impl Switch {
     }
 
     /// Takes one packet that came in by `ingress`, a port of this switch, to the queues of `out`, and tells all that happens to it.
-    pub fn trace<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut Outbox<F>) -> PacketTrace {
+    pub fn trace<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) -> PacketTrace {
         self.tick(now);
         self.renew_policy();
         let trace = self.trace_packet(ingress, frame, now, out);
-        if self.policed {
-            self.police_queues(now, out);
+        if self.features {
+            self.egress_features(now, out);
         }
         trace
     }
 
-    fn trace_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut Outbox<F>) -> PacketTrace {
+    fn trace_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) -> PacketTrace {
         let mut headers = Headers::default();
         let headers = parse(frame.bytes(), &mut headers).is_ok().then_some(headers);
         let (bytes, wire_bytes) = (frame.bytes().to_vec(), frame.wire_len() as u32);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Measure, Switch};
 use crate::pisa::{Order, Phv, Probe, ProgramUse};
-use crate::program::{Bank, Dataplane};
+use crate::program::{Bank, Dataplane, Needs};
 use crate::stats::{ProgramStats, SwitchStats};
 
 /// One burst in this many is timed, and counts for as many. A prime, because bursts of several ports
@@ -83,8 +83,8 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.trace(phv, probe);
     }
 
-    fn has_egress(&self) -> bool {
-        self.program.has_egress()
+    fn needs(&self) -> Needs {
+        self.program.needs()
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: Order) {
@@ -176,9 +176,9 @@ mod tests {
             self.called("trace");
         }
 
-        fn has_egress(&self) -> bool {
-            self.called("has_egress");
-            true
+        fn needs(&self) -> Needs {
+            self.called("needs");
+            Needs::EGRESS
         }
 
         fn egress(&mut self, phvs: &mut [Phv], _: Order) {
@@ -303,7 +303,7 @@ mod tests {
         let (slow, stats) = (Slow::default(), SwitchStats::default());
         let mut timed = slow.timed(&stats);
         slow.calls.lock().unwrap().clear();
-        assert!(timed.has_egress());
+        assert!(timed.needs().contains(Needs::EGRESS));
         assert_eq!(timed.usage().program, "slow");
         timed.equip();
         let mut bank = timed.spare();

@@ -5,7 +5,7 @@
 //! of another epoch. So a driver that notices that it stood still says which packets may have waited, and the
 //! epochs that these may be of are told with the strays.
 
-use super::{Carrier, Role, Switch};
+use super::{Role, Switch, TelemetryHeader};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::wire::{self, Frame, Headers};
@@ -17,7 +17,7 @@ impl Switch {
     /// How long packets may wait for the driver before it has to tell of it.
     #[inline(always)]
     pub fn longest_wait(&self) -> Nanos {
-        let by_bit = self.fabric && self.carrier == Carrier::Tos && self.measure.egress;
+        let by_bit = self.fabric && self.header == TelemetryHeader::Tos && self.measure.egress;
         if by_bit { self.measure.hand_over.transit() } else { Nanos::MAX }
     }
 

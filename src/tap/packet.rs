@@ -13,8 +13,8 @@ use crate::wire::{Filter, Headers};
 /// What stands beside the dataplane while a burst passes. [`Unwatched`] compiles to the bare calls.
 pub trait Watch {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
-    /// The egress stages, of all programs in the same order.
-    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+    /// The egress stages of the program with this number, in the order of [`Self::program`].
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
     /// The access control list is about to decide on a packet; `how` says how.
     fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
@@ -32,7 +32,7 @@ impl Watch for Unwatched {
     }
 
     #[inline(always)]
-    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
         program.egress(phvs, order);
     }
 
@@ -54,8 +54,8 @@ pub struct Recorder {
     pub programs: Vec<ProgramTrace>,
     pub lookups: Vec<LookupTrace>,
     pub verdict: Option<Verdict>,
-    /// Programs whose egress stages have begun.
-    leaving: usize,
+    /// The program whose egress stages the packet is in.
+    leaving: Option<usize>,
 }
 
 /// What one program did.
@@ -73,7 +73,7 @@ pub struct ProgramTrace {
 impl Recorder {
     /// Those of the program that the packet is in.
     fn stages(&mut self) -> Option<&mut Vec<Vec<AccessTrace>>> {
-        match self.leaving.checked_sub(1) {
+        match self.leaving {
             None => Some(&mut self.programs.last_mut()?.stages),
             Some(program) => Some(&mut self.programs.get_mut(program)?.egress_stages),
         }
@@ -109,8 +109,8 @@ impl Watch for Recorder {
         }
     }
 
-    fn egress(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
-        self.leaving += 1;
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+        self.leaving = Some(number);
         for phv in phvs {
             program.trace_egress(phv, self);
         }

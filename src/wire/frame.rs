@@ -10,6 +10,8 @@ pub trait Frame: Sized {
     fn bytes_mut(&mut self) -> &mut [u8];
     /// Length on the wire in bytes without the FCS, all segments together.
     fn wire_len(&self) -> usize;
+    /// Bytes that can be opened in front.
+    fn headroom(&self) -> usize;
     /// Opens `n` bytes in front, their content unspecified. False, and nothing changed, when the headroom is too small.
     fn grow_front(&mut self, n: usize) -> bool;
     /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
@@ -55,18 +57,27 @@ impl HeapFrame {
 }
 
 impl Frame for HeapFrame {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..]
     }
 
+    #[inline]
     fn wire_len(&self) -> usize {
         self.buffer.len() - self.start + self.missing
     }
 
+    #[inline]
+    fn headroom(&self) -> usize {
+        self.start
+    }
+
+    #[inline]
     fn grow_front(&mut self, n: usize) -> bool {
         let fits = n <= self.start;
         if fits {
@@ -75,6 +86,7 @@ impl Frame for HeapFrame {
         fits
     }
 
+    #[inline]
     fn shrink_front(&mut self, n: usize) -> bool {
         let fits = n <= self.bytes().len();
         if fits {

@@ -14,6 +14,7 @@ pub mod checksum;
 pub mod ethernet;
 pub mod filter;
 pub mod icmp;
+pub mod identity;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ndp;

@@ -1,12 +1,13 @@
 //! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
 //!
 //! ```text
-//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, hierarchy 2b │ epoch 16b │ EtherType …
+//! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, class 2b │ epoch or digest 16b │ EtherType …
 //! ```
 //!
-//! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the epoch in which the packet
-//! entered the network, the last two bytes the next 16 bits. A program that needs a digest (PINT) takes these two bytes; four bits
-//! of the epoch's number remain then.
+//! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the
+//! epoch in which the packet entered the network, the last two bytes the next 16 bits. In a network
+//! with a program that needs a digest, the last two bytes are the digest instead ([`Shim::digest`]),
+//! and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
 
 use super::error::{check, need};
 use super::field::{get16, put16};
@@ -30,13 +31,27 @@ pub fn epoch_of(number: u64) -> u32 {
     number as u32 & ((1 << EPOCH_BITS) - 1)
 }
 
+/// Bits of an epoch's number that a packet carries beside a digest.
+const SHORT_EPOCH_BITS: u32 = 4;
+const SHORT_EPOCH: u32 = (1 << SHORT_EPOCH_BITS) - 1;
+
+/// The epoch nearest to `running` whose low four bits are those of `epoch`, both as packets carry
+/// them. Of two that are equally near, the earlier one: packets are late, not early.
+#[inline(always)]
+pub fn nearest_epoch(running: u32, epoch: u32) -> u32 {
+    let ahead = epoch.wrapping_sub(running) & SHORT_EPOCH;
+    const EPOCHS: u32 = 1 << SHORT_EPOCH_BITS;
+    let back = if ahead < EPOCHS / 2 { 0 } else { EPOCHS };
+    epoch_of(u64::from(running.wrapping_add(ahead).wrapping_sub(back)))
+}
+
 /// The largest hop and loop counts; they stay there.
 pub const MAX_HOP: u8 = 63;
 pub const MAX_LOOPS: u8 = 3;
 
-/// The hierarchy of a packet of which nothing is measured.
+/// The class of a packet of which nothing is measured.
 pub const NO_CLASS: u8 = 0;
-/// The hierarchy of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
+/// The class of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
 pub const SEVERAL: u8 = 3;
 
 /// Where the shim starts in a frame.
@@ -75,7 +90,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u32::from(get16(bytes, 4)) << 4 | u32::from(bytes[3] >> 2 & 0x0f)
     }
 
-    pub fn hierarchy(&self) -> u8 {
+    pub fn class(&self) -> u8 {
         self.0.as_ref()[3] & 0x03
     }
 }
@@ -90,34 +105,48 @@ pub struct Shim {
     /// The lowest [`EPOCH_BITS`] bits of the number of the epoch in which the packet entered.
     pub epoch: u32,
     /// At most 3.
-    pub hierarchy: u8,
+    pub class: u8,
 }
 
 impl Shim {
     #[inline(always)]
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), hierarchy: view.hierarchy() }
+        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), class: view.class() }
     }
 
     pub fn header_len(&self) -> usize {
         LEN
     }
 
-    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and hierarchy the low bits.
+    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class the low bits.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
         put16(bytes, 0, ETHERTYPE);
         bytes[2] = self.hop.min(MAX_HOP) << 2 | self.loops.min(MAX_LOOPS);
-        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.hierarchy & 3;
+        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.class & 3;
         put16(bytes, 4, (self.epoch >> 4) as u16);
         Ok(())
     }
 
     /// One switch further.
     #[must_use]
+    #[inline(always)]
     pub fn next_hop(self) -> Self {
         Self { hop: self.hop.saturating_add(1).min(MAX_HOP), ..self }
+    }
+
+    /// The last two bytes, where they are a digest.
+    #[inline(always)]
+    pub fn digest(&self) -> u16 {
+        (self.epoch >> SHORT_EPOCH_BITS) as u16
+    }
+
+    /// With a digest in the last two bytes, in place of all but four bits of the epoch's number.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_digest(self, digest: u16) -> Self {
+        Self { epoch: u32::from(digest) << SHORT_EPOCH_BITS | self.epoch & SHORT_EPOCH, ..self }
     }
 }
 
@@ -128,22 +157,33 @@ pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
     Ok(Shim::parse(&View::new(&bytes[AT..])?))
 }
 
+/// Whether there is room for a shim, once the frame has grown by `growth` bytes.
+#[inline(always)]
+pub fn fits(frame: &impl Frame, growth: isize) -> bool {
+    frame.headroom() as isize - growth >= LEN as isize && frame.bytes().len() as isize + growth >= (AT + 2) as isize
+}
+
 /// Inserts a shim. False, and nothing changed, when the headroom is too small or the frame a runt.
 #[inline(always)]
 pub fn push(frame: &mut impl Frame, shim: Shim) -> bool {
     if frame.bytes().len() < AT + 2 || !frame.grow_front(LEN) {
         return false;
     }
-    let bytes = frame.bytes_mut();
-    bytes.copy_within(LEN..LEN + AT, 0);
-    shim.emit(&mut bytes[AT..]).is_ok()
+    // A length that is known here makes the move a few instructions.
+    let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() else { return false };
+    let macs: [u8; AT] = std::array::from_fn(|at| head[LEN + at]);
+    head[..AT].copy_from_slice(&macs);
+    shim.emit(&mut head[AT..]).is_ok()
 }
 
 /// Removes the shim. An error, and nothing changed, when there is none or one of another version.
 #[inline(always)]
 pub fn pop(frame: &mut impl Frame) -> Result<Shim, WireError> {
     let shim = peek(frame.bytes())?;
-    frame.bytes_mut().copy_within(0..AT, LEN);
+    if let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() {
+        let macs: [u8; AT] = std::array::from_fn(|at| head[at]);
+        head[LEN..].copy_from_slice(&macs);
+    }
     frame.shrink_front(LEN);
     Ok(shim)
 }

@@ -2,7 +2,7 @@
 //! three bits of the DSCP, in the type of service of IPv4 and the traffic class of IPv6.
 //!
 //! ```text
-//! class selector 3b │ hierarchy 2b, epoch 1b │ ECN 2b
+//! class selector 3b │ class 2b, epoch 1b │ ECN 2b
 //! ```
 //!
 //! The class selectors (RFC 2474, 4.2.2) have zeros there, so a packet keeps its own. ECN is never touched.
@@ -14,8 +14,8 @@ pub const MASK: u8 = 0x1c;
 
 /// The bits for a class (of which two bits count) and an epoch bit. Without a class there is nothing to tell: zeros.
 #[inline(always)]
-pub fn bits(hierarchy: u8, epoch: bool) -> u8 {
-    match hierarchy & 3 {
+pub fn bits(class: u8, epoch: bool) -> u8 {
+    match class & 3 {
         0 => 0,
         class => class << 3 | u8::from(epoch) << 2,
     }
@@ -25,6 +25,12 @@ pub fn bits(hierarchy: u8, epoch: bool) -> u8 {
 #[inline(always)]
 pub fn read(tos: u8) -> (u8, bool) {
     (tos >> 3 & 3, tos & 4 != 0)
+}
+
+/// Whether [`write()`] finds an IP header at the start of `packet`.
+#[inline(always)]
+pub fn fits(packet: &[u8]) -> bool {
+    packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6)
 }
 
 /// Writes these bits into the header at the start of `packet`, and updates an IPv4 checksum by what changed, so that a wrong one stays
@@ -61,8 +67,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(hierarchy in 1..4u8, epoch: bool, others: u8) {
-            prop_assert_eq!(read(bits(hierarchy, epoch) | others & !MASK), (hierarchy, epoch));
+        fn what_is_written_is_read(class in 1..4u8, epoch: bool, others: u8) {
+            prop_assert_eq!(read(bits(class, epoch) | others & !MASK), (class, epoch));
         }
 
         /// Nothing but three bits and the IPv4 checksum changes, a right checksum stays right, and zeros give back what was.
@@ -105,6 +111,7 @@ mod tests {
         fn what_is_no_ip_header_stays(mut packet in prop::collection::vec(any::<u8>(), 0..40), new: u8) {
             let before = packet.clone();
             let known = packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6);
+            prop_assert_eq!(fits(&packet), known);
             prop_assert_eq!(write(&mut packet, new).is_some(), known);
             prop_assert!(known || packet == before);
         }

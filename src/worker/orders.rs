@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::dpdk::Mbuf;
 use crate::pisa::PortId;
 use crate::port::{RxQueue, TxQueue};
-use crate::switch::{Outbox, Parts};
+use crate::switch::{Parts, TxBursts};
 
 /// A worker that has not answered by then is not coming back.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,8 +40,8 @@ pub struct Change {
     pub old: Queues,
     /// Parts of the switch. After the change: those that were replaced.
     pub parts: Parts,
-    /// When there are more ports than the worker's outbox has queues for. After the change: the old one.
-    pub outbox: Option<Outbox<Mbuf>>,
+    /// When there are more ports than the worker's tx bursts have queues for. After the change: the old one.
+    pub tx_bursts: Option<TxBursts<Mbuf>>,
 }
 
 /// The worker that is to be changed has ended.

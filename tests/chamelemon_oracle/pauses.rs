@@ -68,15 +68,15 @@ impl Driven {
     }
 
     /// The epochs that its records tell packets of.
-    fn told(&self, carrier: Carrier) -> BTreeSet<u64> {
+    fn told(&self, carrier: TelemetryHeader) -> BTreeSet<u64> {
         let epochs = self.records.iter().flat_map(|(&last, sketches)| sketches.strays.epochs(last));
-        let also = if carrier == Carrier::Tos { 2 } else { 0 };
+        let also = if carrier == TelemetryHeader::Tos { 2 } else { 0 };
         epochs.flat_map(|(epoch, _)| [epoch, epoch + also]).collect()
     }
 }
 
 /// Epochs of which all seems known, and those of which packets are told.
-fn pauses(seed: u64, carrier: Carrier, longest: u64) -> [usize; 2] {
+fn pauses(seed: u64, carrier: TelemetryHeader, longest: u64) -> [usize; 2] {
     let mut rng = SplitMix64::new(seed);
     let config = Config { hh_threshold: 20, ..Config::default() };
     let hashes = HashFamily::reproducible(seed);
@@ -127,7 +127,7 @@ fn pauses(seed: u64, carrier: Carrier, longest: u64) -> [usize; 2] {
 /// epochs that they may be of.
 #[test]
 fn a_pause_spoils_the_epochs_that_it_confuses() {
-    for carrier in [Carrier::Tos, Carrier::Shim] {
+    for carrier in [TelemetryHeader::Tos, TelemetryHeader::Shim] {
         let all: Vec<_> = (0..6).map(|seed| pauses(seed, carrier, 4 * EPOCH)).collect();
         let [known, told] = [0, 1].map(|at| all.iter().map(|counts| counts[at]).sum::<usize>());
         println!("{carrier:?}: {known} epochs known, {told} told");
@@ -138,7 +138,7 @@ fn a_pause_spoils_the_epochs_that_it_confuses() {
 /// Pauses that leave packets time to arrive cost nothing.
 #[test]
 fn short_pauses_spoil_nothing() {
-    for carrier in [Carrier::Tos, Carrier::Shim] {
+    for carrier in [TelemetryHeader::Tos, TelemetryHeader::Shim] {
         for seed in 0..2 {
             assert_eq!(pauses(seed, carrier, TRANSIT / 4), [48, 0], "seed {seed}, {carrier:?}");
         }

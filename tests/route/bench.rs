@@ -9,7 +9,7 @@ use weir::config::Config;
 use weir::control::Routing;
 use weir::pisa::{DropReason, PortId};
 use weir::stats::PortStats;
-use weir::switch::{Burst, Outbox, PortInfo, Switch};
+use weir::switch::{Burst, PortInfo, Switch, TxBursts};
 use weir::wire::{Frame, HeapFrame, Mac};
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -73,7 +73,7 @@ impl Bench {
     /// Lets frames in by a port; gives what went out, and by which port. The books must balance.
     pub fn burst(&mut self, port: PortId, frames: &[Vec<u8>]) -> Vec<(PortId, Vec<u8>)> {
         let mut burst: Burst<_> = frames.iter().map(|bytes| HeapFrame::new(bytes)).collect();
-        let mut out = Outbox::new(self.ports.len());
+        let mut out = TxBursts::new(self.ports.len());
         self.received += frames.len() as u64;
         let mut sent = Vec::new();
         while !burst.is_empty() {

@@ -6,17 +6,17 @@ use weir::wire::{Frame, HeapFrame, Shim, WireError, shim};
 use crate::packets;
 use crate::parser::parsed;
 
-/// Lines of `hop loops epoch hierarchy: bytes`.
+/// Lines of `hop loops epoch class: bytes`.
 const GOLDEN: &str = include_str!("../golden/shim.txt");
 
 fn golden() -> impl Iterator<Item = (Shim, Vec<u8>)> {
     GOLDEN.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (values, bytes) = line.split_once(": ").unwrap();
         let values: Vec<u32> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
-        let [hop, loops, epoch, hierarchy] = values[..] else { panic!("{line}") };
-        let (hop, loops, hierarchy) = (hop as u8, loops as u8, hierarchy as u8);
+        let [hop, loops, epoch, class] = values[..] else { panic!("{line}") };
+        let (hop, loops, class) = (hop as u8, loops as u8, class as u8);
         let bytes = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-        (Shim { hop, loops, epoch, hierarchy }, bytes)
+        (Shim { hop, loops, epoch, class }, bytes)
     })
 }
 
@@ -34,7 +34,7 @@ fn golden_vectors() {
 #[test]
 fn it_stands_between_the_macs_and_the_tag() {
     let mut frame = HeapFrame::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 9, 8, 0]);
-    assert!(shim::push(&mut frame, Shim { hop: 1, epoch: 0xabcd3, hierarchy: 2, ..Shim::default() }));
+    assert!(shim::push(&mut frame, Shim { hop: 1, epoch: 0xabcd3, class: 2, ..Shim::default() }));
     let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xb5, 0x04, 0x8e, 0xab, 0xcd, 0x81, 0, 0, 9, 8, 0];
     assert_eq!(frame.bytes(), expected);
 }
@@ -74,10 +74,13 @@ fn another_version_or_none_is_a_typed_error() {
 #[test]
 fn no_headroom_and_runts_leave_the_frame_alone() {
     let mut frame = HeapFrame::new(&[7; 13]);
+    assert!(!shim::fits(&frame, 0) && shim::fits(&frame, 1), "one byte more, and it is no runt");
     assert!(!shim::push(&mut frame, Shim::default()));
     assert_eq!(frame.bytes(), [7; 13]);
     let mut frame = HeapFrame::new(&[7; 14]);
-    while shim::push(&mut frame, Shim::default()) {}
+    while shim::fits(&frame, 0) {
+        assert!(shim::push(&mut frame, Shim::default()));
+    }
     let full = frame.clone();
     assert!(!shim::push(&mut frame, Shim::default()));
     assert_eq!(frame, full);
@@ -110,6 +113,22 @@ proptest! {
         shim::rewrite(&mut frame, new).unwrap();
         prop_assert_eq!(shim::peek(frame.bytes()), Ok(new));
         prop_assert_eq!(frame.bytes(), packets::with_shim(&bytes, new));
+    }
+
+    /// A digest takes 16 bits of the epoch's number. The other four name it while it is near the running one.
+    #[test]
+    fn beside_a_digest_stands_the_nearest_epoch(
+        shim in packets::shim_values(),
+        digest: u16,
+        running in 8..1u64 << 40,
+        ahead in 0..16u64,
+    ) {
+        let with = shim.with_digest(digest);
+        prop_assert_eq!((with.digest(), with.epoch & 15), (digest, shim.epoch & 15));
+        prop_assert_eq!(Shim { epoch: shim.epoch, ..with }, shim);
+        let epoch = shim::epoch_of(running - 8 + ahead);
+        let carried = Shim { epoch, ..shim }.with_digest(digest).epoch;
+        prop_assert_eq!(shim::nearest_epoch(shim::epoch_of(running), carried), epoch);
     }
 
     #[test]

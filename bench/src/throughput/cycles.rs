@@ -10,7 +10,7 @@ use weir::config::{Config, ForwardMode, OrderConfig};
 use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second, free_burst};
 use weir::pisa::PortId;
 use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
-use weir::switch::{Outbox, Switch};
+use weir::switch::{Switch, TxBursts};
 use weir::trace::{Frames, Trace, Tuple, Workload};
 use weir::wire::Frame;
 
@@ -170,7 +170,7 @@ impl Bench {
     /// others does not count.
     fn pass(&mut self, step: &mut Step) -> f64 {
         const INGRESS: PortId = 0;
-        let mut outbox = Outbox::<Mbuf>::new(2);
+        let mut tx_bursts = TxBursts::<Mbuf>::new(2);
         let mut burst = Burst::new();
         let mut at = 0;
         let mut batches = Vec::with_capacity(self.headers.len() / BATCH + 1);
@@ -190,8 +190,8 @@ impl Bench {
             match &mut step.switch {
                 None => send(&mut self.tx, &mut burst),
                 Some(switch) => {
-                    switch.process(INGRESS, &mut burst, at as u64, &mut outbox);
-                    outbox.queues().for_each(|(_, queue)| send(&mut self.tx, queue));
+                    switch.process(INGRESS, &mut burst, at as u64, &mut tx_bursts);
+                    tx_bursts.queues().for_each(|(_, queue)| send(&mut self.tx, queue));
                 }
             }
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::baseline;
 use crate::control::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
-use crate::program::hashpipe::Unit;
+use crate::program::Unit;
 use crate::wire::Flow;
 
 /// One look at a switch.
@@ -43,7 +43,7 @@ pub struct Rates {
     pub drops: Vec<DropRate>,
     pub programs: Vec<ProgramRates>,
     pub cores: Vec<CoreRates>,
-    /// What ChameleMon measured its last epoch with.
+    /// What the last epoch was measured with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,
 }
@@ -84,6 +84,9 @@ pub struct ProgramRates {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRate {
     pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -184,6 +187,7 @@ impl ProgramRates {
         let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
         let rate = |flow: &crate::control::view::HeavyFlow| FlowRate {
             flow: flow.flow,
+            ipv6_digest: flow.ipv6_digest.clone(),
             packets_per_second: flow.packets.map(per_second),
             bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
         };

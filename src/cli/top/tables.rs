@@ -11,7 +11,7 @@ use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
 use crate::control::view::EpochAttention;
-use crate::program::hashpipe::Unit;
+use crate::program::Unit;
 
 /// Between two columns.
 const GAP: u16 = 2;
@@ -85,7 +85,7 @@ pub fn draw(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
 /// The programs share the height.
 fn programs(frame: &mut Frame, area: Rect, rates: &Rates, scroll: usize) {
     if rates.programs.is_empty() {
-        let none = "no program that finds heavy flows runs; start the switch with --program hashpipe";
+        let none = "no program runs that finds heavy flows; weir run --program starts one";
         return frame.render_widget(Paragraph::new(format!(" {none}")), area);
     }
     let parts = Layout::vertical(rates.programs.iter().map(|_| Constraint::Fill(1))).split(area);
@@ -186,7 +186,8 @@ fn program_title(program: &ProgramRates) -> String {
 fn flows(program: &ProgramRates) -> Cells {
     let row = |(i, flow): (usize, &super::rates::FlowRate)| {
         let rate = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
-        vec![(i + 1).to_string(), flow.flow.to_string(), si(rate)]
+        let digest = flow.ipv6_digest.as_ref().map(|digest| format!("ipv6 flow {digest}"));
+        vec![(i + 1).to_string(), digest.unwrap_or_else(|| flow.flow.to_string()), si(rate)]
     };
     let rate = match program.unit {
         Unit::Packets => ">pkt/s",

@@ -32,7 +32,7 @@ type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 /// The epochs that are asked for.
 fn selected(service: &impl Finds, query: Asked) -> Result<(Selected, HeavyQuery), String> {
     let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-    let board = service.found()?;
+    let board = service.found(&query)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
     let last = || board.last(query.seconds).as_of(now, query.seconds);
     let selected = query.after.map_or_else(last, |after| board.next(after));

@@ -18,11 +18,20 @@ pub struct HeavyQuery {
     pub seconds: f64,
     /// Instead of the last `seconds`: the oldest epoch that ended after this one.
     pub after: Option<u64>,
+    /// The program that is asked; by default the first that can answer.
+    pub program: Option<String>,
+}
+
+impl HeavyQuery {
+    /// Whether this program may be meant.
+    pub fn names(&self, program: &str) -> bool {
+        self.program.as_ref().is_none_or(|name| name == program)
+    }
 }
 
 impl Default for HeavyQuery {
     fn default() -> Self {
-        Self { top: 20, threshold: 1, seconds: 10.0, after: None }
+        Self { top: 20, threshold: 1, seconds: 10.0, after: None, program: None }
     }
 }
 

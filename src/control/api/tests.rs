@@ -7,7 +7,8 @@ use super::*;
 use crate::control::client::{Client, ClientError};
 use crate::control::tables::{self, Change, Op, Table};
 use crate::control::{metrics, socket};
-use crate::program::hashpipe::{Counts, Unit};
+use crate::program::Unit;
+use crate::program::answers::FlowName;
 use crate::wire::Flow;
 
 pub(crate) struct Fake(Tables, Taps);
@@ -72,9 +73,9 @@ impl Service for Fake {
             return Err("nothing is kept for as long".into());
         }
         let flow = |port| Flow { src: None, dst: None, sport: Some(port), dport: None, proto: None };
-        let counts = Counts((1..=50).map(|n| (flow(n), u64::from(n))).collect());
-        let window = super::super::Window { counts, epochs: Some((4, 5)), omitted_flows: 1 };
-        Ok(view::HeavyFlows::new(&window, Unit::Bytes, 500_000_000, query.top, query.threshold))
+        let counts = (1..=50).map(|n| (FlowName::Flow(flow(n)), u64::from(n))).collect();
+        let window = super::super::Window { unit: Unit::Bytes, counts, epochs: Some((4, 5)), omitted_flows: 1 };
+        Ok(view::HeavyFlows::new("fake", &window, 500_000_000, query.top, query.threshold))
     }
 
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
@@ -139,7 +140,7 @@ fn documents_go_round() {
     let (_dir, _, client) = served();
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), fake().stations());
-    let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, after: None };
+    let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, ..HeavyQuery::default() };
     let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
     assert_eq!(heavy, fake().heavy(&query).unwrap());
     assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);

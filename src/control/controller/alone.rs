@@ -7,7 +7,7 @@ use super::{Board, Controller, JoinRequest, NetworkProfile, Report, Settings};
 use crate::control::{Closed, Sink};
 use crate::epoch::Nanos;
 use crate::program::AnySchedule;
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// What a change of the configuration may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ impl Alone {
         let program = schedule.program();
         let shifts = program.adapts();
         let settings = Settings { history, shifts, fabric, one_clock: true, ..Settings::new(length, self.salt) };
-        let profile = NetworkProfile { program, length, transit: transit.min(length / 2), header: Carrier::default() };
+        let profile =
+            NetworkProfile { program, length, transit: transit.min(length / 2), header: TelemetryHeader::default() };
         let parameters = schedule.at(epoch);
         let request =
             JoinRequest { name: self.name.clone(), profile, parameters, first_epoch: epoch.saturating_add(1) };

@@ -7,7 +7,7 @@ use super::{Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportE
 use crate::epoch::Nanos;
 use crate::program::answers::{Gap, SwitchGap};
 use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
 /// the controller stood still, or the clock jumped.
@@ -113,7 +113,7 @@ impl Controller {
     /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
     /// the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
-        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == Carrier::Tos);
+        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Tos);
         for (epoch, packets) in strays.epochs(last) {
             let gap = Gap::Strays { packets };
             self.spoil(epoch, switch, gap);

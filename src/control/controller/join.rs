@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Controller, Member, ParameterUpdate};
 use crate::epoch::Nanos;
 use crate::program::{AnyParameters, Difference, ProgramConfig};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// Most bytes of a switch's name.
 pub const MAX_NAME: usize = 64;
@@ -26,7 +26,7 @@ pub struct NetworkProfile {
     pub transit: Nanos,
     /// What carries a packet's class and epoch between switches.
     #[serde(default)]
-    pub header: Carrier,
+    pub header: TelemetryHeader,
 }
 
 /// A switch that joins.

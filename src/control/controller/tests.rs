@@ -9,7 +9,7 @@ mod time;
 
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{Order as RunOrder, Phv};
+use crate::pisa::{Disposition, Order as RunOrder, Phv};
 use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::network::NetworkEpoch;
@@ -36,7 +36,7 @@ fn profile() -> NetworkProfile {
 
 fn profile_of(config: Config) -> NetworkProfile {
     let program = ProgramConfig::new::<ChameleMon>(config);
-    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::Carrier::Shim }
+    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::TelemetryHeader::Shim }
 }
 
 fn settings() -> Settings {
@@ -91,7 +91,7 @@ impl Edge {
     }
 
     fn leave(&mut self, mut phv: Phv) {
-        (phv.enters, phv.leaves) = (false, true);
+        (phv.enters, phv.disposition) = (false, Disposition::ToHost);
         self.program.egress(&mut [phv], RunOrder::PacketMajor);
     }
 

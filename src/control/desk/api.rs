@@ -10,7 +10,7 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 
 use super::{Desk, Drive};
-use crate::control::api::{Finds, found};
+use crate::control::api::{Finds, HeavyQuery, found};
 use crate::control::controller::{Board, ForgetError};
 use crate::control::serve::{self, Counters, Served, TlsListener};
 use crate::control::{rpc, view};
@@ -28,7 +28,7 @@ impl Office {
 }
 
 impl Finds for Office {
-    fn found(&self) -> Result<Board, String> {
+    fn found(&self, _: &HeavyQuery) -> Result<Board, String> {
         Ok(self.board.clone())
     }
 }

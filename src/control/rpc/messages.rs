@@ -8,7 +8,7 @@ use crate::control::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyParameters, ProgramConfig};
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// A message that breaks a rule of `controller.proto`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +83,7 @@ impl From<&Hello> for proto::Hello {
             program: serde_json::to_string(program).unwrap_or_default(),
             parameters: parameters.encode().into(),
             software: software.clone(),
-            tos: *header == Carrier::Tos,
+            tos: *header == TelemetryHeader::Tos,
         }
     }
 }
@@ -110,7 +110,7 @@ impl TryFrom<proto::Hello> for Hello {
         let program: ProgramConfig = serde_json::from_str(&program).map_err(|error| wrong(error.to_string()))?;
         program.validate().map_err(|error| wrong(error.to_string()))?;
         let parameters = read_parameters("hello.parameters", &parameters, &program)?;
-        let header = if tos { Carrier::Tos } else { Carrier::Shim };
+        let header = if tos { TelemetryHeader::Tos } else { TelemetryHeader::Shim };
         Ok(Self { name, profile: NetworkProfile { program, length, transit, header }, parameters, software })
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     fn hello() -> Hello {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
         let parameters = program.start();
-        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: Carrier::Tos };
+        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: TelemetryHeader::Tos };
         Hello { name: "edge1".into(), profile, parameters, software: "weir 0.1.0".into() }
     }
 

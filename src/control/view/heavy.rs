@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::control::Window;
+use crate::control::controller::Selected;
 use crate::epoch::Nanos;
 use crate::program::Unit;
-use crate::program::answers::{FlowCount, FlowName};
+use crate::program::answers::FlowCount;
 use crate::wire::Flow;
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -68,28 +69,33 @@ pub struct HeavyFlows {
     pub last_epoch: Option<u64>,
     /// Time that the epochs span.
     pub seconds: f64,
-    /// Flows that the tables held and the answer cannot name any more, summed over the epochs.
+    /// Flows that were found and that the answer cannot name any more, summed over the epochs.
     pub omitted_flows: u64,
     pub heavy: Vec<HeavyFlow>,
 }
 
 impl HeavyFlows {
-    /// The `top` heaviest flows of the window that count at least `threshold`.
-    pub fn new(window: &Window, unit: Unit, length: Nanos, top: usize, threshold: u64) -> Self {
+    /// The `top` heaviest flows of the window that count at least `threshold`, as this program found them.
+    pub fn new(program: &str, window: &Window, length: Nanos, top: usize, threshold: u64) -> Self {
         let epochs = window.epochs.map_or(0, |(first, last)| last - first + 1);
-        let mut heavy = window.counts.above(threshold.max(1));
-        heavy.truncate(top);
+        let heavy = window.above(threshold.max(1));
         Self {
-            program: "hashpipe".into(),
-            unit,
+            program: program.into(),
+            unit: window.unit,
             first_epoch: window.epochs.map(|(first, _)| first),
             last_epoch: window.epochs.map(|(_, last)| last),
             seconds: epochs as f64 * length as f64 / 1e9,
             omitted_flows: window.omitted_flows,
-            heavy: heavy
-                .iter()
-                .map(|heavy| HeavyFlow::new(&FlowCount { flow: FlowName::Flow(heavy.flow), count: heavy.count }, unit))
-                .collect(),
+            heavy: heavy.iter().take(top).map(|flow| HeavyFlow::new(flow, window.unit)).collect(),
         }
+    }
+
+    /// The same of a controller's answers.
+    pub fn of(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
+        let mut window = Window::default();
+        for epoch in &selected.epochs {
+            window.add(epoch.first_epoch, epoch.epoch, Some(&epoch.network));
+        }
+        Self::new(program, &window, selected.length, top, threshold)
     }
 }

@@ -1,4 +1,5 @@
-//! The deparser: verifies headers, rewrites them, and makes the router's own packets.
+//! What a router does to packets: verifies headers, rewrites MACs and TTL, and makes its own
+//! packets.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,6 +11,8 @@ use super::reply::{self, Error};
 use super::{Digest, Hop, Neighbour, REASK_SECONDS, Route, address, key, link_local, seconds, touch};
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
 use crate::wire::{Fragment, Frame, Headers, Mac, Net, arp, checksum, ethernet, icmp, ipv4, ipv6, ndp, proto, shim};
+
+const MACS: usize = 12;
 
 /// What has become of a packet beside its verdict.
 #[derive(Debug)]
@@ -127,7 +130,7 @@ impl Route {
             self.suppressed += 1;
             return None;
         }
-        let made = without_shim(frame, &mut phv.headers)
+        let made = bare(frame, &mut phv.headers)
             && match phv.headers.net {
                 Net::Ipv4 => v4.is_some_and(|v4| reply::error4(frame, (mac, v4), error)),
                 _ => v6.is_some_and(|v6| reply::error6(frame, (mac, v6), error)),
@@ -146,7 +149,7 @@ impl Route {
             (Net::Ipv4, proto::ICMP, Some(icmp::ECHO_REQUEST))
             | (Net::Ipv6, proto::ICMPV6, Some(icmp::V6_ECHO_REQUEST)) => {
                 let mac = self.ports.get(usize::from(phv.ingress))?.mac();
-                let made = without_shim(frame, &mut phv.headers) && reply::echo(frame, mac, &phv.headers);
+                let made = bare(frame, &mut phv.headers) && reply::echo(frame, mac, &phv.headers);
                 made.then(|| replaced(frame, phv, phv.ingress, DropReason::ToRouter))
             }
             (Net::Ipv6, proto::ICMPV6, Some(ndp::SOLICITATION | ndp::ADVERTISEMENT)) => self.discovery(frame, phv),
@@ -282,14 +285,19 @@ fn replaced<F: Frame>(frame: &F, phv: &mut Phv, port: PortId, reason: DropReason
     reason
 }
 
-/// Takes the telemetry shim off a packet that is to be answered.
-fn without_shim<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
-    if headers.shim {
-        let back = |at: u16| at.saturating_sub(shim::LEN as u16);
-        (headers.shim, headers.l3, headers.l4) = (false, back(headers.l3), back(headers.l4));
-        return shim::pop(frame).is_ok();
+/// Leaves the MACs and the IP packet of a frame that is to be answered: the answer is a frame of
+/// its own, without the shim between the two. False when that cannot be.
+fn bare<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
+    if !headers.shim {
+        return true;
     }
-    true
+    let back = |at: u16| at.saturating_sub(shim::LEN as u16);
+    (headers.shim, headers.l3, headers.l4) = (false, back(headers.l3), back(headers.l4));
+    if frame.bytes().len() < MACS + shim::LEN {
+        return false;
+    }
+    frame.bytes_mut().copy_within(0..MACS, shim::LEN);
+    frame.shrink_front(shim::LEN)
 }
 
 /// What the hardware's parser verifies (RFC 1812, 5.2.2): the checksum, and that the packet is whole.

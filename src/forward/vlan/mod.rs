@@ -9,6 +9,7 @@ mod words;
 pub use words::VlanList;
 
 use crate::pisa::{DropReason, PortId};
+use crate::wire::vlan::TagEdit;
 use crate::wire::{Frame, Headers, ethertype, shim};
 
 /// VLAN numbers, a bit each.
@@ -43,9 +44,6 @@ pub enum PortVlans {
 #[derive(Clone, Debug, Default)]
 pub struct Vlans(pub Vec<PortVlans>);
 
-/// EtherType and TCI.
-const TAG: usize = 4;
-
 impl Vlans {
     #[inline(always)]
     fn port(&self, port: PortId) -> &PortVlans {
@@ -64,7 +62,7 @@ impl Vlans {
 
     /// Puts a frame that came in into its VLAN: from here on its headers say so, whatever tag the frame has.
     #[inline]
-    pub fn enter(&self, port: PortId, headers: &mut Headers) -> Result<(), DropReason> {
+    pub fn ingress(&self, port: PortId, headers: &mut Headers) -> Result<(), DropReason> {
         // Priority and drop eligibility of a tag that is there are kept.
         let priority = if headers.tagged { headers.vlan_tci & 0xf000 } else { 0 };
         let vid = match self.port(port) {
@@ -81,42 +79,52 @@ impl Vlans {
         Ok(())
     }
 
-    /// Gives a frame the tag that it carries where it leaves, or takes it off. `headers`: as [`Self::enter`] left them.
+    /// The change that gives a frame the tag that it carries where it leaves. `headers`: as
+    /// [`Self::ingress`] left them.
+    ///
+    /// # Errors
+    /// If the port does not belong to the frame's VLAN, or the frame has no room for the tag.
     #[inline]
-    pub fn leave<F: Frame>(
+    pub fn egress<F: Frame>(
         &self,
         from: PortId,
         to: PortId,
         headers: &Headers,
-        frame: &mut F,
-    ) -> Result<(), DropReason> {
+        frame: &F,
+    ) -> Result<TagEdit, DropReason> {
         let vid = headers.vid();
         if !self.has(to, vid) {
             return Err(DropReason::WrongVlan);
         }
-        let at = if headers.shim { 12 + shim::LEN } else { 12 };
+        let at = tag_offset(headers);
         let tunnelled = matches!(self.port(from), PortVlans::Tunnel(_));
         let tag = if tunnelled { None } else { tag_of(frame.bytes(), at) };
         let bare = match self.port(to) {
             // A frame of no VLAN goes as it came.
-            _ if vid == 0 => return Ok(()),
+            _ if vid == 0 => return Ok(TagEdit::Keep),
             PortVlans::Tunnel(_) => true,
             PortVlans::Of { untagged, .. } => *untagged == Some(vid),
             PortVlans::Every => false,
         };
-        match (tag, bare) {
-            (None, true) => {}
-            (Some(_), true) => pop(frame, at),
-            (Some(tci), false) if tci == headers.vlan_tci => {}
+        let edit = match (tag, bare) {
+            (None, true) => TagEdit::Keep,
+            (Some(_), true) => TagEdit::Pop,
+            (Some(tci), false) if tci == headers.vlan_tci => TagEdit::Keep,
             // A priority tag is told its VLAN.
-            (Some(_), false) => frame.bytes_mut()[at + 2..at + 4].copy_from_slice(&headers.vlan_tci.to_be_bytes()),
+            (Some(_), false) => TagEdit::Set(headers.vlan_tci),
             (None, false) => {
-                let kind = if tunnelled { ethertype::QINQ } else { ethertype::VLAN };
-                return push(frame, at, kind, headers.vlan_tci);
+                let ethertype = if tunnelled { ethertype::QINQ } else { ethertype::VLAN };
+                TagEdit::Push { ethertype, tci: headers.vlan_tci }
             }
-        }
-        Ok(())
+        };
+        if edit.fits(frame, at) { Ok(edit) } else { Err(DropReason::NoHeadroom) }
     }
+}
+
+/// Where a frame's outermost tag stands.
+#[inline(always)]
+pub fn tag_offset(headers: &Headers) -> usize {
+    if headers.shim { 12 + shim::LEN } else { 12 }
 }
 
 /// The TCI of the tag at this place, if there is a whole one.
@@ -125,22 +133,6 @@ fn tag_of(bytes: &[u8], at: usize) -> Option<u16> {
     let [a, b, c, d] = *bytes.get(at..)?.first_chunk::<4>()?;
     let is_tag = matches!(u16::from_be_bytes([a, b]), ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD);
     is_tag.then_some(u16::from_be_bytes([c, d]))
-}
-
-fn pop(frame: &mut impl Frame, at: usize) {
-    frame.bytes_mut().copy_within(0..at, TAG);
-    frame.shrink_front(TAG);
-}
-
-fn push(frame: &mut impl Frame, at: usize, kind: u16, tci: u16) -> Result<(), DropReason> {
-    if frame.bytes().len() < at + 2 || !frame.grow_front(TAG) {
-        return Err(DropReason::NoHeadroom);
-    }
-    let bytes = frame.bytes_mut();
-    bytes.copy_within(TAG..TAG + at, 0);
-    bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
-    bytes[at + 2..at + 4].copy_from_slice(&tci.to_be_bytes());
-    Ok(())
 }
 
 #[cfg(test)]

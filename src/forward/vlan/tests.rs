@@ -29,8 +29,9 @@ fn forward(vlans: &Vlans, from: PortId, to: PortId, bytes: &[u8]) -> Result<Vec<
     let mut frame = HeapFrame::new(bytes);
     let mut headers = Headers::default();
     parse(bytes, &mut headers).unwrap();
-    vlans.enter(from, &mut headers)?;
-    vlans.leave(from, to, &headers, &mut frame)?;
+    vlans.ingress(from, &mut headers)?;
+    let edit = vlans.egress(from, to, &headers, &frame)?;
+    assert!(edit.write_tag(&mut frame, tag_offset(&headers)));
     Ok(frame.bytes().to_vec())
 }
 
@@ -94,8 +95,9 @@ fn without_headroom_there_is_no_tag() {
     assert!(full.grow_front(126));
     full.bytes_mut()[..14].copy_from_slice(&frame(&[])[..14]);
     let mut headers = Headers::default();
-    vlans.enter(1, &mut headers).unwrap();
-    let before = full.clone();
-    assert_eq!(vlans.leave(1, 2, &headers, &mut full), Err(DropReason::NoHeadroom));
+    vlans.ingress(1, &mut headers).unwrap();
+    assert_eq!(vlans.egress(1, 2, &headers, &full), Err(DropReason::NoHeadroom));
+    let (push, before) = (TagEdit::Push { ethertype: ethertype::VLAN, tci: 10 }, full.clone());
+    assert!(!push.write_tag(&mut full, tag_offset(&headers)));
     assert_eq!(full, before);
 }

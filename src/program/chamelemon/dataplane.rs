@@ -15,7 +15,7 @@ pub const MAX_LEVELS: usize = 8;
 pub const MAX_ROWS: usize = 5;
 
 /// What the first switch took a packet for, and the two bits that tell the last switch of it.
-pub mod hierarchy {
+pub mod class {
     /// Not encoded: not measured, or a light-loss candidate that is not sampled.
     pub const NONE: u8 = 0;
     /// A sampled light-loss candidate.
@@ -210,36 +210,36 @@ pub struct Gate {
     pub sample_lane: u8,
     /// The hash lane of the first row; the others follow.
     pub row_lane: u8,
-    /// The parts by hierarchy.
+    /// The parts by class.
     pub parts: [Part; 4],
-    /// What a packet of each hierarchy carries on: none where no part counts it when it leaves.
+    /// What a packet of each class carries on: none where no part counts it when it leaves.
     pub carried: [u8; 4],
 }
 
 impl Gate {
-    /// What packets carry on, by hierarchy. Heavy-hitter candidates leave as heavy-loss candidates.
+    /// What packets carry on, by class. Heavy-hitter candidates leave as heavy-loss candidates.
     pub fn carried(parts: &[Part; 4]) -> [u8; 4] {
         let counted = |part: u8| !parts[usize::from(part & 3)].is_empty();
-        let carried = |part: u8, counted: bool| if counted { part } else { hierarchy::NONE };
+        let carried = |part: u8, counted: bool| if counted { part } else { class::NONE };
         [
-            hierarchy::NONE,
-            carried(hierarchy::LL, counted(hierarchy::LL)),
-            carried(hierarchy::HL, counted(hierarchy::HL)),
-            carried(hierarchy::HL, counted(hierarchy::HH) && counted(hierarchy::HL)),
+            class::NONE,
+            carried(class::LL, counted(class::LL)),
+            carried(class::HL, counted(class::HL)),
+            carried(class::HL, counted(class::HH) && counted(class::HL)),
         ]
     }
 
-    /// From the flow's size to the hierarchy that the packet carries on, and its buckets.
+    /// From the flow's size to the class that the packet carries on, and its buckets.
     #[inline(always)]
     pub fn classify(&self, meta: &mut Meta) -> u8 {
         let candidate = if meta.estimate >= self.hh_threshold {
-            hierarchy::HH
+            class::HH
         } else if meta.estimate >= self.hl_threshold {
-            hierarchy::HL
+            class::HL
         } else if samples(meta.base(self.sample_lane.into()), self.sample, self.sample_seed) {
-            hierarchy::LL
+            class::LL
         } else {
-            hierarchy::NONE
+            class::NONE
         };
         locate(meta, &self.parts[usize::from(candidate & 3)], self.row_lane);
         self.carried[usize::from(candidate & 3)]

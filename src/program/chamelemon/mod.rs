@@ -43,7 +43,7 @@
 //! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
 //!   class and epoch bit is counted as unmarked, one of which copies or fragments go on to other switches as unfollowed.
 //!   So is each copy or fragment that leaves here and was made by a switch without the program
-//!   ([`dataplane::hierarchy::SEVERAL`]).
+//!   ([`dataplane::class::SEVERAL`]).
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
 //!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
 //! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
-use super::dataplane::{MAX_ROWS, Part, Place, hierarchy};
+use super::dataplane::{MAX_ROWS, Part, Place, class};
 use crate::pisa::hash::HighRange;
 use crate::program::ProgramError;
 
@@ -130,8 +130,8 @@ impl Runtime {
         let Division { hh, hl, ll } = self.division;
         let [ll, hl, hh] = shape.parts([ll, hl, hh], |_| 0);
         let mut parts = [Part::new(), ll, hl, hh];
-        debug_assert_eq!(usize::from(hierarchy::HH), parts.len() - 1);
-        parts[usize::from(hierarchy::NONE)].clear();
+        debug_assert_eq!(usize::from(class::HH), parts.len() - 1);
+        parts[usize::from(class::NONE)].clear();
         parts
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::bank::{ChameleMonBank, Counters, RowRegisters};
-use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, hierarchy, locate};
+use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, class, locate};
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
@@ -14,9 +14,10 @@ use super::{Config, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HighRange, IndexBank, LANES};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage, StageUse,
+    Array, ArrayGroup, BATCH, Disposition, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage,
+    StageUse,
 };
-use crate::program::{Bank, Dataplane, ProgramError, Steps, StrayRegisters};
+use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::shim;
 
 /// No epoch: no packet carries it.
@@ -173,7 +174,7 @@ pub struct ChameleMonDataplane {
     upstream: Encoder,
     downstream: Encoder,
     gate: Gate,
-    /// What packets that leave match, by epoch bit and hierarchy, and the epoch that is counted there, as packets carry it.
+    /// What packets that leave match, by epoch bit and class, and the epoch that is counted there, as packets carry it.
     exits: [[Part; 4]; 2],
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
@@ -259,9 +260,9 @@ impl ChameleMonDataplane {
         let batch = self.hashing.take(phvs, |phv| phv.enters);
         let members = batch.members.iter().zip(&mut batch.metas);
         let mut classify = |meta: &mut Meta, member: u8| {
-            let hierarchy = self.gate.classify(meta);
+            let class = self.gate.classify(meta);
             if let Some(phv) = phvs.get_mut(usize::from(member)) {
-                phv.hierarchy = hierarchy;
+                phv.class = class;
             }
         };
         match order {
@@ -287,20 +288,21 @@ impl ChameleMonDataplane {
         let row_lane = self.hashing.lanes.row;
         let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
         let batch = self.hashing.take(phvs, |phv| {
-            *unmarked += u64::from(phv.unmarked);
-            let classed = phv.hierarchy != hierarchy::NONE;
-            *unfollowed += u64::from(phv.unfollowed && classed && phv.hierarchy != hierarchy::SEVERAL);
-            phv.leaves && classed
+            let classed = phv.class != class::NONE;
+            *unmarked += u64::from(classed && phv.disposition == Disposition::Unmarked);
+            let untracked = phv.disposition == Disposition::Untracked;
+            *unfollowed += u64::from(untracked && classed && phv.class != class::SEVERAL);
+            phv.disposition.leaves_network() && classed
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
             let half = (phv.epoch & 1) as usize;
-            locate(meta, &self.exits[half][usize::from(phv.hierarchy & 3)], row_lane);
+            locate(meta, &self.exits[half][usize::from(phv.class & 3)], row_lane);
             let open = self.open[half] == phv.epoch;
             meta.encoded &= open;
             if !meta.encoded {
                 // One of several has no part.
-                if open && phv.hierarchy == hierarchy::SEVERAL {
+                if open && phv.class == class::SEVERAL {
                     self.unfollowed += 1;
                 } else {
                     self.strays.count(phv.epoch, 1);
@@ -319,13 +321,13 @@ impl Dataplane for ChameleMonDataplane {
         let batch = self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
         if let Some(meta) = batch.metas.first_mut() {
             self.tower.trace(meta, probe);
-            phv.hierarchy = self.gate.classify(meta);
+            phv.class = self.gate.classify(meta);
             self.upstream.trace(meta, probe);
         }
     }
 
-    fn has_egress(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::ENDS
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: Order) {

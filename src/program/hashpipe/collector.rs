@@ -1,22 +1,15 @@
 //! Reading HashPipe out: duplicates summed, replicas merged, the heaviest flows named.
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 
 use super::dataplane::Cell;
 use crate::pisa::{Registers, Word};
+use crate::program::Heavy;
 use crate::wire::{Flow, FlowKey};
 
 /// Counts by flow, in packets or bytes as the program was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub FxHashMap<Flow, u64>);
-
-/// One reported flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Heavy {
-    pub flow: Flow,
-    pub count: u64,
-}
 
 /// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4).
 pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut Counts) {

@@ -34,11 +34,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-pub use collector::{Counts, Heavy};
+pub use collector::Counts;
 pub use tables::{HashPipeBank, HashPipeDataplane, Tables, label};
 
-pub use super::Unit;
 use super::{Dataplane, DecodeError, Difference, Exact, NoSeries, Program, ProgramError, RunAnswers, Schedule, Truth};
+pub use super::{Heavy, Unit};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
 use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};

@@ -5,7 +5,7 @@
 use super::*;
 use crate::sim::fault::SwitchName;
 use crate::sim::loss::LinkName;
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 use crate::trace::SplitMix64;
 
 /// Epochs of one scenario, and nanoseconds of an epoch.
@@ -40,7 +40,7 @@ fn scenario(seed: u64) -> Setup {
     let (order, keys) = (draw.of(&["uniform", "burst"]), draw.of(&["random", "scan", "range", "clients"]));
     let workload = format!("keyvalue/{order},flows={flows},longest=12,keys={keys},seed={seed}");
     let fabric = Fabric {
-        carrier: draw.of(&[Carrier::Shim, Carrier::Shim, Carrier::Tos]),
+        carrier: draw.of(&[TelemetryHeader::Shim, TelemetryHeader::Shim, TelemetryHeader::Tos]),
         workers: draw.of(&[1, 1, 2, 3]),
         cuts: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
     };
@@ -76,8 +76,8 @@ fn scenario(seed: u64) -> Setup {
 /// With the DSCP a packet must be off by less than an epoch less the transit time: all times together are less.
 fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
     let [pauses, clocks, delays] = match fabric.carrier {
-        Carrier::Shim => [6.0, 20.0, 5.0],
-        Carrier::Tos => [0.08, 0.08, 0.2],
+        TelemetryHeader::Shim => [6.0, 20.0, 5.0],
+        TelemetryHeader::Tos => [0.08, 0.08, 0.2],
     };
     let names = setup.topology.switches().to_vec();
     let links = setup.topology.links().len() as u32;
@@ -147,7 +147,7 @@ fn no_answer_that_is_called_complete_is_wrong() {
 /// Some fragments of a packet are lost and others are not, behind a router that measures nothing.
 #[test]
 fn torn_packets_are_in_no_complete_answer() {
-    for (carrier, workers) in [(Carrier::Shim, 1), (Carrier::Tos, 3)] {
+    for (carrier, workers) in [(TelemetryHeader::Shim, 1), (TelemetryHeader::Tos, 3)] {
         let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
         // A fault that is none, for the audit.
         let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];

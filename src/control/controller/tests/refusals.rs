@@ -38,7 +38,7 @@ fn switches_that_differ_may_not_join() {
         refused(other(longer)),
         "switch b: the epoch's length in ns is 50000001, and the network's is 50000000; all edge switches must have the same"
     );
-    let tos = NetworkProfile { header: crate::switch::Carrier::Tos, ..profile() };
+    let tos = NetworkProfile { header: crate::switch::TelemetryHeader::Tos, ..profile() };
     assert!(refused(other(tos)).contains("carrier is tos, and the network's is shim"));
     let shorter = profile_of(Config { tower: "8x4096".parse().unwrap(), ..config() });
     assert!(refused(other(shorter)).contains("tower is 8x4096, and the network's is 8x4096+16x2048"));

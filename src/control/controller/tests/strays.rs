@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::program::chamelemon::Strays;
-use crate::switch::Carrier;
+use crate::switch::TelemetryHeader;
 
 /// The epochs that are not complete, each with its gaps.
 fn incomplete(network: &Network) -> Vec<(u64, Vec<(String, Gap)>)> {
@@ -48,7 +48,7 @@ fn a_stray_with_one_bit_spoils_two_epochs() {
     let mut network = Network::new(&[], 6);
     let request = |name: &str| {
         let edge = Edge::new(name, 6, config().runtime());
-        (JoinRequest { profile: NetworkProfile { header: Carrier::Tos, ..profile() }, ..edge.request(7) }, edge)
+        (JoinRequest { profile: NetworkProfile { header: TelemetryHeader::Tos, ..profile() }, ..edge.request(7) }, edge)
     };
     for name in ["a", "b"] {
         let (request, edge) = request(name);

@@ -376,7 +376,7 @@ impl Losses {
     pub fn truncate(&mut self, most: usize) {
         let victims = self.victims();
         self.flows.drain(most.min(victims)..victims);
-        self.flows.truncate(most.min(victims) + most);
+        self.flows.truncate(most.min(victims).saturating_add(most));
         self.flows.shrink_to_fit();
     }
 }

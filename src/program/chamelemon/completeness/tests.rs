@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{Order, Phv};
+use crate::pisa::{Disposition, Order, Phv};
 use crate::program::Dataplane;
 use crate::program::chamelemon::collector::{Analysis, Sketches};
-use crate::program::chamelemon::dataplane::hierarchy;
+use crate::program::chamelemon::dataplane::class;
 use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule, flows_of_switch};
 use crate::trace::SplitMix64;
 use crate::wire::{Headers, Net, Tuple4};
@@ -73,12 +73,12 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
         program.ingress(&mut phv, Order::PacketMajor);
         let id = FlowId::of_v4(Tuple4(u128::from(address) << 72 | 7 << 40 | 17));
         let truth = truth.entry(id).or_default();
-        let class = usize::from(phv[0].hierarchy != hierarchy::LL);
+        let class = usize::from(phv[0].class != class::LL);
         let draw = |rng: &mut SplitMix64, share: f64| (rng.below(1000) as f64) < 1000.0 * share;
         let copies = if draw(&mut rng, lost) { 0 } else { 1 + i64::from(draw(&mut rng, doubled)) };
         truth.size += 1;
         truth.net[class] += 1 - copies;
-        (phv[0].enters, phv[0].leaves) = (false, true);
+        (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
         (0..copies).for_each(|_| program.egress(&mut phv, Order::PacketMajor));
     }
     let mut bank = program.spare();

@@ -2,36 +2,37 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::enter::Rejected;
-use super::{BURST, Burst, COPIES, Carrier, L2_OVERHEAD, Outbox, PortInfo, Role, Switch};
+use super::ingress::Rejected;
+use super::{BURST, Burst, COPIES, L2_OVERHEAD, PortInfo, Switch, TelemetryHeader, TxBursts, deparse};
 use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::tap::Watch;
-use crate::wire::{self, Frame, Headers, Net, proto};
+use crate::wire::vlan::TagEdit;
+use crate::wire::{Frame, Net, proto};
 
 impl Switch {
     /// Takes over the newest settings.
     #[inline(always)]
     pub(super) fn renew_policy(&mut self) {
-        self.policed = self.policy.renew();
+        self.features = self.policy.renew();
         self.rewrites = self.fabric || self.policy.settings().vlans.is_some();
     }
 
     /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
     /// What may not enter is counted and leaves the burst.
     #[inline(never)]
-    pub(super) fn police<F: Frame, W: Watch>(
+    pub(super) fn ingress_features<F: Frame, W: Watch>(
         &mut self,
         ingress: PortId,
         burst: &mut Burst<F>,
         now: Nanos,
-        out: &mut Outbox<F>,
+        out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
-        let Self { policy, phvs, ports, stats, carrier, .. } = self;
-        let copier = Copier { ports, stats, carrier: *carrier };
+        let Self { policy, phvs, ports, stats, header, .. } = self;
+        let copier = Copier { ports, stats, header: *header };
         let settings = policy.settings();
         let mut rejected: Rejected = [None; BURST];
         if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.rx(ingress)) {
@@ -40,7 +41,7 @@ impl Switch {
         }
         if let Some(vlans) = &settings.vlans {
             for (phv, rejected) in phvs.iter_mut().zip(&mut rejected[..burst.len()]) {
-                *rejected = vlans.enter(ingress, &mut phv.headers).err();
+                *rejected = vlans.ingress(ingress, &mut phv.headers).err();
             }
         }
         if let Some(acl) = &settings.acl {
@@ -78,10 +79,10 @@ impl Switch {
     /// What a port does to packets that are about to leave: rate limit, then copies for its mirror. All copies come behind the
     /// originals.
     #[inline(never)]
-    pub(super) fn police_queues<F: Frame>(&self, now: Nanos, out: &mut Outbox<F>) {
+    pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
         let settings = self.policy.settings();
-        let copier = Copier { ports: &self.ports, stats: &self.stats, carrier: self.carrier };
-        let Outbox { queues, copies } = out;
+        let copier = Copier { ports: &self.ports, stats: &self.stats, header: self.header };
+        let TxBursts { queues, copies } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
             if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
                 let mut meter = limiter.open(now);
@@ -109,11 +110,12 @@ impl Switch {
         self.policy.settings().vlans.as_ref().is_none_or(|vlans| vlans.has(port, phv.headers.vid()))
     }
 
+    /// What happens to a packet's tag where it leaves by this port.
     #[inline(always)]
-    pub(super) fn rewrite_vlan<F: Frame>(&self, frame: &mut F, phv: &Phv, to: PortId) -> Result<(), DropReason> {
+    pub(super) fn tag_edit<F: Frame>(&self, frame: &F, phv: &Phv, to: PortId) -> Result<TagEdit, DropReason> {
         match &self.policy.settings().vlans {
-            Some(vlans) => vlans.leave(phv.ingress, to, &phv.headers, frame),
-            None => Ok(()),
+            Some(vlans) => vlans.egress(phv.ingress, to, &phv.headers, frame),
+            None => Ok(TagEdit::Keep),
         }
     }
 }
@@ -130,7 +132,7 @@ fn flags<F: Frame>(acl: &Acl, frame: &F, phv: &Phv) -> Option<u8> {
 struct Copier<'a> {
     ports: &'a [PortInfo],
     stats: &'a SwitchStats,
-    carrier: Carrier,
+    header: TelemetryHeader,
 }
 
 impl Copier<'_> {
@@ -150,16 +152,7 @@ impl Copier<'_> {
     /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
     /// its MTU.
     fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {
-        if wire::shim::peek(copy.bytes()).is_ok() {
-            wire::shim::pop(&mut copy).ok()?;
-        }
-        let fabric = |port: &PortInfo| port.role == Role::Fabric;
-        if self.carrier == Carrier::Tos && (fabric(port) || self.ports.get(usize::from(from)).is_some_and(fabric)) {
-            let mut headers = Headers::default();
-            if wire::parse(copy.bytes(), &mut headers).is_ok() && headers.net != Net::Other {
-                wire::tos::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;
-            }
-        }
+        deparse::unmark(&mut copy, self.header, [self.ports.get(usize::from(from)), Some(port)])?;
         (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)
     }
 }

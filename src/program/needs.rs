@@ -1,0 +1,40 @@
+//! What a program needs of the switch.
+
+use std::ops::BitOr;
+
+/// What a program needs of the switch, a bit each. What no program needs is not computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs(u8);
+
+impl Needs {
+    pub const NONE: Self = Self(0);
+    /// The program has egress stages: they see each packet that leaves by a port.
+    pub const EGRESS: Self = Self(1);
+    /// The egress stages also see packets whose way ends in this switch without a loss: see
+    /// [`Disposition`](crate::pisa::Disposition). The program counts these, so copies and fragments
+    /// carry no class on.
+    pub const ENDS: Self = Self(1 << 1 | Self::EGRESS.0);
+    /// [`Phv::egress_ns`](crate::pisa::Phv::egress_ns) in egress stages.
+    pub const TIME: Self = Self(1 << 2 | Self::EGRESS.0);
+    /// [`Phv::queue_depth`](crate::pisa::Phv::queue_depth) in egress stages.
+    pub const QUEUE_DEPTH: Self = Self(1 << 3 | Self::EGRESS.0);
+    /// [`Phv::identity`](crate::pisa::Phv::identity) in egress stages.
+    pub const IDENTITY: Self = Self(1 << 4 | Self::EGRESS.0);
+    /// [`Phv::digest`](crate::pisa::Phv::digest): 16 bits of the shim. Four bits of the epoch's
+    /// number are left then.
+    pub const DIGEST: Self = Self(1 << 5);
+
+    /// Whether all of `other` is needed.
+    #[inline(always)]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Needs {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}

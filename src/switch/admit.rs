@@ -1,0 +1,145 @@
+//! Admission: whether a packet leaves by a port, decided before anything of it is written.
+//!
+//! A packet that is admitted waits in its port's queue. The deparser writes it there, once egress
+//! stages have seen it, or at once where no program has any.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::egress::Exit;
+use super::replicate::Exits;
+use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
+use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
+use crate::wire::vlan::TagEdit;
+use crate::wire::{self, Frame, Net};
+
+impl Switch {
+    /// Every packet has the same way: no need to look into it.
+    #[inline(always)]
+    pub(super) fn move_whole<F: Frame>(
+        &self,
+        ingress: PortId,
+        burst: &mut Burst<F>,
+        verdict: Verdict,
+        out: &mut TxBursts<F>,
+    ) {
+        let stats = self.stats.port(ingress);
+        let (port, queue) = match verdict {
+            Verdict::Drop(reason) => return drop_all(burst, |n| stats.drop(reason, n)),
+            Verdict::Flood => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
+            Verdict::Port(id) => match (self.ports.get(usize::from(id)), out.queues.get_mut(usize::from(id))) {
+                (Some(port), Some(queue)) => (port, queue),
+                _ => return drop_all(burst, |n| stats.drop(DropReason::NoRoute, n)),
+            },
+        };
+        if !port.up.load(Relaxed) {
+            return drop_all(burst, |n| stats.drop(DropReason::PortDown, n));
+        }
+        if port.mtu < self.ports[usize::from(ingress)].mtu {
+            let limit = (port.mtu + L2_OVERHEAD) as usize;
+            burst.retain(|frame| {
+                let fits = frame.wire_len() <= limit;
+                stats.drop(DropReason::TooLong, u64::from(!fits));
+                fits
+            });
+        }
+        if queue.is_empty() {
+            std::mem::swap(queue, burst);
+        } else {
+            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
+            stats.drop(DropReason::TxFull, left as u64);
+        }
+    }
+
+    /// Puts one packet into the queues its verdict names.
+    #[inline(always)]
+    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>) {
+        match phv.verdict {
+            Verdict::Port(port) => {
+                if let Err(reason) = self.send(frame, phv, port, out) {
+                    self.end(phv, reason);
+                }
+            }
+            Verdict::Flood => _ = self.flood(frame, phv, out, &mut Exits::new()),
+            Verdict::Drop(reason) => _ = self.end(phv, reason),
+        }
+    }
+
+    /// Counts a packet that leaves by no port.
+    #[inline(always)]
+    pub(super) fn end(&self, phv: &Phv, reason: DropReason) -> Disposition {
+        self.stats.port(phv.ingress).drop(reason, 1);
+        if reason.is_end() { Disposition::Ended } else { Disposition::Lost }
+    }
+
+    /// Queues a packet at a port that admits it. It is written here, unless egress stages see it
+    /// first.
+    #[inline(always)]
+    pub(super) fn send<F: Frame>(
+        &self,
+        mut frame: F,
+        phv: &Phv,
+        id: PortId,
+        out: &mut TxBursts<F>,
+    ) -> Result<Exit, DropReason> {
+        let at = usize::from(id);
+        let port = self.ports.get(at).ok_or(DropReason::NoRoute)?;
+        if !port.up.load(Relaxed) {
+            return Err(DropReason::PortDown);
+        }
+        if phv.wire_bytes > port.mtu + L2_OVERHEAD {
+            return Err(DropReason::TooLong);
+        }
+        let queue = out.queues.get_mut(at).ok_or(DropReason::NoRoute)?;
+        let disposition = if self.rewrites {
+            self.admit_rewritten(&mut frame, phv, (id, port), queue.is_full())?
+        } else {
+            // There are no fabric ports.
+            Disposition::ToHost
+        };
+        let exit = Exit::new(id, queue.len(), disposition);
+        queue.try_push(frame).map_err(|_| DropReason::TxFull)?;
+        Ok(exit)
+    }
+
+    /// The rest of admission where packets may have to be written, and then that.
+    #[inline(never)]
+    fn admit_rewritten<F: Frame>(
+        &self,
+        frame: &mut F,
+        phv: &Phv,
+        (id, port): (PortId, &PortInfo),
+        full: bool,
+    ) -> Result<Disposition, DropReason> {
+        let tag = self.tag_edit(frame, phv, id)?;
+        if full {
+            return Err(DropReason::TxFull);
+        }
+        let disposition = match port.role {
+            Role::Host => Disposition::ToHost,
+            Role::Fabric if self.is_marked(frame, phv, port, tag) => Disposition::ToFabric,
+            Role::Fabric => Disposition::Unmarked,
+        };
+        if !self.measure.egress {
+            self.deparse(frame, phv, tag, disposition);
+        }
+        Ok(disposition)
+    }
+
+    /// Whether a packet to another switch has, or has room for, what carries its class.
+    #[inline(always)]
+    fn is_marked<F: Frame>(&self, frame: &F, phv: &Phv, port: &PortInfo, tag: TagEdit) -> bool {
+        if self.header == TelemetryHeader::Tos {
+            let packet = || frame.bytes().get(usize::from(phv.headers.l3)..).unwrap_or_default();
+            return phv.headers.net == Net::Other || wire::tos::fits(packet());
+        }
+        let room = || phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
+        let marked = phv.headers.shim || (room() && wire::shim::fits(frame, tag.growth()));
+        self.stats.port(phv.ingress).without_shim.add(u64::from(!marked));
+        marked
+    }
+}
+
+fn drop_all<F>(burst: &mut Burst<F>, count: impl FnOnce(u64)) {
+    count(burst.len() as u64);
+    burst.clear();
+}

@@ -1,0 +1,285 @@
+//! Egress stages: they see the packets that were admitted, in that order, before the deparser
+//! writes them.
+//!
+//! As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the
+//! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
+//! stages run whenever that is full.
+
+use super::replicate::{ByRouter, Exits, Replicated, answer_to};
+use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
+use crate::epoch::Nanos;
+use crate::pisa::{Disposition, Phv, PortId, Verdict};
+use crate::program::Needs;
+use crate::tap::Watch;
+use crate::wire::{self, Frame, Headers, identity};
+
+/// What admission made of a packet, and where it waits: port, place in the port's queue,
+/// disposition. One word, because a struct of these goes through memory, and is read before it has
+/// been written there.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Exit(u32);
+
+const _: () = assert!(BURST <= u8::MAX as usize);
+
+impl Exit {
+    #[inline(always)]
+    pub fn new(port: PortId, slot: usize, disposition: Disposition) -> Self {
+        Self(u32::from(port) | (slot as u32 & 0xff) << 16 | (disposition as u32) << 24)
+    }
+
+    #[inline(always)]
+    fn nowhere(disposition: Disposition) -> Self {
+        Self::new(0, 0, disposition)
+    }
+
+    /// The port of a packet that leaves.
+    #[inline(always)]
+    pub fn port(self) -> PortId {
+        self.0 as PortId
+    }
+
+    /// Its place in the port's queue.
+    #[inline(always)]
+    pub fn slot(self) -> usize {
+        (self.0 >> 16 & 0xff) as usize
+    }
+
+    #[inline(always)]
+    pub fn disposition(self) -> Disposition {
+        match self.0 >> 24 {
+            1 => Disposition::ToHost,
+            2 => Disposition::ToFabric,
+            3 => Disposition::Unmarked,
+            4 => Disposition::Ended,
+            5 => Disposition::Untracked,
+            _ => Disposition::Lost,
+        }
+    }
+}
+
+/// Packets whose PHVs are in the second place.
+struct Waiting {
+    exits: [Exit; BURST],
+    len: usize,
+}
+
+impl Waiting {
+    fn none() -> Self {
+        Self { exits: [Exit::default(); BURST], len: 0 }
+    }
+}
+
+impl Switch {
+    /// Puts the packets of a burst into the queues that their verdicts name, shows them to egress
+    /// stages, and writes them.
+    #[inline(always)]
+    pub(super) fn emit_through_egress<F: Frame, W: Watch>(
+        &mut self,
+        burst: &mut Burst<F>,
+        routed: &Routed,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        let mut exits = [Exit::default(); BURST];
+        let (mut all, mut seen) = (0, 0);
+        let mut frames = burst.drain(..).enumerate();
+        let mut several = None;
+        for (phv, exit) in self.phvs.iter().zip(&mut exits) {
+            let Some((i, frame)) = frames.next() else { break };
+            let way = match phv.verdict {
+                _ if routed.of(i).is_some() => None,
+                Verdict::Port(id) => Some(Ok(id)),
+                Verdict::Flood => self.sole_way(phv).map(Ok),
+                Verdict::Drop(reason) => Some(Err(reason)),
+            };
+            let Some(way) = way else {
+                several = Some((i, frame));
+                break;
+            };
+            let sent = way.and_then(|id| self.send(frame, phv, id, out));
+            *exit = sent.unwrap_or_else(|reason| Exit::nowhere(self.end(phv, reason)));
+            all += 1;
+            seen += usize::from(self.is_seen(exit.disposition()));
+        }
+        if seen < all {
+            self.keep_seen(&mut exits[..all]);
+        }
+        self.run_egress(&exits[..seen], now, out, watch);
+        if let Some(several) = several {
+            self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
+        }
+    }
+
+    /// The rest of a burst from the first packet on that becomes several.
+    #[cold]
+    #[inline(never)]
+    fn emit_several<F: Frame, W: Watch>(
+        &mut self,
+        frames: impl Iterator<Item = (usize, F)>,
+        routed: &Routed,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        let mut waiting = Waiting::none();
+        for (i, frame) in frames {
+            let (phv, by_router) = (self.phvs[i], routed.of(i));
+            let mut exits = Exits::new();
+            let Replicated { parent, class, reparse } = self.emit_any(frame, &phv, by_router, out, &mut exits);
+            let answered = matches!(by_router, Some(ByRouter::Answered { .. }));
+            let base = if answered { answer_to(&phv) } else { phv };
+            for exit in exits {
+                let mut copy = Phv { class, ..base };
+                if reparse {
+                    self.reparse(&mut copy, exit, out);
+                }
+                self.wait(copy, exit, &mut waiting, now, out, watch);
+            }
+            if self.is_seen(parent) {
+                self.wait(phv, Exit::nowhere(parent), &mut waiting, now, out, watch);
+            }
+        }
+        self.run_waiting(&mut waiting, now, out, watch);
+    }
+
+    /// Emits a packet of the router's own, whose frame was never received.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn emit_made<F: Frame, W: Watch>(
+        &mut self,
+        frame: F,
+        (ingress, port): (PortId, PortId),
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        let mut phv = Phv::default();
+        phv.begin(ingress, frame.wire_len() as u32);
+        phv.verdict = Verdict::Port(port);
+        match self.send(frame, &phv, port, out) {
+            Ok(exit) if self.measure.egress => {
+                let mut waiting = Waiting::none();
+                self.reparse(&mut phv, exit, out);
+                self.wait(phv, exit, &mut waiting, now, out, watch);
+                self.run_waiting(&mut waiting, now, out, watch);
+            }
+            Ok(_) => {}
+            Err(reason) => _ = self.end(&phv, reason),
+        }
+    }
+
+    /// Moves the PHVs that egress stages see, and their exits, to the front.
+    #[cold]
+    fn keep_seen(&mut self, exits: &mut [Exit]) {
+        let mut kept = 0;
+        for at in 0..exits.len() {
+            if self.is_seen(exits[at].disposition()) {
+                (self.phvs[kept], exits[kept]) = (self.phvs[at], exits[at]);
+                kept += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn is_seen(&self, disposition: Disposition) -> bool {
+        disposition.leaves() || (disposition != Disposition::Lost && self.measure.ends)
+    }
+
+    fn wait<F: Frame, W: Watch>(
+        &mut self,
+        phv: Phv,
+        exit: Exit,
+        waiting: &mut Waiting,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        (self.later[waiting.len], waiting.exits[waiting.len]) = (phv, exit);
+        waiting.len += 1;
+        if waiting.len == BURST {
+            self.run_waiting(waiting, now, out, watch);
+        }
+    }
+
+    #[inline(never)]
+    fn run_waiting<F: Frame, W: Watch>(
+        &mut self,
+        waiting: &mut Waiting,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        std::mem::swap(&mut self.phvs, &mut self.later);
+        self.run_egress(&waiting.exits[..waiting.len], now, out, watch);
+        std::mem::swap(&mut self.phvs, &mut self.later);
+        waiting.len = 0;
+    }
+
+    /// Takes as many packets as there are exits through the egress stages, and writes them.
+    #[inline(always)]
+    fn run_egress<F: Frame, W: Watch>(&mut self, exits: &[Exit], now: Nanos, out: &mut TxBursts<F>, watch: &mut W) {
+        if exits.is_empty() {
+            return;
+        }
+        let phvs = &mut self.phvs[..exits.len()];
+        for (phv, exit) in phvs.iter_mut().zip(exits) {
+            (phv.egress, phv.disposition) = (exit.port(), exit.disposition());
+        }
+        if self.measure.describes {
+            self.describe(exits, now, out);
+        }
+        let phvs = &mut self.phvs[..exits.len()];
+        for (number, program) in self.measure.programs.iter_mut().enumerate() {
+            watch.egress(number, program.as_mut(), phvs, self.order);
+        }
+        if self.rewrites {
+            self.deparse_waiting(exits, out);
+        }
+    }
+
+    /// Writes what programs need to know of packets that leave.
+    #[inline(never)]
+    fn describe<F: Frame>(&mut self, exits: &[Exit], now: Nanos, out: &TxBursts<F>) {
+        let needs = self.measure.needs;
+        for (phv, exit) in self.phvs.iter_mut().zip(exits) {
+            if needs.contains(Needs::TIME) {
+                phv.egress_ns = now;
+            }
+            if needs.contains(Needs::QUEUE_DEPTH) {
+                phv.queue_depth = exit.slot() as u16;
+            }
+            if let (Some(crc), Some(frame)) = (&self.measure.identity, out.waiting(exit)) {
+                phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));
+            }
+        }
+    }
+
+    /// Writes packets where they wait.
+    #[inline(never)]
+    fn deparse_waiting<F: Frame>(&self, exits: &[Exit], out: &mut TxBursts<F>) {
+        for (phv, exit) in self.phvs.iter().zip(exits).filter(|(_, exit)| exit.disposition().leaves()) {
+            if let Some(frame) = out.waiting_mut(exit) {
+                // As admission found it: the frame has not changed.
+                let tag = self.tag_edit(frame, phv, exit.port()).unwrap_or_default();
+                self.deparse(frame, phv, tag, exit.disposition());
+            }
+        }
+    }
+
+    /// The headers of a packet that the switch has made of another one. It stays in its VLAN.
+    fn reparse<F: Frame>(&self, phv: &mut Phv, exit: Exit, out: &TxBursts<F>) {
+        let Some(frame) = out.waiting(&exit) else { return };
+        let mut headers = Headers::default();
+        if wire::parse(frame.bytes(), &mut headers).is_err() {
+            return;
+        }
+        let Headers { vlan_tci, tagged, inner_tci, double_tagged, .. } = phv.headers;
+        if self.header == TelemetryHeader::Tos && !phv.enters {
+            headers.tos &= !wire::tos::MASK;
+        }
+        let shim = if headers.shim { wire::shim::LEN as u32 } else { 0 };
+        phv.wire_bytes = (frame.wire_len() as u32).saturating_sub(shim);
+        phv.headers = Headers { vlan_tci, tagged, inner_tci, double_tagged, ..headers };
+    }
+}

@@ -1,0 +1,98 @@
+//! The bytes that tell a packet apart from others and that no hop changes.
+
+use super::{Frame, Headers, Net, proto};
+
+/// Length of [`invariant`]'s result.
+pub const LEN: usize = 40;
+
+/// First bytes of the payload that are taken.
+const PAYLOAD: usize = 6;
+
+/// The bytes of a packet that stay the same from its first to its last hop: addresses (one XOR the
+/// other, rotated), protocol, ports, the length of the IP packet, IPv4 identification, TCP sequence
+/// and acknowledgement numbers, and the first payload bytes. Not among them are MACs, tags, shim,
+/// TTL, type of service and checksums. Zeros for what is neither IPv4 nor IPv6.
+#[inline]
+pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    if headers.net == Net::Other {
+        return bytes;
+    }
+    let packet = frame.bytes().get(usize::from(headers.l3)..).unwrap_or_default();
+    let transport = match headers.l4 {
+        0 => &[],
+        l4 => frame.bytes().get(usize::from(l4)..).unwrap_or_default(),
+    };
+    bytes[..16].copy_from_slice(&(headers.src_ip ^ headers.dst_ip.rotate_left(8)).to_be_bytes());
+    bytes[16] = headers.proto;
+    bytes[17..19].copy_from_slice(&headers.sport.to_be_bytes());
+    bytes[19..21].copy_from_slice(&headers.dport.to_be_bytes());
+    if headers.net == Net::Ipv4 {
+        copy(packet, 2, &mut bytes[21..23]);
+        copy(packet, 4, &mut bytes[23..25]);
+    } else {
+        copy(packet, 4, &mut bytes[21..23]);
+    }
+    let header = match headers.proto {
+        proto::TCP => {
+            copy(transport, 4, &mut bytes[25..33]);
+            usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4
+        }
+        _ => 8,
+    };
+    copy(transport, header, &mut bytes[33..33 + PAYLOAD]);
+    bytes
+}
+
+/// Copies what is there of `from` from `at` on.
+#[inline(always)]
+fn copy(from: &[u8], at: usize, to: &mut [u8]) {
+    let from = from.get(at..).unwrap_or_default();
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{HeapFrame, Shim, parse, shim};
+
+    const PACKET: [u8; 66] = [
+        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, // Ethernet
+        0x45, 0, 0, 52, 0x12, 0x34, 0, 0, 64, 6, 0xaa, 0xbb, 10, 0, 0, 1, 10, 0, 0, 2, // IPv4
+        0, 80, 1, 187, 1, 2, 3, 4, 5, 6, 7, 8, 0x80, 0x10, 0, 0, 0xcc, 0xdd, 0, 0, // TCP
+        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, // options
+    ];
+
+    fn of(bytes: &[u8]) -> [u8; LEN] {
+        let mut headers = Headers::default();
+        parse(bytes, &mut headers).unwrap();
+        invariant(&headers, &HeapFrame::new(bytes))
+    }
+
+    /// A hop may change these bytes, and the packet is the same; all others make it another one.
+    #[test]
+    fn what_hops_change_does_not_count() {
+        // MACs, type of service, TTL, both checksums.
+        let changeable = |at: usize| at < 12 || [15, 22, 24, 25].contains(&at) || (50..52).contains(&at);
+        // EtherType, version and header length, flags and offset, and what stands in neither.
+        let other = |at: usize| (12..15).contains(&at) || [20, 21].contains(&at) || (46..50).contains(&at) || at >= 52;
+        for at in (0..PACKET.len()).filter(|at| !other(*at)) {
+            let mut bytes = PACKET;
+            bytes[at] ^= 1;
+            assert_eq!(of(&bytes) == of(&PACKET), changeable(at), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn neither_does_the_shim() {
+        let mut frame = HeapFrame::new(&PACKET);
+        assert!(shim::push(&mut frame, Shim { hop: 3, epoch: 9, ..Shim::default() }));
+        assert_eq!(of(frame.bytes()), of(&PACKET));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_zero() {
+        (14..PACKET.len()).for_each(|len| assert!(of(&PACKET[..len]).len() == LEN));
+        assert_eq!(of(&PACKET[..33]), [0; LEN]);
+    }
+}

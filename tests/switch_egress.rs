@@ -1,0 +1,340 @@
+//! Egress stages see the packets that leave, all of them and no others, with what a program needs to know
+//! of them, before they are written.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use weir::assemble::{Assembly, assemble};
+use weir::config::Config;
+use weir::epoch;
+use weir::pisa::hash::{Crc, Polynomial};
+use weir::pisa::{Disposition, DropReason, Order, Phv, PortId, Probe, ProgramUse};
+use weir::program::{AnyRecord, Bank, Dataplane, Needs};
+use weir::switch::{BURST, Burst, Measure, Parts, TxBursts};
+use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, identity, parse, shim, tos};
+
+#[path = "common/frames.rs"]
+mod frames;
+
+use frames::{mend, own, port, station, udp};
+
+const NOW: u64 = 1_790_000_000_000_000_000;
+const PORTS: usize = 4;
+
+/// Notes what its egress stages see, and changes what packets carry.
+struct Watcher {
+    needs: Needs,
+    seen: Arc<Mutex<Vec<Phv>>>,
+}
+
+struct Nothing;
+
+impl Bank for Nothing {
+    fn clear(&mut self) {}
+
+    fn record(&self) -> AnyRecord {
+        unreachable!("nobody collects")
+    }
+}
+
+/// What it makes of the class and the digest.
+fn class(phv: &Phv) -> u8 {
+    (phv.headers.dport & 3) as u8
+}
+
+fn digest(phv: &Phv) -> u16 {
+    phv.digest ^ phv.wire_bytes as u16
+}
+
+impl Dataplane for Watcher {
+    fn ingress(&mut self, _: &mut [Phv], _: Order) {}
+
+    fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
+
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    fn egress(&mut self, phvs: &mut [Phv], _: Order) {
+        for phv in phvs.iter_mut() {
+            (phv.class, phv.digest) = (class(phv), digest(phv));
+        }
+        self.seen.lock().unwrap().extend_from_slice(phvs);
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        Box::new(Nothing)
+    }
+
+    fn exchange(&mut self, _: &mut dyn Bank) {}
+
+    fn usage(&self) -> ProgramUse {
+        ProgramUse { program: "watcher", chains: Vec::new() }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    routes: bool,
+    vlans: bool,
+    tos: bool,
+    needs: Needs,
+    bursts: Vec<Incoming>,
+}
+
+#[derive(Clone, Debug)]
+struct Incoming {
+    port: PortId,
+    /// Links, a bit each.
+    up: u8,
+    packets: Vec<Packet>,
+}
+
+#[derive(Clone, Debug)]
+struct Packet {
+    from: u8,
+    to: u8,
+    group: u8,
+    dport: u16,
+    length: usize,
+    dont_fragment: bool,
+    ttl: u8,
+}
+
+impl World {
+    fn config(&self) -> Config {
+        let roles = [("host", 1500), ("host", 900), ("fabric", 1600), ("fabric", 1400)];
+        let ports = (0..).zip(roles).map(|(n, (role, mtu))| {
+            let addresses = if self.routes { format!("addresses = [\"10.0.{n}.1/24\"]\n") } else { String::new() };
+            let vlans = match n {
+                _ if !self.vlans => "",
+                0 => "vlan = 10\n",
+                1 => "trunk = [10, 20]\n",
+                _ => "",
+            };
+            port(&format!("p{n}"), role, mtu, &(addresses + vlans))
+        });
+        let neighbours = (0..PORTS).filter(|_| self.routes).map(|n| {
+            format!("[[neighbour]]\naddress = \"10.0.{n}.10\"\nport = \"p{n}\"\nmac = \"02:01:00:00:00:0{n}\"\n")
+        });
+        let head = format!(
+            "[switch]\nforward = \"{}\"\ncarrier = \"{}\"\nreproducible = 1\n",
+            if self.routes { "route" } else { "learn" },
+            if self.tos { "tos" } else { "shim" }
+        );
+        let text: String = std::iter::once(head).chain(ports).chain(neighbours).collect();
+        Config::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    /// The packet as it comes in by a port.
+    fn frame(&self, packet: &Packet, ingress: PortId) -> HeapFrame {
+        let mac = match packet.group {
+            0 => [0xff; 6],
+            1 => [1, 0x80, 0xc2, 0, 0, 0],
+            _ if self.routes => own(ingress as u8),
+            _ => station(packet.to),
+        };
+        let mut bytes = udp(packet.from, packet.to, mac, packet.dport, packet.length);
+        bytes[20] = if packet.dont_fragment { 0x40 } else { 0 };
+        bytes[22] = packet.ttl;
+        if self.tos && ingress >= 2 {
+            bytes[15] = tos::bits(2, NOW >> 26 & 1 == 1);
+        }
+        mend(&mut bytes);
+        if self.vlans && ingress >= 1 {
+            bytes.splice(12..12, [0x81, 0, 0, 10]);
+        }
+        let mut frame = HeapFrame::new(&bytes);
+        if !self.tos && ingress >= 2 {
+            let epoch = shim::epoch_of(NOW >> 26);
+            assert!(shim::push(&mut frame, Shim { hop: 5, loops: 1, epoch, class: 2 }));
+        }
+        frame
+    }
+}
+
+struct Bench {
+    assembly: Assembly,
+    world: World,
+    seen: Arc<Mutex<Vec<Phv>>>,
+}
+
+impl Bench {
+    fn new(world: World) -> Self {
+        let mut assembly = assemble(&world.config(), None, 1).unwrap();
+        let seen = Arc::<Mutex<Vec<Phv>>>::default();
+        let program = Watcher { needs: world.needs, seen: seen.clone() };
+        let (hand_over, _) = epoch::hand_over(0, Some(1 << 26), 1);
+        let measure = Measure::new(vec![Box::new(program)], hand_over);
+        assembly.switches[0].exchange(&mut Parts { measure: Some(measure), ..Parts::default() });
+        Self { assembly, world, seen }
+    }
+
+    /// Packets that ended as far as they were to go.
+    fn ended(&self) -> u64 {
+        let ends = || DropReason::ALL.into_iter().filter(|reason| reason.is_end());
+        let stats = self.assembly.switches[0].stats();
+        stats.ports().map(|port| ends().map(|reason| port.dropped(reason)).sum::<u64>()).sum()
+    }
+
+    fn burst(&mut self, incoming: &Incoming) -> Result<(), TestCaseError> {
+        for (n, port) in self.assembly.ports.iter().enumerate() {
+            port.up.store(incoming.up >> n & 1 == 1, Relaxed);
+        }
+        let mut burst: Burst<_> =
+            incoming.packets.iter().map(|packet| self.world.frame(packet, incoming.port)).collect();
+        while !burst.is_empty() {
+            let (mut out, before) = (TxBursts::new(PORTS), self.ended());
+            self.assembly.switches[0].process(incoming.port, &mut burst, NOW, &mut out);
+            let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+            let ended = seen.iter().filter(|phv| phv.disposition == Disposition::Ended).count() as u64;
+            let (leaving, others): (Vec<&Phv>, Vec<&Phv>) = seen.iter().partition(|phv| phv.disposition.leaves());
+            if self.world.needs.contains(Needs::ENDS) {
+                prop_assert!(ended >= self.ended() - before, "{ended} seen to end");
+            } else {
+                prop_assert!(others.is_empty(), "{others:?}");
+            }
+            let mut queues = vec![Vec::new(); PORTS];
+            out.queues().for_each(|(id, queue)| queues[usize::from(id)].extend(queue.drain(..)));
+            for (id, queue) in queues.iter().enumerate() {
+                let seen: Vec<_> = leaving.iter().filter(|phv| usize::from(phv.egress) == id).collect();
+                prop_assert_eq!(seen.len(), queue.len(), "at port {}", id);
+                for (depth, (phv, frame)) in seen.into_iter().zip(queue).enumerate() {
+                    self.check(phv, frame, depth)?;
+                }
+            }
+            if let Some(learning) = &mut self.assembly.learning {
+                learning.serve(NOW);
+            }
+        }
+        Ok(())
+    }
+
+    /// What egress stages saw of a packet, and left of it, beside the frame that was sent.
+    fn check(&self, phv: &Phv, frame: &HeapFrame, depth: usize) -> Result<(), TestCaseError> {
+        let World { needs, tos, vlans, .. } = self.world;
+        let mut sent = Headers::default();
+        parse(frame.bytes(), &mut sent).unwrap();
+        let key = |headers: &Headers| {
+            let Headers { src_ip, dst_ip, proto, sport, dport, net, fragment, ttl: _, .. } = *headers;
+            (src_ip, dst_ip, proto, sport, dport, net, fragment)
+        };
+        prop_assert_eq!(key(&phv.headers), key(&sent));
+        let shim = shim::peek(frame.bytes()).ok();
+        if !vlans {
+            let carried = if shim.is_some() { shim::LEN } else { 0 };
+            prop_assert_eq!(phv.wire_bytes as usize + carried, frame.wire_len());
+        }
+        let disposition = match (phv.egress, shim) {
+            (0 | 1, _) => Disposition::ToHost,
+            (_, None) if !tos => Disposition::Unmarked,
+            _ => Disposition::ToFabric,
+        };
+        prop_assert_eq!(phv.disposition, disposition);
+        if let Some(shim) = shim {
+            prop_assert!(!tos && phv.egress >= 2);
+            let expected = Shim { hop: phv.hop, loops: phv.loops, epoch: phv.epoch, class: phv.class };
+            let digest = needs.contains(Needs::DIGEST);
+            prop_assert_eq!(shim, if digest { expected.with_digest(phv.digest) } else { expected });
+            prop_assert!(matches!((phv.hop, phv.loops), (1, 0) | (6, 1)));
+        }
+        if tos && phv.egress >= 2 && sent.net == Net::Ipv4 {
+            prop_assert_eq!(sent.tos & tos::MASK, tos::bits(phv.class, phv.epoch & 1 == 1));
+        }
+        if needs.contains(Needs::QUEUE_DEPTH) {
+            prop_assert_eq!(usize::from(phv.queue_depth), depth);
+        }
+        if needs.contains(Needs::TIME) {
+            prop_assert_eq!(phv.egress_ns, NOW);
+        }
+        if needs.contains(Needs::IDENTITY) {
+            let crc = Crc::new(Polynomial::STANDARD[0]);
+            prop_assert_eq!(phv.identity, crc.hash(&identity::invariant(&sent, frame)));
+        }
+        Ok(())
+    }
+}
+
+fn packet() -> impl Strategy<Value = Packet> {
+    let length = prop_oneof![3 => 0..100usize, 2 => 700..1500usize];
+    let ttl = prop_oneof![5 => Just(64u8), 1 => Just(1)];
+    (0..6u8, 0..6u8, 0..12u8, 80..84u16, length, any::<bool>(), ttl).prop_map(
+        |(from, to, group, dport, length, dont_fragment, ttl)| Packet {
+            from,
+            to,
+            group,
+            dport,
+            length,
+            dont_fragment,
+            ttl,
+        },
+    )
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let up = prop_oneof![3 => Just(0xffu8), 1 => any::<u8>()];
+    let incoming = (0..PORTS as PortId, up, prop::collection::vec(packet(), 1..BURST))
+        .prop_map(|(port, up, packets)| Incoming { port, up, packets });
+    let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST];
+    let needs = prop::collection::vec(prop::sample::select(of_each.to_vec()), 0..6)
+        .prop_map(|needs| needs.into_iter().fold(Needs::EGRESS, |all, need| all | need));
+    (any::<bool>(), any::<bool>(), any::<bool>(), needs, prop::collection::vec(incoming, 1..6))
+        .prop_map(|(routes, vlans, tos, needs, bursts)| World { routes, vlans: vlans && !routes, tos, needs, bursts })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn egress_stages_see_what_leaves(world in world()) {
+        let bursts = world.bursts.clone();
+        let mut bench = Bench::new(world);
+        for incoming in &bursts {
+            bench.burst(incoming)?;
+        }
+    }
+}
+
+fn one(routes: bool, needs: Needs, port: PortId, packet: Packet) -> Vec<Phv> {
+    let world = World { routes, vlans: false, tos: false, needs, bursts: Vec::new() };
+    let mut bench = Bench::new(world.clone());
+    let mut out = TxBursts::new(PORTS);
+    let mut burst = Burst::from_iter([world.frame(&packet, port)]);
+    bench.assembly.switches[0].process(port, &mut burst, NOW, &mut out);
+    let mut seen = bench.seen.lock().unwrap();
+    std::mem::take(&mut seen)
+}
+
+const PACKET: Packet = Packet { from: 0, to: 1, group: 9, dport: 80, length: 40, dont_fragment: false, ttl: 64 };
+
+#[test]
+fn copies_have_phvs_of_their_own() {
+    let broadcast = Packet { group: 0, ..PACKET };
+    let seen = one(false, Needs::EGRESS, 0, broadcast.clone());
+    assert_eq!(seen.iter().map(|phv| phv.egress).collect::<Vec<_>>(), [1, 2, 3]);
+    let seen = one(false, Needs::ENDS, 0, broadcast);
+    let dispositions: Vec<_> = seen.iter().map(|phv| phv.disposition).collect();
+    use Disposition::{ToFabric, ToHost, Untracked};
+    assert_eq!(dispositions, [ToHost, ToFabric, ToFabric, Untracked], "the packet itself comes last");
+}
+
+#[test]
+fn fragments_have_headers_of_their_own() {
+    let seen = one(true, Needs::EGRESS, 0, Packet { length: 1400, ..PACKET });
+    let fragments: Vec<_> = seen.iter().map(|phv| (phv.headers.fragment, phv.headers.dport, phv.egress)).collect();
+    assert_eq!(fragments, [(Fragment::First, 80, 1), (Fragment::Later, 0, 1)]);
+    assert_eq!(seen.iter().map(|phv| phv.wire_bytes as usize - 34).sum::<usize>(), 1408);
+}
+
+#[test]
+fn an_answer_is_seen_and_so_is_what_ended() {
+    let to_router = Packet { to: 0, ttl: 1, ..PACKET };
+    let seen = one(true, Needs::ENDS, 0, to_router);
+    let ways: Vec<_> = seen.iter().map(|phv| (phv.disposition, phv.headers.proto, phv.egress)).collect();
+    assert_eq!(ways, [(Disposition::ToHost, 1, 0)], "time exceeded, and the packet is lost");
+    let link_local = Packet { group: 1, ..PACKET };
+    assert!(one(false, Needs::EGRESS, 0, link_local.clone()).is_empty());
+    let seen = one(false, Needs::ENDS, 0, link_local);
+    assert_eq!(seen.iter().map(|phv| phv.disposition).collect::<Vec<_>>(), [Disposition::Ended]);
+}
