@@ -104,7 +104,7 @@ struct TopologyDocument {
 impl Sim {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
-        let programs = self.programs.or_chamelemon()?;
+        let programs = self.programs.or_networked()?;
         let setup = self.setup(&shape, programs)?;
         let started = Instant::now();
         let mut simulation = Simulation::new(&setup).map_err(failure)?;
