@@ -15,6 +15,7 @@ mod record;
 mod registry;
 mod run;
 mod schedule;
+mod staged;
 mod strays;
 
 use std::any::Any;
@@ -32,6 +33,7 @@ pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use run::{AnySeries, NoSeries, RunAnswers, Series, Truth};
 pub use schedule::{AnySchedule, Schedule, Steps};
+pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 
 /// A telemetry system.
