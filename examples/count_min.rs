@@ -163,8 +163,8 @@ type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
 pub struct Sketch {
     config: Config,
     family: HashFamily,
-    counters: Vec<u64>,
-    flows: BTreeSet<FiveTuple>,
+    pub counters: Vec<u64>,
+    pub flows: BTreeSet<FiveTuple>,
 }
 
 impl Sketch {
