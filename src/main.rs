@@ -1,9 +1,9 @@
-//! Parses arguments, dispatches, and sets the exit code.
+//! weir with its own telemetry programs.
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use weir::program::Programs;
 
 fn main() -> ExitCode {
-    weir::cli::main(weir::cli::Cli::parse())
+    weir::cli::run(Programs::of_weir())
 }

@@ -38,7 +38,7 @@ use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
-use crate::program::{ProgramConfig, ProgramError};
+use crate::program::{self, ProgramConfig, ProgramError};
 
 /// A software switch that measures what it forwards.
 #[derive(Debug, Parser)]
@@ -163,20 +163,20 @@ impl Programs {
         self.programs.iter().map(|text| text.parse()).collect()
     }
 
-    /// The programs given, or the first of the registry as it stands.
+    /// The programs given, or the first that there is, with its default parameters.
     fn or_default(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
         Ok(if programs.is_empty() { ProgramConfig::defaults().take(1).collect() } else { programs })
     }
 
-    /// The programs given, or the first whose records a controller takes as it stands.
+    /// The programs given, or the first whose records a controller takes.
     fn or_networked(&self) -> Result<Vec<ProgramConfig>, ConfigError> {
         let programs = self.parse()?;
         Ok(if programs.is_empty() { vec![ProgramConfig::networked()] } else { programs })
     }
 }
 
-/// The programs with the names that results give them: of several of one kind the second is `NAME_2`, and so on.
+/// The programs with the names that results give them: of several of one kind the second has `_2` behind its name, and so on.
 fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
     programs.iter().enumerate().map(|(i, program)| {
         let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
@@ -185,8 +185,18 @@ fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramCo
     })
 }
 
+/// Runs weir with these telemetry programs: parses the command line, runs the command, and turns its end into an exit code.
+///
+/// ```no_run
+/// weir::cli::run(weir::program::Programs::of_weir());
+/// ```
+pub fn run(programs: program::Programs) -> ExitCode {
+    programs.install();
+    main(Cli::parse())
+}
+
 /// Runs a command and turns its end into an exit code.
-pub fn main(cli: Cli) -> ExitCode {
+fn main(cli: Cli) -> ExitCode {
     log::start(cli.verbose, cli.log_format);
     let json = cli.json;
     let ended = match cli.command {

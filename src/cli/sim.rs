@@ -12,7 +12,7 @@ use crate::config::Length;
 use crate::epoch::Nanos;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{ChameleMonReport, EpochReport, HashPipeReport, LostAt};
+use crate::sim::report::{ChameleMonReport, EpochReport, HeavyReport, LostAt};
 use crate::sim::{Audit, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::trace::Workload;
 
@@ -254,19 +254,19 @@ fn tables(epochs: &[EpochReport]) -> String {
     for name in names.keys() {
         let reports = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(*name)?)));
         let mut chamelemon = Vec::new();
-        let mut hashpipe = Vec::new();
+        let mut heavy = Vec::new();
         for (epoch, report) in reports {
             match report {
                 ProgramReport::ChameleMon(report) => chamelemon.push((epoch, &**report)),
-                ProgramReport::HashPipe(report) => hashpipe.push((epoch, report)),
+                ProgramReport::Heavy(report) => heavy.push((epoch, report)),
             }
         }
         if !chamelemon.is_empty() {
             text += &format!("\n{name}, what it measured with:\n\n{}\n", attention_text(&chamelemon));
             text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&chamelemon));
         }
-        if !hashpipe.is_empty() {
-            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", hashpipe_text(&hashpipe));
+        if !heavy.is_empty() {
+            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", heavy_text(&heavy));
         }
     }
     text
@@ -371,8 +371,8 @@ fn answers_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
     output::table(headings, reports.iter().map(row))
 }
 
-fn hashpipe_text(reports: &[(&EpochReport, &HashPipeReport)]) -> String {
-    let row = |(epoch, report): &(&EpochReport, &HashPipeReport)| {
+fn heavy_text(reports: &[(&EpochReport, &HeavyReport)]) -> String {
+    let row = |(epoch, report): &(&EpochReport, &HeavyReport)| {
         let score = report.score;
         [
             epoch.epoch.to_string(),

@@ -62,6 +62,12 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
         Self { name, salu, cells, registers: GroupRegisters(Box::default()) }
     }
 
+    /// Number of cells.
+    #[allow(clippy::len_without_is_empty, reason = "an array has cells")]
+    pub fn len(&self) -> u32 {
+        self.cells
+    }
+
     pub fn registers(&self) -> &GroupRegisters<S::Cell, N> {
         &self.registers
     }

@@ -4,7 +4,7 @@
 //! burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by packet. `tests/pisa_order.rs`
 //! holds the two equal for random programs.
 
-use super::{Array, Probe, Salu, Slot, StageUse};
+use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
 
 /// Which loop is the outer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +76,83 @@ pub trait Pipeline<V> {
                 }
             }
         }
+    }
+}
+
+/// A stretch of the pipeline whose registers are swapped as a whole at the end of an epoch.
+pub trait Banked {
+    /// All its registers.
+    type Bank: Send + 'static;
+    /// Cleared registers of the right length.
+    fn zeroed(&self) -> Self::Bank;
+    /// Swaps the registers with `spare`, which came from a stretch of the same shape.
+    fn exchange(&mut self, spare: &mut Self::Bank);
+    fn clear(bank: &mut Self::Bank);
+}
+
+impl<S: Salu> Banked for Stage<Array<S>> {
+    type Bank = Registers<S::Cell>;
+
+    fn zeroed(&self) -> Self::Bank {
+        Registers::zeroed(self.0.len())
+    }
+
+    fn exchange(&mut self, spare: &mut Self::Bank) {
+        self.0.exchange(spare);
+    }
+
+    fn clear(bank: &mut Self::Bank) {
+        bank.clear();
+    }
+}
+
+impl<S: GroupSalu<N>, const N: usize> Banked for Stage<ArrayGroup<S, N>> {
+    type Bank = GroupRegisters<S::Cell, N>;
+
+    fn zeroed(&self) -> Self::Bank {
+        GroupRegisters::zeroed(self.0.len())
+    }
+
+    fn exchange(&mut self, spare: &mut Self::Bank) {
+        self.0.exchange(spare);
+    }
+
+    fn clear(bank: &mut Self::Bank) {
+        bank.clear();
+    }
+}
+
+impl<P: Banked> Banked for Repeat<P> {
+    type Bank = Vec<P::Bank>;
+
+    fn zeroed(&self) -> Self::Bank {
+        self.0.iter().map(P::zeroed).collect()
+    }
+
+    fn exchange(&mut self, spare: &mut Self::Bank) {
+        self.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.exchange(spare));
+    }
+
+    fn clear(bank: &mut Self::Bank) {
+        bank.iter_mut().for_each(P::clear);
+    }
+}
+
+impl<A: Banked, B: Banked> Banked for Then<A, B> {
+    type Bank = (A::Bank, B::Bank);
+
+    fn zeroed(&self) -> Self::Bank {
+        (self.0.zeroed(), self.1.zeroed())
+    }
+
+    fn exchange(&mut self, spare: &mut Self::Bank) {
+        self.0.exchange(&mut spare.0);
+        self.1.exchange(&mut spare.1);
+    }
+
+    fn clear(bank: &mut Self::Bank) {
+        A::clear(&mut bank.0);
+        B::clear(&mut bank.1);
     }
 }
 

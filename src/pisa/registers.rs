@@ -48,6 +48,12 @@ impl<S: Salu> Array<S> {
         Self { name, salu, cells, registers: Registers::none() }
     }
 
+    /// Number of cells.
+    #[allow(clippy::len_without_is_empty, reason = "an array has cells")]
+    pub fn len(&self) -> u32 {
+        self.cells
+    }
+
     pub fn registers(&self) -> &Registers<S::Cell> {
         &self.registers
     }

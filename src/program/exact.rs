@@ -33,7 +33,7 @@ pub trait Exact: Send {
     fn counts(&self) -> &FxHashMap<Flow, u64>;
 }
 
-/// Packets or bytes by flow.
+/// Packets or bytes by flow. As an [`Exact`] it names flows by their five-tuples.
 #[derive(Clone, Debug, Default)]
 pub struct FlowCounts {
     pub unit: Unit,
@@ -48,5 +48,25 @@ impl FlowCounts {
     pub fn add(&mut self, flow: Flow, packets: u64, bytes: u64) {
         let weight = if self.unit == Unit::Packets { packets } else { bytes };
         *self.counts.entry(flow).or_default() += weight;
+    }
+}
+
+impl Exact for FlowCounts {
+    fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    fn packet(&mut self, headers: &Headers, wire_bytes: usize) {
+        if let Some(flow) = headers.flow() {
+            self.add(flow, 1, wire_bytes as u64);
+        }
+    }
+
+    fn flow(&mut self, flow: &Flow, packets: u64, bytes: u64) {
+        self.add(*flow, packets, bytes);
+    }
+
+    fn counts(&self) -> &FxHashMap<Flow, u64> {
+        &self.counts
     }
 }

@@ -9,15 +9,18 @@ pub mod bytes;
 pub mod chamelemon;
 mod exact;
 pub mod hashpipe;
+mod heavy;
 mod needs;
 mod parameters;
 mod record;
 mod registry;
 mod run;
 mod schedule;
+mod staged;
 mod strays;
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
@@ -25,12 +28,14 @@ use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use exact::{Exact, FlowCounts, Heavy, Unit};
+pub use heavy::{HeavyAnalysis, HeavyEpoch};
 pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
-pub use record::{AnyRecord, MergeError, Record};
+pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use run::{AnySeries, NoSeries, RunAnswers, Series, Truth};
 pub use schedule::{AnySchedule, Schedule, Steps};
+pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 
 /// A telemetry system.
@@ -38,7 +43,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// What configurations call it.
     const NAME: &'static str;
     /// Whether a controller of many switches takes its records.
-    const NETWORKED: bool;
+    const NETWORKED: bool = false;
     /// What is fixed when a switch is built, and what it starts with. Without any key it is a good one.
     type Config: Settings;
     /// What may change from epoch to epoch; `()` when nothing does.
@@ -56,7 +61,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// If a parameter is out of its range, or some do not go together.
     fn validate(config: &Self::Config) -> Result<(), ProgramError>;
 
-    /// Of an array that asks for too much of a target: the key that says how much, and what would be less.
+    /// Of an array that asks for too much of a target: the key that says how much, and what would be less. Error messages name both.
     fn blame(config: &Self::Config, array: &str, excess: Excess) -> (&'static str, &'static str);
 
     /// The parameters of the first epoch.
@@ -66,7 +71,9 @@ pub trait Program: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// If it cannot measure with them.
-    fn fits(config: &Self::Config, parameters: &Self::Parameters) -> Result<(), ProgramError>;
+    fn fits(_config: &Self::Config, _parameters: &Self::Parameters) -> Result<(), ProgramError> {
+        Ok(())
+    }
 
     /// A replica, without registers. All replicas of a switch get the same polynomials and schedule.
     ///
@@ -89,10 +96,16 @@ pub trait Program: Sized + Send + Sync + 'static {
     fn longest(config: &Self::Config) -> usize;
 
     /// Whether the parameters are to follow what the epochs show, or stay as they are.
-    fn adapts(config: &Self::Config) -> bool;
+    fn adapts(_config: &Self::Config) -> bool {
+        false
+    }
 
     /// Why switches with these two configurations cannot stand in one network: the first parameter that would have to be the same.
-    fn difference(config: &Self::Config, other: &Self::Config) -> Option<Difference>;
+    /// By default all have to be.
+    fn difference(config: &Self::Config, other: &Self::Config) -> Option<Difference> {
+        let differ = || Difference { key: "parameters", value: format!("{config:?}"), other: format!("{other:?}") };
+        (config != other).then(differ)
+    }
 
     /// What a controller makes of the records of switches with this configuration. `salt` makes the sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
@@ -174,4 +187,20 @@ pub enum ProgramError {
     Range { program: &'static str, key: &'static str, value: u64, least: u64, most: u64 },
     #[error("{program}: {why}")]
     Combination { program: &'static str, why: &'static str },
+}
+
+impl ProgramError {
+    /// Checks that a parameter of a program is in its range.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check(
+        program: &'static str,
+        key: &'static str,
+        value: impl Into<u64>,
+        range: RangeInclusive<u64>,
+    ) -> Result<(), Self> {
+        let (value, least, most) = (value.into(), *range.start(), *range.end());
+        if range.contains(&value) { Ok(()) } else { Err(Self::Range { program, key, value, least, most }) }
+    }
 }

@@ -6,6 +6,9 @@ use std::fmt;
 use super::Strays;
 use crate::pisa::hash::HashFamily;
 
+/// Maximum number of replicas of a switch, and so of records that are merged before they leave it.
+pub const MAX_REPLICAS: usize = 128;
+
 /// One program's measurement over an epoch. Records of replicas, switches and epochs merge.
 pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The name of the record's program.

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::traffic::{Generation, SimFlow, Sums, Where};
 use super::{Network, Place};
 use crate::control::score::{Score, score};
-use crate::program::answers::{EpochAnswers, FlowName, Losses, Reasons};
+use crate::program::ProgramConfig;
+use crate::program::answers::{EpochAnswers, FlowCount, FlowName, Limits, Losses, Reasons};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::collector::Distribution;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{self, FlowId, Runtime};
-use crate::program::hashpipe::{self, Counts, Unit};
-use crate::wire::{Flow, FlowKey};
+use crate::program::hashpipe::Heavy;
+use crate::wire::FlowKey;
 
 /// One epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,12 +53,12 @@ pub struct LostAt {
 #[serde(untagged)]
 pub enum ProgramReport {
     ChameleMon(Box<ChameleMonReport>),
-    HashPipe(HashPipeReport),
+    Heavy(HeavyReport),
 }
 
-/// Of flows that several switches saw the largest count is taken.
+/// The heaviest flows that a program found in all of the network, beside the truth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HashPipeReport {
+pub struct HeavyReport {
     pub score: Score,
 }
 
@@ -129,7 +130,7 @@ pub struct HeavyScore {
 
 /// Flows of more than this share of an epoch's packets are heavy: 0.02 %, as in the paper's appendix C.
 const HEAVY_SHARE: f64 = 0.0002;
-/// HashPipe's heavy flows.
+/// Heaviest flows that are scored.
 const SCORED: usize = 300;
 
 impl EpochReport {
@@ -175,20 +176,20 @@ fn lost_at(network: &Network, generation: &Generation) -> Vec<LostAt> {
     places.into_iter().map(lost).collect()
 }
 
-impl HashPipeReport {
-    pub fn new(config: &hashpipe::Config, records: &[Counts], generation: &Generation) -> Self {
-        let mut counts = Counts::default();
-        for (flow, &count) in records.iter().flat_map(|record| &record.0) {
-            let largest = counts.0.entry(*flow).or_default();
-            *largest = count.max(*largest);
-        }
-        let mut truth: FxHashMap<Flow, u64> = FxHashMap::default();
+impl HeavyReport {
+    /// What the score needs of a program's answers.
+    pub const LIMITS: Limits = Limits { flows: SCORED, switch_flows: 0, losses: 0 };
+
+    pub fn new(program: &ProgramConfig, answers: &EpochAnswers, generation: &Generation) -> Self {
+        let mut exact = program.exact();
         for flow in &generation.flows {
             // Every packet of the simulation has the same length.
-            let weight = if config.count == Unit::Packets { 1 } else { u64::from(generation.packet_bytes) };
-            *truth.entry(config.narrow(&flow.tuple.flow())).or_default() += u64::from(flow.sent) * weight;
+            let bytes = u64::from(flow.sent) * u64::from(generation.packet_bytes);
+            exact.flow(&flow.tuple.flow(), flow.sent.into(), bytes);
         }
-        Self { score: score(&counts.top(SCORED), &truth, SCORED) }
+        let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count });
+        let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();
+        Self { score: score(&heavy, exact.counts(), SCORED) }
     }
 }
 

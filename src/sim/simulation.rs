@@ -5,22 +5,21 @@ use std::sync::Arc;
 
 use super::audit::Audit;
 use super::follow::{Follow, Named};
-use super::report::{ChameleMonReport, EpochReport, HashPipeReport, LossScore, ProgramReport};
+use super::report::{ChameleMonReport, EpochReport, HeavyReport, LossScore, ProgramReport};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
 use crate::control::controller::ParameterUpdate;
 use crate::epoch::Nanos;
 use crate::program::chamelemon::ChameleMon;
 use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::hashpipe::HashPipe;
-use crate::program::hashpipe::{self, Counts};
-use crate::program::{AnyRecord, ProgramConfig};
+use crate::program::{AnyAnalysis, AnyEarly, AnyParameters, AnyRecord, Before, ProgramConfig, Reported};
 use crate::trace::Workload;
 
-/// Who turns one program's records into answers.
+/// What turns one program's records into answers.
 enum Collector {
-    HashPipe(hashpipe::Config),
     ChameleMon(Box<Follow>),
+    /// A program without a controller: its analysis, and its parameters, which stay as they are.
+    Other(ProgramConfig, AnyAnalysis, AnyParameters),
 }
 
 /// A network, what collects its records, and the virtual time.
@@ -57,21 +56,14 @@ impl Simulation {
         let collector = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
             let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-            if let Some(config) = program.get::<HashPipe>() {
-                return Ok(Some((name, Collector::HashPipe(config.clone()))));
+            if program.get::<ChameleMon>().is_some() {
+                return Ok((name, Collector::ChameleMon(Box::new(Follow::new(program, setup, &switches)?))));
             }
-            if program.get::<ChameleMon>().is_none() {
-                return Ok(None);
-            }
-            Ok(Some((name, Collector::ChameleMon(Box::new(Follow::new(program, setup, &switches)?)))))
+            let analysis = program.analysis(setup.workload.seed);
+            Ok((name, Collector::Other(program.clone(), analysis, program.start())))
         };
         Ok(Self {
-            collectors: setup
-                .programs
-                .iter()
-                .enumerate()
-                .filter_map(|program| collector(program).transpose())
-                .collect::<Result<_, _>>()?,
+            collectors: setup.programs.iter().enumerate().map(collector).collect::<Result<_, _>>()?,
             names,
             length: setup.epoch,
             transit: setup.transit,
@@ -239,8 +231,12 @@ impl Simulation {
         let truth = self.network.generation(epoch);
         for (program, ((name, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
             let answers = match collector {
-                Collector::HashPipe(config) => {
-                    ProgramReport::HashPipe(HashPipeReport::new(config, &counts(records), truth))
+                Collector::Other(program, analysis, parameters) => {
+                    let reported = records.into_iter().map(reported).collect();
+                    let epoch = analysis.epoch(epoch, parameters, reported, true);
+                    let answers = epoch.and_then(|epoch| analysis.answers(&epoch, None, None, HeavyReport::LIMITS));
+                    let Some(answers) = answers else { continue };
+                    ProgramReport::Heavy(HeavyReport::new(program, &answers, truth))
                 }
                 Collector::ChameleMon(follow) => {
                     let order = follow.epoch(named(records), self.network.now());
@@ -280,8 +276,8 @@ fn settles(setup: &Setup) -> Nanos {
     fault::longest(&setup.faults) + setup.transit_time() + wait + 3 * setup.epoch
 }
 
-fn counts(records: Vec<Handed>) -> Vec<Counts> {
-    records.into_iter().filter_map(|handed| Some(*handed.record.into::<Counts>()?)).collect()
+fn reported<'a>(handed: Handed) -> Reported<'a, AnyRecord, AnyEarly> {
+    Reported { switch: handed.switch, record: Ok(handed.record), before: Before::Unknown }
 }
 
 fn named(records: Vec<Handed>) -> Vec<Named> {

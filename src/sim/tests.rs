@@ -81,7 +81,7 @@ fn balance(simulation: &mut Simulation, reports: &[EpochReport]) {
 fn chamelemon(report: &EpochReport) -> &report::ChameleMonReport {
     match &report.programs["chamelemon"] {
         ProgramReport::ChameleMon(report) => report,
-        ProgramReport::HashPipe(_) => unreachable!("its name says otherwise"),
+        ProgramReport::Heavy(_) => unreachable!("its name says otherwise"),
     }
 }
 

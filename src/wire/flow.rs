@@ -310,9 +310,65 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
     }
 }
 
+/// A five-tuple of either address family, for register arrays that IPv4 and IPv6 share: IP version, ports and protocol in the
+/// first word, then source and destination, the high half first. A cleared cell is of neither family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiveTuple(pub [u64; 5]);
+
+impl FiveTuple {
+    /// The five-tuple of an IPv4 or IPv6 packet.
+    #[inline(always)]
+    pub fn of(headers: &Headers) -> Option<Self> {
+        let version = match headers.net {
+            Net::Ipv4 => 4,
+            Net::Ipv6 => 6,
+            Net::Other => return None,
+        };
+        let (src, dst) = (headers.src_ip, headers.dst_ip);
+        Some(Self([version << 40 | ports(headers), (src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64]))
+    }
+
+    /// The words in network order.
+    #[inline(always)]
+    pub fn bytes(&self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes.as_chunks_mut().0.iter_mut().zip(self.0).for_each(|(bytes, word)| *bytes = word.to_be_bytes());
+        bytes
+    }
+
+    /// The five-tuple with these [bytes](Self::bytes).
+    pub fn from_bytes(bytes: [u8; 40]) -> Self {
+        let mut words = [0; 5];
+        words.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_be_bytes(*bytes));
+        Self(words)
+    }
+
+    pub fn flow(&self) -> Flow {
+        let [ports, src_high, src, dst_high, dst] = self.0;
+        let ip = |high: u64, low: u64| match ports >> 40 {
+            4 => v4(low as u32),
+            _ => v6(u128::from(high) << 64 | u128::from(low)),
+        };
+        let (sport, dport, proto) = (Some((ports >> 24) as u16), Some((ports >> 8) as u16), Some(ports as u8));
+        Flow { src: ip(src_high, src), dst: ip(dst_high, dst), sport, dport, proto }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_families_have_one_five_tuple() {
+        for (net, src_ip, dst_ip) in
+            [(Net::Ipv4, 0x0a00_0001, 0xc612_0003), (Net::Ipv6, 0xfe80 << 112 | 1, u128::MAX - 6)]
+        {
+            let headers = Headers { net, src_ip, dst_ip, proto: 17, sport: 0xffee, dport: 53, ..Headers::default() };
+            let tuple = FiveTuple::of(&headers).unwrap();
+            assert_eq!((Some(tuple.flow()), FiveTuple::from_bytes(tuple.bytes())), (headers.flow(), tuple));
+        }
+        assert_eq!(FiveTuple::of(&Headers::default()), None);
+    }
 
     #[test]
     fn only_what_has_ports_shows_them() {

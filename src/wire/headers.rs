@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Flow, FlowKey, Tuple4, Tuple6};
+
 /// An Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mac(pub [u8; 6]);
@@ -144,5 +146,14 @@ impl Headers {
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.
     pub fn vid(&self) -> u16 {
         if self.tagged { self.vlan_tci & 0x0fff } else { 0 }
+    }
+
+    /// The five-tuple of an IPv4 or IPv6 packet.
+    pub fn flow(&self) -> Option<Flow> {
+        match self.net {
+            Net::Ipv4 => Some(Tuple4::of(self).flow()),
+            Net::Ipv6 => Some(Tuple6::of(self).flow()),
+            Net::Other => None,
+        }
     }
 }

@@ -26,7 +26,7 @@ pub mod vlan;
 
 pub use error::{Layer, WireError};
 pub use filter::{Filter, FilterError};
-pub use flow::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
+pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, proto};

@@ -20,7 +20,10 @@
 //! switch computes the shared CRC in one stage, adds each array's own in a later one, and joins the
 //! halves of the sum in the next.
 
-use super::{Crc, LANES, Polynomial};
+use std::num::NonZeroU32;
+
+use super::{Crc, HashFamily, HighRange, LANES, Polynomial};
+use crate::pisa::{HashUse, StageUse};
 
 /// Maximum number of index hashes that are computed together.
 pub const MAX_HASHES: usize = LANES - 1;
@@ -54,6 +57,45 @@ impl IndexHashes {
     #[inline(always)]
     pub fn hash<const N: usize>(&self, i: usize, key: &IndexKey<N>) -> u32 {
         self.own.get(i).map_or(0, |own| index_hash(own.hash(&key.bytes), key.shared))
+    }
+}
+
+/// The slots of a key in up to `N` arrays, each by an index hash of its own.
+#[derive(Clone)]
+pub struct IndexSlots<const N: usize> {
+    index: IndexHashes,
+    ranges: [Option<HighRange>; N],
+}
+
+impl<const N: usize> IndexSlots<N> {
+    /// Of every array: the label and the number by which the family knows it, and its length; of `shared` the label alone. More
+    /// than `N` arrays are left out.
+    pub fn new(family: &HashFamily, shared: &str, arrays: &[(&str, u32, u32)]) -> Self {
+        /// A length that is no power of two is met to one value in 16.
+        const SPARE: u32 = 4;
+        let own: Vec<_> = arrays.iter().take(N).map(|(label, index, _)| family.derive(label, *index)).collect();
+        let range = |(_, _, cells): &(&str, u32, u32)| Some(HighRange::new(NonZeroU32::new(*cells)?, SPARE));
+        let ranges = std::array::from_fn(|i| arrays.get(i).and_then(range));
+        Self { index: IndexHashes::new(family.derive(shared, 0), &own), ranges }
+    }
+
+    /// The slots, 0 for arrays that are not there.
+    #[inline(always)]
+    pub fn slots<const B: usize>(&self, key: [u8; B]) -> [u32; N] {
+        let key = self.index.key(key);
+        std::array::from_fn(|i| self.ranges[i].map_or(0, |range| range.slot(self.index.hash(i, &key))))
+    }
+
+    /// Bits that name a slot of array number `i`.
+    pub fn bits(&self, i: usize) -> u32 {
+        self.ranges.get(i).copied().flatten().map_or(0, HighRange::bits)
+    }
+
+    /// The stages in front of the arrays: the CRC that all share, the sums, and their halves joined.
+    pub fn usage(&self) -> Vec<StageUse> {
+        let hash = |name, added| HashUse { name, bits: u32::BITS, added };
+        let sums = vec![hash("hash of an array", true); self.ranges.iter().flatten().count()];
+        vec![StageUse::hashing(vec![hash("shared hash", false)]), StageUse::hashing(sums), StageUse::default()]
     }
 }
 

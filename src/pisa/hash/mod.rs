@@ -38,7 +38,7 @@ pub use bank::IndexBank;
 pub use family::CLASH;
 pub use family::{Derived, HashFamily};
 pub use global::{Addends, Global};
-pub use index::{IndexHashes, IndexKey, MAX_HASHES, index_hash};
+pub use index::{IndexHashes, IndexKey, IndexSlots, MAX_HASHES, index_hash};
 pub use poly::Polynomial;
 pub use range::{HighRange, Range};
 pub use slot::SlotHash;

@@ -76,6 +76,16 @@ pub struct FlowAnswers {
     pub lack: Reasons,
 }
 
+impl FlowAnswers {
+    /// The `most` heaviest of the flows that were found, the heaviest first; equal counts in the order of the flows' fields.
+    pub fn heaviest(unit: Unit, mut found: Vec<FlowCount>, most: usize) -> Self {
+        let flows = found.len();
+        found.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
+        found.truncate(most);
+        Self { unit, heavy: found, found: flows, ..Self::default() }
+    }
+}
+
 /// One switch's answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchAnswers {

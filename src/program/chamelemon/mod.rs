@@ -60,7 +60,6 @@ pub mod collector;
 pub mod completeness;
 mod config;
 pub mod dataplane;
-mod exact;
 pub mod field;
 mod hashes;
 mod id;
@@ -81,7 +80,8 @@ pub use runtime::{Division, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
 use super::{
-    Dataplane, DecodeError, Difference, Exact, MergeError, Program, ProgramError, Record, RunAnswers, Series, Truth,
+    Dataplane, DecodeError, Difference, Exact, FlowCounts, MergeError, Program, ProgramError, Record, RunAnswers,
+    Series, Truth, Unit,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
@@ -173,7 +173,7 @@ impl Program for ChameleMon {
     }
 
     fn exact(_: &Config) -> impl Exact + 'static {
-        exact::FiveTuples::default()
+        FlowCounts::new(Unit::Packets)
     }
 }
 

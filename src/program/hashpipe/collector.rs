@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::dataplane::Cell;
 use crate::pisa::{Registers, Word};
-use crate::program::Heavy;
+use crate::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
+use crate::program::{Heavy, Unit};
 use crate::wire::{Flow, FlowKey};
 
 /// Counts by flow, in packets or bytes as the program was told.
@@ -24,6 +25,13 @@ impl Counts {
         let mut heavy: Vec<_> = self.0.iter().map(|(&flow, &count)| Heavy { flow, count }).collect();
         heavy.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
         heavy
+    }
+
+    /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been evicted.
+    pub fn heaviest(&self, unit: Unit, most: usize) -> FlowAnswers {
+        let found = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count });
+        let lack = [Reason::Evicted].into_iter().collect();
+        FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found.collect(), most) }
     }
 
     /// The `k` heaviest flows.

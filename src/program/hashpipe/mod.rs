@@ -22,7 +22,6 @@
 //! - Packets that are neither IPv4 nor IPv6 are not measured, and counted as such.
 //! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both cases store the same pair.
 
-pub mod analysis;
 pub mod collector;
 pub mod dataplane;
 mod exact;
@@ -37,7 +36,10 @@ use serde::{Deserialize, Serialize};
 pub use collector::Counts;
 pub use tables::{HashPipeBank, HashPipeDataplane, Tables, label};
 
-use super::{Dataplane, DecodeError, Difference, Exact, NoSeries, Program, ProgramError, RunAnswers, Schedule, Truth};
+use super::{
+    Dataplane, DecodeError, Difference, Exact, HeavyAnalysis, NoSeries, Program, ProgramError, RunAnswers, Schedule,
+    Truth,
+};
 pub use super::{Heavy, Unit};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
@@ -180,11 +182,10 @@ pub enum HashPipe {}
 
 impl Program for HashPipe {
     const NAME: &'static str = "hashpipe";
-    const NETWORKED: bool = false;
     type Config = Config;
     type Parameters = ();
     type Record = Counts;
-    type Analysis = analysis::NetworkAnalysis;
+    type Analysis = HeavyAnalysis<Counts>;
     type Series = NoSeries<Counts>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
@@ -201,10 +202,6 @@ impl Program for HashPipe {
     }
 
     fn start(_: &Config) {}
-
-    fn fits(_: &Config, (): &()) -> Result<(), ProgramError> {
-        Ok(())
-    }
 
     fn dataplane(config: &Config, hashes: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
@@ -234,10 +231,6 @@ impl Program for HashPipe {
         record::longest(config)
     }
 
-    fn adapts(_: &Config) -> bool {
-        false
-    }
-
     /// Counts add up when they name flows by the same fields, and count the same.
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let values = |config: &Config| {
@@ -253,13 +246,13 @@ impl Program for HashPipe {
         Some(Difference { key, value, other })
     }
 
-    fn analysis(config: &Config, _: u64) -> analysis::NetworkAnalysis {
-        analysis::NetworkAnalysis { unit: config.count }
+    fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {
+        let unit = config.count;
+        HeavyAnalysis::new(move |counts: &Counts, most| counts.heaviest(unit, most))
     }
 
     fn run(config: &Config, counts: &Counts, _: &NoSeries<Counts>, _: Option<&Truth>, most: usize) -> RunAnswers {
-        let analysis = analysis::NetworkAnalysis { unit: config.count };
-        RunAnswers { heavy: analysis.heavy(counts, most), ..RunAnswers::default() }
+        RunAnswers { heavy: counts.heaviest(config.count, most), ..RunAnswers::default() }
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Config, Counts, HashPipe};
 use crate::program::bytes::{MAX_U64, Reader, Writer};
-use crate::program::{DecodeError, MergeError, Program, Record};
+use crate::program::{DecodeError, MAX_REPLICAS, MergeError, Program, Record};
 use crate::wire::Flow;
 
 /// The first byte.
@@ -97,9 +97,7 @@ fn read_flow(from: &mut Reader<'_>) -> Result<Flow, DecodeError> {
 
 /// Maximum number of flows in the record of a switch: its replicas' cells, each with a flow of its own.
 pub(super) fn most_flows(config: &Config) -> usize {
-    /// Maximum number of replicas of a switch.
-    const REPLICAS: usize = 128;
-    config.stages as usize * (config.slots as usize + config.slots6() as usize) * REPLICAS
+    config.stages as usize * (config.slots as usize + config.slots6() as usize) * MAX_REPLICAS
 }
 
 /// The length in bytes that no record of a switch exceeds.

@@ -91,7 +91,7 @@ impl Point {
     pub fn report(&self) -> Option<&ChameleMonReport> {
         match self.epoch.programs.get("chamelemon")? {
             ProgramReport::ChameleMon(report) => Some(report),
-            ProgramReport::HashPipe(_) => None,
+            ProgramReport::Heavy(_) => None,
         }
     }
 }

@@ -1,0 +1,302 @@
+//! A switch with a telemetry program of one's own: a Count-Min sketch that finds heavy flows. docs/program.md builds it
+//! step by step.
+//!
+//! *Paper:* Cormode, Muthukrishnan: "An Improved Data Stream Summary: The Count-Min Sketch and its Applications",
+//! Journal of Algorithms 55(1), 2005.
+//!
+//! *Shape:* d rows of w counters. A packet adds 1 to one counter of each row, at a slot that the row's hash of its
+//! five-tuple names; the least of them is the flow's estimate. Behind the rows stands a table of cells with the largest
+//! estimate that came by and its flow: a flow whose estimate exceeds the stored one takes the cell.
+//!
+//! *Guarantee:* an estimate is never below the flow's true number of packets. With N packets in all it exceeds the truth by
+//! more than 2N/w with a probability of at most 2^−d. A flow is named if no other flow of its cell has a larger estimate.
+//!
+//! *Memory:* 32 d w bits of counters, and 352 bits a cell of the table.
+//!
+//! *Deviations:*
+//! - The paper keeps candidates in a heap, which no switch can. The table loses a heavy flow to a heavier one in its cell.
+//! - The paper's hash functions are pairwise independent. Here they are index hashes (`weir::pisa::hash::index`).
+//! - IPv4 and IPv6 share all arrays, so that an IPv4 flow takes as much room in the table as an IPv6 flow.
+//! - A counter stays at 2³² − 1, from which on an estimate may be too low: an epoch with as many packets takes hours.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+use weir::pisa::hash::{HashFamily, IndexSlots};
+use weir::pisa::{
+    Array, ArrayGroup, Excess, GroupRegisters, GroupSalu, Phv, Registers, Repeat, Salu, Slot, Stage, Then,
+};
+use weir::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
+use weir::program::bytes::{MAX_U64, Reader, Writer};
+use weir::program::*;
+use weir::wire::FiveTuple;
+
+const MAX_ROWS: usize = 8;
+const MAX_CELLS: u32 = 1 << 24;
+
+/// Parameters, as the configuration file and `--program` give them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Rows of counters.
+    #[schemars(range(min = 1, max = MAX_ROWS))]
+    pub rows: u32,
+    /// Counters a row.
+    #[schemars(range(min = 1, max = MAX_CELLS))]
+    pub columns: u32,
+    /// Cells of the table of heavy flows.
+    #[schemars(range(min = 1, max = MAX_CELLS))]
+    pub flows: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rows: 4, columns: 16_384, flows: 4096 }
+    }
+}
+
+/// The slot of a flow in each row, and behind the last row in the table.
+type Slots = IndexSlots<{ MAX_ROWS + 1 }>;
+
+fn slots(config: &Config, family: &HashFamily) -> Slots {
+    let rows = (0..config.rows).map(|row| ("count_min/row", row, config.columns));
+    let arrays: Vec<_> = rows.chain([("count_min/flows", 0, config.flows)]).collect();
+    Slots::new(family, "count_min/shared", &arrays)
+}
+
+/// A packet as the stages see it.
+#[derive(Clone, Copy)]
+pub struct Packet {
+    tuple: FiveTuple,
+    slots: [u32; MAX_ROWS + 1],
+    estimate: u32,
+    wins: bool,
+}
+
+/// An array: its place among the slots, and the bits that name one of its cells.
+#[derive(Clone, Copy)]
+pub struct At(usize, u32);
+
+/// A row of counters. The least count that the packet meets is its flow's estimate.
+#[derive(Clone, Copy)]
+pub struct Row(At);
+
+impl Salu for Row {
+    type Phv = Packet;
+    type Cell = u32;
+    type Out = u32;
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
+    }
+
+    fn rmw(&self, count: u32, _: &Packet) -> (u32, u32) {
+        (count.saturating_add(1), count.saturating_add(1))
+    }
+
+    fn commit(&self, count: u32, packet: &mut Packet) {
+        packet.estimate = packet.estimate.min(count);
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
+    }
+}
+
+/// The estimates of the table: a flow whose estimate exceeds the stored one takes the cell.
+#[derive(Clone, Copy)]
+pub struct Largest(At);
+
+impl Salu for Largest {
+    type Phv = Packet;
+    type Cell = u32;
+    type Out = bool;
+    const DECIDES: bool = true;
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
+    }
+
+    fn rmw(&self, largest: u32, packet: &Packet) -> (u32, bool) {
+        (largest.max(packet.estimate), packet.estimate > largest)
+    }
+
+    fn commit(&self, wins: bool, packet: &mut Packet) {
+        packet.wins = wins;
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
+    }
+}
+
+/// The five-tuples of the table, an array for each word.
+#[derive(Clone, Copy)]
+pub struct Words(At);
+
+impl GroupSalu<5> for Words {
+    type Phv = Packet;
+    type Cell = u64;
+
+    fn enabled(&self, packet: &Packet) -> bool {
+        packet.wins
+    }
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
+    }
+
+    fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
+        packet.tuple.0[word]
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
+    }
+}
+
+type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
+
+/// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sketch {
+    config: Config,
+    family: HashFamily,
+    pub counters: Vec<u64>,
+    pub flows: BTreeSet<FiveTuple>,
+}
+
+impl Sketch {
+    fn new(config: &Config, family: &HashFamily) -> Self {
+        let counters = vec![0; config.rows as usize * config.columns as usize];
+        Self { config: config.clone(), family: family.clone(), counters, flows: BTreeSet::new() }
+    }
+
+    fn read_out(&self, (rows, (_, words)): &Memory) -> Self {
+        let counters = rows.iter().flat_map(|row| row.cells()).map(|&count| count.into()).collect();
+        let flows = words.cells().iter().map(|&words| FiveTuple(words)).filter(|flow| *flow != FiveTuple::default());
+        Self { counters, flows: flows.collect(), ..Self::new(&self.config, &self.family) }
+    }
+
+    /// The heaviest flows, each with its estimate.
+    pub fn heaviest(&self, most: usize) -> FlowAnswers {
+        let slots = slots(&self.config, &self.family);
+        let estimate = |flow: &FiveTuple| {
+            let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
+            let count = rows.map(|(row, slot)| row[slot as usize]).min().unwrap_or_default();
+            FlowCount { flow: FlowName::Flow(flow.flow()), count }
+        };
+        let lack = [Reason::BelowThreshold].into_iter().collect();
+        FlowAnswers { lack, ..FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(estimate).collect(), most) }
+    }
+
+    fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(1)?;
+        for counter in &mut self.counters {
+            *counter = from.number("a counter")?;
+        }
+        for _ in 0..from.number("the number of flows")? {
+            let flow = FiveTuple::from_bytes(from.take("a flow")?);
+            if self.flows.last() >= Some(&flow) {
+                return from.wrong("a flow", "each once, in ascending order");
+            }
+            self.flows.insert(flow);
+        }
+        from.end().map(|()| self)
+    }
+}
+
+impl Record for Sketch {
+    const PROGRAM: &'static str = CountMin::NAME;
+
+    fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        if (&self.config, &self.family) != (&other.config, &other.family) {
+            return Err(MergeError::Shape { program: CountMin::NAME, what: "parameters or hash functions" });
+        }
+        self.counters.iter_mut().zip(&other.counters).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        self.flows.extend(&other.flows);
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer(vec![1]);
+        self.counters.iter().chain([&(self.flows.len() as u64)]).for_each(|&number| to.number(number));
+        self.flows.iter().for_each(|flow| to.bytes(&flow.bytes()));
+        to.0
+    }
+}
+
+/// The program.
+pub enum CountMin {}
+
+impl Program for CountMin {
+    const NAME: &'static str = "count_min";
+    type Config = Config;
+    type Parameters = ();
+    type Record = Sketch;
+    type Analysis = HeavyAnalysis<Sketch>;
+    type Series = NoSeries<Sketch>;
+
+    fn validate(config: &Config) -> Result<(), ProgramError> {
+        ProgramError::check(Self::NAME, "rows", config.rows, 1..=MAX_ROWS as u64)?;
+        ProgramError::check(Self::NAME, "columns", config.columns, 1..=MAX_CELLS.into())?;
+        ProgramError::check(Self::NAME, "flows", config.flows, 1..=MAX_CELLS.into())
+    }
+
+    fn blame(_: &Config, array: &str, excess: Excess) -> (&'static str, &'static str) {
+        match (excess, array) {
+            (Excess::Memory, "counters") => ("columns", "fewer"),
+            (Excess::Memory, _) => ("flows", "fewer"),
+            _ => ("rows", "fewer"),
+        }
+    }
+
+    fn start(_: &Config) {}
+
+    fn dataplane(config: &Config, family: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
+        Self::validate(config)?;
+        let (slots, rows) = (slots(config, family), config.rows as usize);
+        let at = |array| At(array, slots.bits(array));
+        let row = |row| Stage(Array::planned("counters", Row(at(row)), config.columns));
+        let largest = Stage(Array::planned("largest", Largest(at(rows)), config.flows));
+        let words = Stage(ArrayGroup::planned("words", Words(at(rows)), config.flows));
+        let stages = Then(Repeat((0..rows).map(row).collect()), Then(largest, words));
+        let (hashing, blank) = (slots.usage(), Sketch::new(config, family));
+        let enter = move |phv: &Phv| {
+            let tuple = FiveTuple::of(&phv.headers)?;
+            Some(Packet { tuple, slots: slots.slots(tuple.bytes()), estimate: u32::MAX, wins: false })
+        };
+        Ok(Box::new(Staged::new(Self::NAME, hashing, stages, enter, move |memory| blank.read_out(memory))))
+    }
+
+    fn reader(
+        config: &Config,
+        family: &HashFamily,
+    ) -> impl Fn(&[u8]) -> Result<Sketch, DecodeError> + Send + Sync + 'static {
+        let blank = Sketch::new(config, family);
+        move |bytes| blank.clone().decode(bytes)
+    }
+
+    fn longest(config: &Config) -> usize {
+        let numbers = 1 + config.rows as usize * config.columns as usize;
+        1 + numbers * MAX_U64 + config.flows as usize * MAX_REPLICAS * size_of::<FiveTuple>()
+    }
+
+    fn analysis(_: &Config, _: u64) -> HeavyAnalysis<Sketch> {
+        HeavyAnalysis::new(Sketch::heaviest)
+    }
+
+    fn run(_: &Config, record: &Sketch, _: &NoSeries<Sketch>, _: Option<&Truth>, most: usize) -> RunAnswers {
+        RunAnswers { heavy: record.heaviest(most), ..RunAnswers::default() }
+    }
+
+    fn exact(_: &Config) -> impl Exact + 'static {
+        FlowCounts::new(Unit::Packets)
+    }
+}
+
+fn main() -> ExitCode {
+    weir::cli::run(Programs::of_weir().with::<CountMin>())
+}

@@ -1,0 +1,151 @@
+//! The analysis of programs that find heavy flows and have no parameters: a record answers for its switch.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::answers::{
+    Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons, SwitchAnswers, SwitchGap,
+};
+use super::{Analysis, Decision, Epoch, Record, Reported, Unit};
+
+/// The heaviest flows of a record: of all that it knows, at most so many.
+type Answer<R> = dyn Fn(&R, usize) -> FlowAnswers + Send;
+
+/// Puts the answers of switches together. Of a flow that several switches saw the largest count is taken, because each switch
+/// counts every packet that passes it.
+pub struct HeavyAnalysis<R>(Box<Answer<R>>);
+
+impl<R: Record> HeavyAnalysis<R> {
+    /// `answer` gives the heaviest flows of a record, at most so many.
+    pub fn new(answer: impl Fn(&R, usize) -> FlowAnswers + Send + 'static) -> Self {
+        Self(Box::new(answer))
+    }
+}
+
+/// The records of one epoch.
+#[derive(Clone, Debug)]
+pub struct HeavyEpoch<R> {
+    pub epoch: u64,
+    pub switches: Vec<(Arc<str>, Box<R>)>,
+    pub gaps: Vec<SwitchGap>,
+}
+
+impl<R: Record> Analysis for HeavyAnalysis<R> {
+    type Record = R;
+    type Parameters = ();
+    /// A packet is counted where and when it enters a switch.
+    type Early = ();
+    type Epoch = HeavyEpoch<R>;
+
+    fn fits(&self, _: &R) -> bool {
+        true
+    }
+
+    fn early(&self, _: &mut R) -> Option<()> {
+        Some(())
+    }
+
+    fn epoch(&self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> HeavyEpoch<R> {
+        let mut network = HeavyEpoch { epoch, switches: Vec::with_capacity(reported.len()), gaps: Vec::new() };
+        for Reported { switch, record, .. } in reported {
+            match record {
+                Ok(record) => network.switches.push((switch, record)),
+                Err(gap) => network.gaps.push(SwitchGap { switch, gap }),
+            }
+        }
+        network
+    }
+
+    fn decide(&mut self, _: &HeavyEpoch<R>, (): &(), _: u64) -> Decision<()> {
+        Decision { parameters: (), why: String::new() }
+    }
+
+    fn answers(&self, network: &HeavyEpoch<R>, _: Option<&HeavyEpoch<R>>, limits: Limits) -> EpochAnswers {
+        let (mut unit, mut lack) = (Unit::default(), Reasons::default());
+        lack.add_if(!network.gaps.is_empty(), Reason::Gap);
+        let mut largest: FxHashMap<FlowName, u64> = FxHashMap::default();
+        let mut switches = Vec::with_capacity(network.switches.len());
+        for (switch, record) in &network.switches {
+            let mut answers = (self.0)(record, usize::MAX);
+            unit = answers.unit;
+            lack.extend(&answers.lack);
+            for FlowCount { flow, count } in &answers.heavy {
+                let largest = largest.entry(*flow).or_default();
+                *largest = (*count).max(*largest);
+            }
+            answers.heavy.truncate(limits.switch_flows);
+            switches.push(SwitchAnswers { switch: switch.clone(), answers });
+        }
+        let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        EpochAnswers {
+            epoch: network.epoch,
+            first_epoch: network.epoch,
+            gaps: network.gaps.clone(),
+            network: FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found, limits.flows) },
+            switches,
+            ..EpochAnswers::default()
+        }
+    }
+
+    fn adaptation(&self, _: &HeavyEpoch<R>) -> Option<Adaptation> {
+        None
+    }
+}
+
+impl<R: Record> Epoch for HeavyEpoch<R> {
+    fn number(&self) -> u64 {
+        self.epoch
+    }
+
+    fn gaps(&self) -> &Vec<SwitchGap> {
+        &self.gaps
+    }
+
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        &mut self.gaps
+    }
+}
+
+impl<R> fmt::Debug for HeavyAnalysis<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeavyAnalysis")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::answers::Gap;
+    use crate::program::hashpipe::{Counts, HashPipe};
+    use crate::program::{Before, Program};
+    use crate::wire::Flow;
+
+    fn flow(sport: u16) -> Flow {
+        Flow { sport: Some(sport), ..Flow::default() }
+    }
+
+    #[test]
+    fn the_network_has_the_largest_count_of_each_flow() {
+        let analysis = HashPipe::analysis(&Default::default(), 0);
+        let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
+        let counts = |counts: &[(u16, u64)]| {
+            Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count)).collect())))
+        };
+        let switches = vec![
+            reported("a", counts(&[(1, 10), (2, 30), (3, 1)])),
+            reported("b", counts(&[(1, 12), (4, 5)])),
+            reported("c", Err(Gap::Missing)),
+        ];
+        let epoch = analysis.epoch(7, &(), switches, true);
+        let answers = analysis.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
+        let named = |answers: &FlowAnswers| answers.heavy.iter().map(|f| (f.flow, f.count)).collect::<Vec<_>>();
+        let expected = [(2, 30), (1, 12), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
+        assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
+        assert_eq!((answers.epoch, answers.gaps.len(), answers.switches.len()), (7, 1, 2));
+        let first = &answers.switches[1].answers;
+        assert_eq!((named(first), first.found), (vec![(FlowName::Flow(flow(1)), 12)], 2));
+        assert!(!answers.network.lack.is_empty() && analysis.adaptation(&epoch).is_none());
+    }
+}

@@ -1,0 +1,151 @@
+//! The program of `examples/count_min.rs`, which is not weir's: what it guarantees, and that weir runs it as its own.
+
+#[path = "../examples/count_min.rs"]
+#[allow(dead_code, reason = "its main function")]
+mod count_min;
+
+use std::collections::{HashMap, HashSet};
+
+use count_min::{Config, CountMin, Sketch};
+use proptest::prelude::*;
+use weir::assemble::place;
+use weir::pisa::hash::HashFamily;
+use weir::pisa::{Order, Phv};
+use weir::program::answers::FlowCount;
+use weir::program::{Program, ProgramConfig, Programs, Record};
+use weir::trace::{Frames, Trace, Workload};
+use weir::wire::{Flow, parse};
+
+const FAMILY: u64 = 7;
+
+fn trace(workload: &str) -> Trace {
+    workload.parse::<Workload>().unwrap().generate()
+}
+
+/// The packets of a trace as the switch has parsed them.
+fn packets(trace: &Trace) -> Vec<Phv> {
+    let mut packets = Vec::new();
+    let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |_, frame| {
+        let mut phv = Phv::default();
+        phv.begin(0, frame.len() as u32);
+        parse(frame, &mut phv.headers).unwrap();
+        packets.push(phv);
+        Ok(())
+    });
+    taken.unwrap();
+    packets
+}
+
+/// What a replica has measured of these packets.
+fn measured(config: &Config, packets: &[Phv], order: Order) -> Sketch {
+    let mut replica = ProgramConfig::new::<CountMin>(config.clone()).build(&HashFamily::reproducible(FAMILY)).unwrap();
+    replica.equip();
+    packets.to_vec().chunks_mut(100).for_each(|burst| replica.ingress(burst, order));
+    let mut bank = replica.spare();
+    replica.exchange(bank.as_mut());
+    *bank.record().into::<Sketch>().unwrap()
+}
+
+fn counts(sketch: &Sketch) -> Vec<(Flow, u64)> {
+    let named = |FlowCount { flow, count }: FlowCount| (flow.flow().unwrap(), count);
+    sketch.heaviest(usize::MAX).heavy.into_iter().map(named).collect()
+}
+
+fn truth(trace: &Trace) -> HashMap<Flow, u64> {
+    trace.truth().flows().iter().map(|flow| (flow.flow, flow.packets)).collect()
+}
+
+/// Also where many flows share a counter, in both address families. And few are far above the truth.
+#[test]
+fn estimates_are_never_below_the_truth() {
+    let trace = trace("isp/burst,flows=3000,packets=60000,ipv6=0.3");
+    let (truth, packets) = (truth(&trace), packets(&trace));
+    let crowded = [Config { rows: 2, columns: 50, flows: 1000 }, Config { rows: 4, columns: 64, flows: 4096 }];
+    for config in crowded.into_iter().chain([Config::default()]) {
+        let counts = counts(&measured(&config, &packets, Order::PacketMajor));
+        assert!(counts.len() > 100);
+        let below = counts.iter().find(|(flow, count)| *count < truth[flow]);
+        assert_eq!(below, None);
+        let bound = 2 * packets.len() as u64 / u64::from(config.columns);
+        let far = counts.iter().filter(|(flow, count)| count - truth[flow] > bound).count();
+        let most = counts.len() >> config.rows;
+        assert!(far <= most, "{far} of {} exceed the bound, and {most} may", counts.len());
+    }
+}
+
+#[test]
+fn heavy_flows_are_found_in_isp_traffic() {
+    const HEAVY: usize = 300;
+    let trace = trace("isp/burst,flows=100000,packets=1000000");
+    let found = counts(&measured(&Config::default(), &packets(&trace), Order::StageMajor));
+    let found: HashSet<_> = found.iter().take(HEAVY).map(|(flow, _)| *flow).collect();
+    let mut heavy: Vec<_> = truth(&trace).into_iter().collect();
+    heavy.sort_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
+    let least = heavy[HEAVY - 1].1;
+    let right = heavy.iter().filter(|(flow, packets)| *packets >= least && found.contains(flow)).count();
+    assert!(right >= HEAVY * 9 / 10, "{right} of {HEAVY}");
+}
+
+#[test]
+fn replicas_add_up_to_one() {
+    let packets = packets(&trace("isp/uniform,flows=500,packets=20000,ipv6=0.5"));
+    let config = Config { rows: 3, columns: 300, flows: 200 };
+    let (some, others): (Vec<_>, Vec<_>) = packets.iter().partition(|phv| phv.headers.sport % 3 == 0);
+    let [mut merged, other] = [some, others.clone()].map(|packets| measured(&config, &packets, Order::PacketMajor));
+    let flows = &merged.flows | &other.flows;
+    merged.merge(&other).unwrap();
+    assert_eq!(merged.counters, measured(&config, &packets, Order::PacketMajor).counters);
+    assert_eq!(merged.flows, flows);
+    let before = merged.clone();
+    let other = measured(&Config { columns: 301, ..config }, &others, Order::PacketMajor);
+    assert!(merged.merge(&other).is_err() && merged == before, "an error changes nothing");
+}
+
+#[test]
+fn stage_by_stage_is_packet_by_packet() {
+    let packets = packets(&trace("isp/burst,flows=800,packets=20000,ipv6=0.5"));
+    let config = Config { rows: 5, columns: 100, flows: 37 };
+    let [a, b] = [Order::PacketMajor, Order::StageMajor].map(|order| measured(&config, &packets, order));
+    assert!(a == b);
+}
+
+#[test]
+fn a_default_sketch_fits_tofino() {
+    let programs = vec![ProgramConfig::new::<CountMin>(Config::default())];
+    let mut config = weir::config::Config { programs, ..weir::config::Config::default() };
+    config.switch.target = "tofino".into();
+    config.switch.forward = weir::config::ForwardMode::Xconnect;
+    let placement = place(&config, &HashFamily::reproducible(FAMILY)).unwrap();
+    assert_eq!((placement.target.name, placement.salus_used()), ("tofino", 4 + 1 + 5));
+}
+
+#[test]
+fn errors_name_its_parameters() {
+    Programs::of_weir().with::<CountMin>().install();
+    let refused = |text: &str| text.parse::<ProgramConfig>().unwrap_err().to_string();
+    assert!(refused("count_min:rows=9").ends_with("rows = 9: a whole number from 1 to 8"));
+    assert!(refused("count_min:colums=9").ends_with("no such key, there are columns, flows, name, rows"));
+    assert!(refused("count_mean").ends_with("one of hashpipe, chamelemon, count_min"));
+    let schema = serde_json::to_string(&weir::config::Config::schema()).unwrap();
+    assert!(schema.contains("Counters a row."));
+}
+
+proptest! {
+    /// A record has one byte form, and other bytes are refused.
+    #[test]
+    fn the_byte_form_is_canonical(flows in 0..50usize, at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
+        let config = Config { rows: 2, columns: 9, flows: 16 };
+        let packets: Vec<Phv> = packets(&trace("isp/burst,flows=20,packets=300,ipv6=0.5")).into_iter().take(flows).collect();
+        let sketch = measured(&config, &packets, Order::PacketMajor);
+        let read = CountMin::reader(&config, &HashFamily::reproducible(FAMILY));
+        let mut bytes = sketch.encode();
+        prop_assert!(bytes.len() <= CountMin::longest(&config));
+        prop_assert_eq!(read(&bytes), Ok(sketch));
+        prop_assert!(read(&bytes[..cut.index(bytes.len())]).is_err());
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(other) = read(&bytes) {
+            prop_assert_eq!(other.encode(), bytes);
+        }
+    }
+}
