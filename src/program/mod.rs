@@ -1,7 +1,8 @@
 //! The telemetry programs, one directory for each paper, and what the rest of weir asks of all of them.
 //!
-//! A program implements [`Program`], and has one line in the [registry](Programs::of_weir). Everything else knows
-//! [`ProgramConfig`], [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they are.
+//! A program implements [`Program`], and has one line in the [registry](Programs::of_weir), or in the
+//! [programs](Programs::with) that a binary of one's own hands to `weir::cli::run`. Everything else knows [`ProgramConfig`],
+//! [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they are.
 
 mod analysis;
 pub mod answers;
@@ -38,7 +39,11 @@ pub use schedule::{AnySchedule, Schedule, Steps};
 pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 
-/// A telemetry system.
+/// A telemetry system: what it is configured with, its dataplane, its records and the answers that are made of them.
+///
+/// `examples/` holds a whole one, and docs/program.md builds it step by step. A program that is one chain of ingress
+/// stages has its [`Dataplane`] from [`Staged`], one that finds heavy flows its [`Analysis`] from [`HeavyAnalysis`], and
+/// [`FlowCounts`] is an [`Exact`] of five-tuples.
 pub trait Program: Sized + Send + Sync + 'static {
     /// What configurations call it.
     const NAME: &'static str;
@@ -175,6 +180,7 @@ pub trait Dataplane: Send {
 
 /// The registers of one replica over one epoch.
 pub trait Bank: Any + Send {
+    /// Zeroes all registers.
     fn clear(&mut self);
     /// What the registers say, decoded.
     fn record(&self) -> AnyRecord;
