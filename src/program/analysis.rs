@@ -78,7 +78,7 @@ pub trait Analysis: Send + 'static {
 }
 
 /// The records of one epoch, put together.
-pub trait Epoch: Send + 'static {
+pub trait Epoch: Any + Send {
     fn number(&self) -> u64;
     /// What is missing, and where.
     fn gaps(&self) -> &Vec<SwitchGap>;
@@ -93,7 +93,7 @@ pub struct AnyAnalysis(Box<dyn Erased>);
 pub struct AnyEarly(Box<dyn Any + Send>);
 
 /// [`Analysis::Epoch`] of any program.
-pub struct AnyEpoch(Box<dyn ErasedEpoch>);
+pub struct AnyEpoch(Box<dyn Epoch>);
 
 /// [`Analysis`] without its types.
 trait Erased: Send {
@@ -108,26 +108,6 @@ trait Erased: Send {
     ) -> Option<AnyEpoch>;
     fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>>;
     fn answers(&self, epoch: &AnyEpoch, before: Option<&AnyEpoch>, limits: Limits) -> Option<EpochAnswers>;
-}
-
-trait ErasedEpoch: Any + Send {
-    fn number(&self) -> u64;
-    fn gaps(&self) -> &Vec<SwitchGap>;
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap>;
-}
-
-impl<E: Epoch> ErasedEpoch for E {
-    fn number(&self) -> u64 {
-        Epoch::number(self)
-    }
-
-    fn gaps(&self) -> &Vec<SwitchGap> {
-        Epoch::gaps(self)
-    }
-
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
-        Epoch::gaps_mut(self)
-    }
 }
 
 impl<A: Analysis> Erased for A {
