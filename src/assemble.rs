@@ -24,7 +24,7 @@ mod room;
 const SPARES: usize = 2;
 /// Names the table of stations to the [`HashFamily`].
 const STATION_LABEL: &str = "forward/stations";
-/// What places neighbours and chooses gateways.
+/// Names the tables of neighbours and of gateways to the [`HashFamily`].
 pub const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
 
 /// Why a configuration makes no switch.
@@ -167,7 +167,7 @@ pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, Assemble
     })
 }
 
-/// What the programs and tables of a switch derive from a family, in the record of a recorder.
+/// A recorder that lists every hash function which the programs and tables of a switch derive.
 fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramError> {
     let recorder = hashes.recorder();
     usage(config, &recorder)?;

@@ -202,8 +202,8 @@ fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     Ok(directory.join(file))
 }
 
-/// What was stored, or a new state. What the switches have in common stands in the configuration; updates for other networks say
-/// nothing, and so do all where parameters stay as they are configured.
+/// The stored state, or a new one if nothing is stored. Stored updates are ignored if they were made for another configuration
+/// of the network, or if the parameters are configured to stay as they are.
 fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
     let profile = config.profile();
     let first = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];

@@ -294,7 +294,7 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
     keys
 }
 
-/// What the names of parameters end with.
+/// The units that a parameter's name may end with.
 const UNITS: [&str; 3] = ["_buckets", "_packets", "_share"];
 
 /// A parameter's name without its unit.

@@ -43,7 +43,7 @@ pub struct Rates {
     pub drops: Vec<DropRate>,
     pub programs: Vec<ProgramRates>,
     pub cores: Vec<CoreRates>,
-    /// What the last epoch was measured with.
+    /// The parameters that held in the last epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,
 }
@@ -108,7 +108,7 @@ pub struct CoreRates {
     pub programs: Vec<ProgramTime>,
 }
 
-/// What the programs of one name take of a core.
+/// The time of one core that the programs with one name use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTime {
     pub program: String,
