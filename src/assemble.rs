@@ -132,7 +132,7 @@ pub fn measures(
 ) -> Result<Measures, AssembleError> {
     let (mut measures, mut collecting) = (Vec::new(), Vec::new());
     let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
-    let transit = config.switch.transit.0.as_nanos() as Nanos;
+    let transit = config.switch.transit.nanos();
     for replica in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
         let programs = configured.map(|(program, schedule)| program.dataplane(hashes, schedule));

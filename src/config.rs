@@ -5,13 +5,14 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::control::tables::MirrorConfig;
 use crate::forward::acl::RuleConfig;
+use crate::forward::mirror::MirrorConfig;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
+mod address;
 mod api;
 mod controller;
 mod error;
@@ -24,6 +25,7 @@ mod routes;
 mod switch;
 mod words;
 
+pub use address::{Address, AddressError, PemFiles, host};
 pub use api::{ApiConfig, PortFileError, SocketMode, TlsConfig};
 pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};

@@ -168,7 +168,7 @@ impl Live {
         rights: Rights,
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
-        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let epoch = config.switch.epoch.nanos();
         let mut assembly = assemble(&config, Some(epoch), cores.len())?;
         let controller = controlled::link(&config, &mut assembly)?;
         let Assembly {

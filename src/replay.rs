@@ -37,7 +37,7 @@ pub struct Replayer {
 impl Replayer {
     /// A switch that ends an epoch whenever the frames' clock says so.
     pub fn new(config: Config) -> Result<Self, AssembleError> {
-        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let epoch = config.switch.epoch.nanos();
         Self::with_epoch(config, Some(epoch))
     }
 

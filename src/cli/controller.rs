@@ -11,13 +11,14 @@ use signal_hook::flag;
 
 use super::notify::Notify;
 use super::{Failure, log};
+use crate::config::PemFiles;
 use crate::config::{Length, NetworkConfig};
 use crate::control::controller::{SAVED_VERSION, Saved, SavedUpdate};
 use crate::control::desk::{Drive, State, StateError, StateFile, api};
 use crate::control::rpc::socket_name;
 use crate::control::serve::TlsListener;
 use crate::control::socket::{self, Access};
-use crate::control::tls::{self, Clients, Files};
+use crate::control::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::port::files;
 use crate::switch::TelemetryHeader;
@@ -173,7 +174,7 @@ fn give_up_rights() -> Result<(), Failure> {
 fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
     let wanted = config.api();
     let Some(wanted) = wanted.tls()? else { return Ok(None) };
-    let files = Files {
+    let files = PemFiles {
         certificate: ("tls.certificate", wanted.certificate),
         key: ("tls.key", wanted.key),
         ca: ("tls.client_ca", wanted.client_ca),

@@ -6,8 +6,9 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::Failure;
+use crate::config::{self, PemFiles};
 use crate::control::client::Client;
-use crate::control::tls::{self, Files};
+use crate::control::tls;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Remote {
@@ -37,14 +38,14 @@ impl Remote {
     /// The client of the switch that was asked for, if it is on another machine.
     pub fn client(&self) -> Result<Option<Client>, Failure> {
         let Some(address) = &self.connect else { return Ok(None) };
-        tls::host(address).map_err(|e| Failure::Usage(format!("--connect {address}: {e}")))?;
+        config::host(address).map_err(|e| Failure::Usage(format!("--connect {address}: {e}")))?;
         let Given { certificate, key, ca } = self.files.clone().or_from_file(user_file().as_deref())?;
         let file = |name: &'static str, file: &Option<PathBuf>| match file {
             Some(file) => Ok((name, file.clone())),
             None => Err(Failure::Usage(format!("--connect {address} needs {name} FILE (docs/security.md)"))),
         };
         let (certificate, key, ca) = (file("--certificate", &certificate)?, file("--key", &key)?, file("--ca", &ca)?);
-        let files = Files { certificate: (certificate.0, &certificate.1), key: (key.0, &key.1), ca: (ca.0, &ca.1) };
+        let files = PemFiles { certificate: (certificate.0, &certificate.1), key: (key.0, &key.1), ca: (ca.0, &ca.1) };
         let config = tls::operator(&files).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(Some(Client::connect_tls(address, config)?))
     }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, NAME_PATTERN, is_name, wrong};
-use crate::control::rpc::Address;
-use crate::control::tls::Files;
+use super::{Address, ConfigError, NAME_PATTERN, PemFiles, is_name, wrong};
 use crate::program::ProgramConfig;
 
 /// The controller that the switch reports to, and takes its hash functions and the parameters of its measurement from.
@@ -71,7 +69,7 @@ impl ControllerConfig {
     }
 
     /// The files that TLS takes, when the controller is reached by TCP.
-    pub fn files(&self) -> Result<Option<Files<'_>>, ConfigError> {
+    pub fn files(&self) -> Result<Option<PemFiles<'_>>, ConfigError> {
         let files = self.given();
         if !matches!(self.address()?, Some(Address::Tcp(_))) {
             return match files.iter().find_map(|(key, file, _)| Some((*key, (*file)?))) {
@@ -83,7 +81,7 @@ impl ControllerConfig {
             Some(file) => Ok((key, file)),
             None => wrong(key, "(missing)", format!("{what}: over TCP only with mutual TLS")),
         });
-        Ok(Some(Files { certificate: certificate?, key: key?, ca: ca? }))
+        Ok(Some(PemFiles { certificate: certificate?, key: key?, ca: ca? }))
     }
 }
 

@@ -11,6 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub Duration);
 
+impl Length {
+    /// In nanoseconds; the longest that 64 bits hold if it is longer.
+    pub fn nanos(self) -> u64 {
+        self.0.as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+}
+
 impl FromStr for Length {
     type Err = String;
 

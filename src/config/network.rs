@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
-use crate::control::controller::{NetworkProfile, Settings};
-use crate::epoch::{self, Nanos};
+use crate::epoch;
 use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::TelemetryHeader;
 
@@ -82,10 +81,6 @@ impl Default for NetworkConfig {
 /// Epochs that a record is waited for, at the most: so many of the other switches' records are kept.
 const MOST_PATIENCE: u32 = 64;
 
-fn nanos(length: Length) -> Nanos {
-    length.0.as_nanos() as Nanos
-}
-
 impl NetworkConfig {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
@@ -126,23 +121,9 @@ impl NetworkConfig {
         ApiConfig { listen: self.listen.clone(), certificate, key, client_ca, ..ApiConfig::default() }
     }
 
-    /// What all switches of the network have in common.
-    pub fn profile(&self) -> NetworkProfile {
-        let (length, transit) = (nanos(self.epoch), nanos(self.transit));
-        NetworkProfile { program: self.program.clone(), length, transit, header: self.carrier }
-    }
-
     /// Whether the parameters follow the state of the network.
     pub fn shifts(&self) -> bool {
         self.shift && self.program.adapts()
-    }
-
-    pub fn settings(&self, salt: u64) -> Settings {
-        let length = nanos(self.epoch);
-        let settings = Settings::new(length, salt);
-        let history = usize::try_from(nanos(self.history) / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
-        let (patience, edges_named) = (self.patience.map_or(length, nanos), !self.switches.is_empty());
-        Settings { patience, history, shifts: self.shifts(), edges_named, ..settings }
     }
 }
 

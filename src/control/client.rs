@@ -23,6 +23,7 @@ use super::serve::{BODY_BYTES, too_long};
 use super::taps::CAPTURE_HEADER;
 use super::tls;
 use super::view::Failure;
+use crate::config;
 
 /// A switch that should have answered by then is not coming back.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,7 +61,7 @@ impl Client {
     /// The switch at `HOST:PORT`, whose certificate must be for HOST.
     pub fn connect_tls(address: &str, config: Arc<ClientConfig>) -> Result<Self, ClientError> {
         let broken = |why: String| ClientError::Broken { at: address.into(), why };
-        let host = tls::host(address).map_err(|e| broken(e.to_string()))?;
+        let host = config::host(address).map_err(|e| broken(e.to_string()))?;
         let name = ServerName::try_from(host.to_owned()).map_err(|e| broken(e.to_string()))?;
         Self::new(Peer::Tcp { address: address.into(), name, tls: config.into() })
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::SwitchConfig;
-use crate::control::view::Station;
+use crate::control::tables::documents::Station;
 use crate::epoch::Nanos;
 use crate::forward::{Forward, learn};
 use crate::pisa::PortId;

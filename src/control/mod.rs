@@ -6,6 +6,7 @@ pub mod client;
 mod collector;
 pub mod controller;
 pub mod desk;
+pub mod documents;
 pub mod duties;
 pub mod flows;
 mod history;

@@ -3,6 +3,7 @@
 //! A table's control half implements [`Table`]; the API and the command line speak to all of them alike, in JSON rows.
 
 mod acl;
+pub mod documents;
 mod entry;
 mod limits;
 mod macs;
@@ -19,12 +20,12 @@ pub use acl::{AclSetup, AclTable, check_rules};
 pub use entry::{edited, read, without_counters};
 pub use limits::{LimitEntry, LimitTable};
 pub use macs::Macs;
-pub use mirrors::{MirrorConfig, MirrorTable};
+pub use mirrors::MirrorTable;
 pub use routed::Routed;
 pub use vlans::{VlanEntry, VlanTable};
 
-use crate::control::view;
 use crate::forward::acl::RuleConfig;
+use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{Publisher, Settings};
 use crate::pisa::table::TableUse;
 
@@ -138,23 +139,23 @@ impl Tables {
         self.0.push(Mutex::new(table));
     }
 
-    pub fn list(&self) -> view::Tables {
+    pub fn list(&self) -> documents::Tables {
         let about =
             |table: &Mutex<Box<dyn Table>>| about(table.lock().unwrap_or_else(PoisonError::into_inner).as_ref());
-        view::Tables { tables: self.0.iter().map(about).collect() }
+        documents::Tables { tables: self.0.iter().map(about).collect() }
     }
 
-    pub fn show(&self, name: &str) -> Result<view::TableRows, String> {
+    pub fn show(&self, name: &str) -> Result<documents::TableRows, String> {
         self.with(name, |table| {
-            Ok(view::TableRows { table: about(table), rows: table.rows(), default: table.default_row() })
+            Ok(documents::TableRows { table: about(table), rows: table.rows(), default: table.default_row() })
         })
     }
 
     /// Applies all changes or none.
-    pub fn change(&self, name: &str, changes: &[Change]) -> Result<view::TableChanged, String> {
+    pub fn change(&self, name: &str, changes: &[Change]) -> Result<documents::TableChanged, String> {
         self.with(name, |table| {
             table.change(changes)?;
-            Ok(view::TableChanged { changed: changes.len(), table: about(table) })
+            Ok(documents::TableChanged { changed: changes.len(), table: about(table) })
         })
     }
 
@@ -208,9 +209,9 @@ impl Tables {
     }
 }
 
-fn about(table: &dyn Table) -> view::Table {
+fn about(table: &dyn Table) -> documents::Table {
     let usage = table.usage();
-    view::Table {
+    documents::Table {
         name: table.name().into(),
         entries: table.len(),
         capacity_entries: table.capacity(),

@@ -4,7 +4,6 @@
 //! switches, `weir:switch:NAME` for a switch that reports to a controller. A certificate without the role is refused in the
 //! handshake.
 
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,14 +20,7 @@ use tokio_rustls::rustls::{
     ServerConfig, SignatureScheme,
 };
 
-/// The files of one side, and what its user calls each.
-#[derive(Clone, Copy, Debug)]
-pub struct Files<'a> {
-    pub certificate: (&'static str, &'a Path),
-    pub key: (&'static str, &'a Path),
-    /// The CA that the other side must have its certificate from.
-    pub ca: (&'static str, &'a Path),
-}
+use crate::config::PemFiles;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{name} = {}: {why}", file.display())]
@@ -141,7 +133,7 @@ impl ClientCertVerifier for RoleVerifier {
 }
 
 /// The server's side. No session is resumed, so that each connection shows a certificate that is valid now.
-pub fn server(files: &Files<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn server(files: &PemFiles<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(files)?.into(), provider());
     let ca = verifier.build().map_err(|e| bad(files.ca, e))?;
@@ -155,7 +147,7 @@ pub fn server(files: &Files<'_>, clients: Clients) -> Result<Arc<ServerConfig>, 
 }
 
 /// A client's side, whatever the roles of its certificate.
-pub fn client(files: &Files<'_>) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn client(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let builder = builder.map_err(|e| bad(files.key, e))?.with_root_certificates(roots(files)?);
@@ -163,17 +155,17 @@ pub fn client(files: &Files<'_>) -> Result<Arc<ClientConfig>, TlsError> {
 }
 
 /// The side of an operator.
-pub fn operator(files: &Files<'_>) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn operator(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
     entitled(files, OPERATOR)
 }
 
 /// The side of a switch that is called `name`.
-pub fn switch(files: &Files<'_>, name: &str) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn switch(files: &PemFiles<'_>, name: &str) -> Result<Arc<ClientConfig>, TlsError> {
     entitled(files, &format!("{SWITCH}{name}"))
 }
 
 /// The server would refuse a certificate without the role, in fewer words.
-fn entitled(files: &Files<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError> {
+fn entitled(files: &PemFiles<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError> {
     let config = client(files)?;
     let found = match certificates(files.certificate)?.first() {
         Some(own) => uris(own).map_err(|e| bad(files.certificate, e))?,
@@ -186,7 +178,7 @@ fn entitled(files: &Files<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError
     Err(bad(files.certificate, why))
 }
 
-fn identity(files: &Files<'_>) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+fn identity(files: &PemFiles<'_>) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let chain = certificates(files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(files.key.1).map_err(|e| bad(files.key, pem_error(&e, "private key")))?;
     let mode = files.key.1.metadata().map_err(|e| bad(files.key, e))?.permissions().mode();
@@ -196,7 +188,7 @@ fn identity(files: &Files<'_>) -> Result<(Vec<CertificateDer<'static>>, PrivateK
     Ok((chain, key))
 }
 
-fn roots(files: &Files<'_>) -> Result<RootCertStore, TlsError> {
+fn roots(files: &PemFiles<'_>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(files.ca)? {
         roots.add(certificate).map_err(|e| bad(files.ca, e))?;
@@ -232,19 +224,6 @@ pub fn whole(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The name of `HOST:PORT` without brackets.
-pub fn host(address: &str) -> io::Result<&str> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "write HOST:PORT, as in switch1:9470 or [::1]:9470");
-    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().map_err(|_| wrong())?;
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    match bare.unwrap_or(host) {
-        "" => Err(wrong()),
-        host if bare.is_none() && host.contains(':') => Err(wrong()),
-        host => Ok(host),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,23 +244,13 @@ mod tests {
         }
         assert!(made.status.success(), "{said}");
         let path = |name: &str| dir.path().join(name);
-        let with = |name: &str, check: &dyn Fn(&Files<'_>) -> bool| {
+        let with = |name: &str, check: &dyn Fn(&PemFiles<'_>) -> bool| {
             let [certificate, key, ca] = [path(&format!("{name}.pem")), path(&format!("{name}.key")), path("ca.pem")];
-            check(&Files { certificate: ("certificate", &certificate), key: ("key", &key), ca: ("ca", &ca) })
+            check(&PemFiles { certificate: ("certificate", &certificate), key: ("key", &key), ca: ("ca", &ca) })
         };
         assert!(with("alice", &|files| operator(files).is_ok() && switch(files, "alice").is_err()));
         assert!(with("switch1", &|files| operator(files).is_err() && switch(files, "switch1").is_ok()));
         assert!(with("switch1", &|files| server(files, Clients::Operators).is_ok()));
         assert!(with("controller", &|files| server(files, Clients::Switches).is_ok() && operator(files).is_err()));
-    }
-
-    #[test]
-    fn addresses_name_a_host() {
-        for (address, name) in [("a.b:1", "a.b"), ("[::1]:9470", "::1"), ("192.0.2.1:65535", "192.0.2.1")] {
-            assert_eq!(host(address).unwrap(), name);
-        }
-        for address in ["", "a", ":1", "a:", "a:65536", "::1:9470", "[]:1"] {
-            assert!(host(address).is_err(), "{address}");
-        }
     }
 }

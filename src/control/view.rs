@@ -3,28 +3,24 @@
 mod counts;
 mod drops;
 mod heavy;
-mod link;
-mod switches;
 mod network;
 pub mod packet;
 mod ports;
 mod status;
-mod tables;
 
 use serde::{Deserialize, Serialize};
 
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
-pub use link::ControllerLink;
 pub use network::{
-    Attention, ChangedFlow, Covered, EpochAttention, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers,
-    SwitchNumbers,
+    Attention, ChangedFlow, Covered, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers, SwitchNumbers,
 };
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
-pub use switches::{ForgottenSwitch, NetworkSwitch, NetworkSwitches};
-pub use tables::{Station, Stations, Table, TableChanged, TableRows, Tables};
+
+pub use super::documents::{ControllerLink, EpochAttention, ForgottenSwitch, NetworkSwitch, NetworkSwitches};
+pub use super::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: what happened at the doors of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 pub mod acl;
 pub mod learn;
+pub mod mirror;
 pub mod policy;
 pub mod rate;
 pub mod route;

@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
 use crate::dpdk::cycles;
-use crate::epoch::{Collecting, Nanos};
+use crate::epoch::Collecting;
 use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
@@ -170,7 +170,7 @@ impl Shared {
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
-        let epoch = config.switch.epoch.0.as_nanos() as Nanos;
+        let epoch = config.switch.epoch.nanos();
         let measures = diff.measure.then(|| assemble::measures(config, Some(epoch), &hashes, workers)).transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
         let named = named(&kept, &opened);
@@ -306,7 +306,7 @@ impl Shared {
             learning.set_ageing(switch.mac_age.0);
         }
         self.patience.set(switch.idle.0);
-        self.history().resize(kept_epochs(switch, Some(switch.epoch.0.as_nanos() as Nanos)));
+        self.history().resize(kept_epochs(switch, Some(switch.epoch.nanos())));
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
                 slot.adopt(config);

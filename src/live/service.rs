@@ -12,7 +12,6 @@ use crate::control::controller::Board;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
-use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
@@ -156,7 +155,7 @@ impl Service for Shared {
     fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
         let state = self.state();
         let programs = state.config.programs.clone();
-        let length = state.config.switch.epoch.0.as_nanos() as Nanos;
+        let length = state.config.switch.epoch.nanos();
         drop(state);
         let may_be_meant = |program: &ProgramConfig| query.names(program.name());
         let Some(own) = programs.iter().position(|program| may_be_meant(program) && !program.is_networked()) else {

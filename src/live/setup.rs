@@ -13,13 +13,12 @@ use super::LiveError;
 use super::change::Renewal;
 use super::slots::{Slot, Slots, buffers_held};
 use crate::assemble::kept_epochs;
-use crate::config::{Config, PortConfig};
+use crate::config::{Config, Length, PemFiles, PortConfig};
 use crate::control::Collector;
 use crate::control::controller::{Alone, AloneSettings, Board};
 use crate::control::serve::TlsListener;
-use crate::control::tls::{self, Clients, Files};
+use crate::control::tls::{self, Clients};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
-use crate::epoch::Nanos;
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
@@ -160,7 +159,7 @@ pub(super) fn start_collector(
 
 /// How the switch's own controller behaves.
 pub(super) fn alone(config: &Config) -> AloneSettings {
-    let [length, transit] = [config.switch.epoch, config.switch.transit].map(|length| length.0.as_nanos() as Nanos);
+    let [length, transit] = [config.switch.epoch, config.switch.transit].map(Length::nanos);
     let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
     AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), fabric }
 }
@@ -182,7 +181,7 @@ pub(super) fn controller(
 /// Where TCP is served, if it is.
 pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
     let Some(wanted) = config.api.tls()? else { return Ok(None) };
-    let files = Files {
+    let files = PemFiles {
         certificate: ("api.certificate", wanted.certificate),
         key: ("api.key", wanted.key),
         ca: ("api.client_ca", wanted.client_ca),

@@ -9,6 +9,7 @@
 mod alone;
 mod answers;
 mod board;
+mod configured;
 mod epochs;
 mod join;
 mod saved;

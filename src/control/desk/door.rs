@@ -11,8 +11,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::Event;
 use crate::control::controller::{ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
+use crate::control::documents;
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
-use crate::control::view;
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, RecordReader};
 
@@ -112,9 +112,9 @@ impl Desk {
     }
 
     /// The switches that have been here, and those that are expected.
-    pub fn view(&self) -> view::NetworkSwitches {
+    pub fn view(&self) -> documents::NetworkSwitches {
         let seen = self.seen();
-        let view = |(name, seen): (&String, &Seen)| view::NetworkSwitch {
+        let view = |(name, seen): (&String, &Seen)| documents::NetworkSwitch {
             name: name.clone(),
             connected: seen.since.is_some(),
             connected_seconds: seen.since.map(|since| since.elapsed().as_secs_f64()),
@@ -126,10 +126,10 @@ impl Desk {
             last_refusal: seen.refusal.clone(),
         };
         let absent = self.expected.iter().filter(|name| !seen.contains_key(*name));
-        let absent = absent.map(|name| view::NetworkSwitch { name: name.clone(), ..Default::default() });
+        let absent = absent.map(|name| documents::NetworkSwitch { name: name.clone(), ..Default::default() });
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
-        view::NetworkSwitches {
+        documents::NetworkSwitches {
             epoch_ns: self.profile.length,
             transit_ns: self.profile.transit,
             passed_over_epochs: 0,

@@ -11,13 +11,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use super::*;
-use crate::config::NetworkConfig;
+use crate::config::{Address, NetworkConfig};
 use crate::control::controller::{MAX_SWITCHES, Saved, SavedUpdate, Settings};
 use crate::control::rpc::proto::controller_client::ControllerClient;
 use crate::control::rpc::proto::from_switch::What as From;
 use crate::control::rpc::proto::to_switch::What as To;
 use crate::control::rpc::proto::{self, FromSwitch, ToSwitch};
-use crate::control::rpc::{self, Address, Controlled, Dial, Hello, Link};
+use crate::control::rpc::{self, Controlled, Dial, Hello, Link};
 use crate::control::serve::TlsListener;
 use crate::control::serve::tests::{Identity, ca, files, roles};
 use crate::control::socket::{self, Access};

@@ -1,9 +1,7 @@
 //! The way to a controller.
 
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,47 +14,11 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::{Channel, Endpoint, Error};
 
 use super::{ALIVE_EVERY, ALIVE_WITHIN, WINDOW};
-use crate::config::is_name;
-use crate::control::{socket, tls};
+use crate::config::{self, Address};
+use crate::control::socket;
 
 /// A connection is there by then, TLS included.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Where a controller is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A controller of this machine, by its name.
-    Name(String),
-    /// Its socket for switches.
-    Socket(PathBuf),
-    /// HOST:PORT, with mutual TLS.
-    Tcp(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no controller: write its name, the path of its socket for switches, or HOST:PORT")]
-pub struct AddressError(String);
-
-impl FromStr for Address {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        match text {
-            _ if text.contains('/') => Ok(Self::Socket(text.into())),
-            _ if tls::host(text).is_ok() => Ok(Self::Tcp(text.into())),
-            _ if is_name(text) => Ok(Self::Name(text.into())),
-            _ => Err(AddressError(text.into())),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(text) | Self::Tcp(text) => f.write_str(text),
-            Self::Socket(path) => path.display().fmt(f),
-        }
-    }
-}
 
 /// Next to the control socket of a controller lies the one for switches, as if it were another's.
 pub fn socket_name(controller: &str) -> String {
@@ -110,7 +72,7 @@ impl Dial {
             Address::Tcp(address) => {
                 let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why);
                 let config = self.tls.clone().ok_or_else(|| refused("over TCP only with certificates"))?;
-                let name = ServerName::try_from(tls::host(address)?.to_owned()).map_err(io::Error::other)?;
+                let name = ServerName::try_from(config::host(address)?.to_owned()).map_err(io::Error::other)?;
                 let stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
                 Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
@@ -122,24 +84,4 @@ impl Dial {
 async fn unix(path: &Path) -> io::Result<Box<dyn Stream>> {
     let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     Ok(Box::new(UnixStream::connect(path).await.map_err(at)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_told_apart() {
-        let read = |text: &str| text.parse::<Address>();
-        assert_eq!(read("controller"), Ok(Address::Name("controller".into())));
-        assert_eq!(read("/run/weir/c.switches.sock"), Ok(Address::Socket("/run/weir/c.switches.sock".into())));
-        assert_eq!(read("./c.sock"), Ok(Address::Socket("./c.sock".into())));
-        for tcp in ["192.0.2.1:9471", "[::1]:9471", "controller.lab:9471"] {
-            assert_eq!(read(tcp), Ok(Address::Tcp(tcp.into())));
-            assert_eq!(read(tcp).unwrap().to_string(), tcp);
-        }
-        for wrong in ["", "a b", "::1:9471", "host:", "-x"] {
-            assert!(read(wrong).unwrap_err().to_string().contains("HOST:PORT"), "{wrong}");
-        }
-    }
 }

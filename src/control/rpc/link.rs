@@ -9,7 +9,7 @@ use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
 use crate::control::controller::ParameterUpdate;
-use crate::control::{Closed, Sink, view};
+use crate::control::{Closed, Sink, documents};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyRecord, AnySchedule, Strays};
@@ -133,9 +133,9 @@ impl Link {
         }
     }
 
-    pub fn view(&self) -> view::ControllerLink {
+    pub fn view(&self) -> documents::ControllerLink {
         let standing = self.standing();
-        view::ControllerLink {
+        documents::ControllerLink {
             at: self.at.clone(),
             connected: standing.to.is_some(),
             why: standing.why.clone(),
@@ -156,9 +156,9 @@ impl Standing {
     }
 
     /// What the running epoch is measured with.
-    fn attention(&self) -> Option<view::EpochAttention> {
+    fn attention(&self) -> Option<documents::EpochAttention> {
         let epoch = now().checked_div(self.length?)?;
-        Some(view::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
+        Some(documents::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
     }
 
     fn take(&mut self, update: ParameterUpdate) -> Result<(), String> {

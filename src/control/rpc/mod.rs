@@ -14,7 +14,7 @@ mod messages;
 mod server;
 
 pub use agent::{Controlled, start};
-pub use dial::{Address, AddressError, Dial, socket_name};
+pub use dial::{Dial, socket_name};
 pub use link::Link;
 pub use messages::{BadMessage, Hello, Record, Refusal};
 pub use server::{Certified, Network, serve};

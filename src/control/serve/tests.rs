@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType, date_time_ymd};
 
 use super::*;
+use crate::config::PemFiles;
 use crate::control::api::tests::fake;
 use crate::control::api::{self, Service};
 use crate::control::client::{Client, ClientError};
 use crate::control::socket;
-use crate::control::tls::{Clients, Files};
+use crate::control::tls::Clients;
 
 /// A CA and what it signs, as files.
 pub(crate) struct Ca {
@@ -78,8 +79,8 @@ impl Ca {
     }
 }
 
-pub(crate) fn files<'a>(identity: &'a Identity, ca: &'a Path) -> Files<'a> {
-    Files { certificate: ("certificate", &identity.certificate), key: ("key", &identity.key), ca: ("ca", ca) }
+pub(crate) fn files<'a>(identity: &'a Identity, ca: &'a Path) -> PemFiles<'a> {
+    PemFiles { certificate: ("certificate", &identity.certificate), key: ("key", &identity.key), ca: ("ca", ca) }
 }
 
 impl Lab {
@@ -348,19 +349,19 @@ fn files_that_will_not_do_are_named() {
     let ca = ca(dir.path(), "ca");
     let identity = ca.signs(dir.path(), "localhost", |_| ());
     let other = ca.signs(dir.path(), "other", |_| ());
-    let refused = |files: &Files<'_>| tls::server(files, Clients::Operators).expect_err("refused").to_string();
+    let refused = |files: &PemFiles<'_>| tls::server(files, Clients::Operators).expect_err("refused").to_string();
     let good = files(&identity, &ca.certificate);
     let missing = dir.path().join("missing");
-    let error = refused(&Files { ca: ("api.client_ca", &missing), ..good });
+    let error = refused(&PemFiles { ca: ("api.client_ca", &missing), ..good });
     assert!(
         error.starts_with("api.client_ca = /") && error.ends_with("No such file or directory (os error 2)"),
         "{error}"
     );
-    let error = refused(&Files { certificate: ("api.certificate", &identity.key), ..good });
+    let error = refused(&PemFiles { certificate: ("api.certificate", &identity.key), ..good });
     assert!(error.contains("holds no certificate; it should begin with -----BEGIN"), "{error}");
-    let error = refused(&Files { key: ("api.key", &identity.certificate), ..good });
+    let error = refused(&PemFiles { key: ("api.key", &identity.certificate), ..good });
     assert!(error.contains("holds no private key"), "{error}");
-    let error = refused(&Files { key: ("api.key", &other.key), ..good });
+    let error = refused(&PemFiles { key: ("api.key", &other.key), ..good });
     assert!(error.starts_with("api.key = ") && error.contains("keys may not be consistent"), "{error}");
     std::fs::set_permissions(&identity.key, PermissionsExt::from_mode(0o644)).unwrap();
     assert!(refused(&good).contains("everyone may read or write it (mode 0644)"));

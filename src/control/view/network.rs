@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use serde_json::{Map, Value};
-
-use super::HeavyFlow;
+use super::{EpochAttention, HeavyFlow};
 use crate::control::controller::Selected;
 use crate::control::flows::{CountedFlow, SizeClass};
 use crate::program::answers::{
@@ -350,28 +348,6 @@ impl Numbers {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
     pub epochs: Vec<EpochAttention>,
-}
-
-/// One epoch's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EpochAttention {
-    pub epoch: u64,
-    /// The state of the network as the program calls it.
-    pub state: String,
-    /// What was ordered from it, from which epoch on, and why.
-    pub ordered_epoch: Option<u64>,
-    pub ordered: Option<Map<String, Value>>,
-    pub why: String,
-    /// The parameters, with units in their names, and what the decision was made from.
-    #[serde(flatten)]
-    pub parameters: Map<String, Value>,
-}
-
-impl EpochAttention {
-    /// What an epoch is measured with, of which nothing else is known.
-    pub fn of(epoch: u64, measured: Described) -> Self {
-        Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
-    }
 }
 
 impl Attention {

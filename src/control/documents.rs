@@ -1,0 +1,90 @@
+//! The documents about a switch and its controller, which the API and `--json` share.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::program::answers::Described;
+
+/// `GET /v1/switches` of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetworkSwitches {
+    pub epoch_ns: u64,
+    pub transit_ns: u64,
+    /// Epochs that were not analysed, because the controller stood still.
+    pub passed_over_epochs: u64,
+    /// By name.
+    pub switches: Vec<NetworkSwitch>,
+}
+
+/// `DELETE /v1/switches/NAME` of a controller: it waits for this one no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenSwitch {
+    pub name: String,
+}
+
+/// One switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetworkSwitch {
+    pub name: String,
+    pub connected: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_seconds: Option<f64>,
+    /// What it runs, as it said.
+    pub software: String,
+    /// How often it was taken in.
+    pub connections: u64,
+    /// Records that came.
+    pub records: u64,
+    /// Records that it could not send.
+    pub unsent_records: u64,
+    /// Records that came and were of no use, and why the last of them was.
+    pub refused_records: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_refusal: Option<String>,
+}
+
+/// `GET /v1/controller` of a switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControllerLink {
+    /// Where the controller is, as it was configured.
+    pub at: String,
+    pub connected: bool,
+    /// Why there is no connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How often the switch was taken in.
+    pub connections: u64,
+    /// Records of epochs that were sent.
+    pub sent_records: u64,
+    /// Those that were not, because there was no connection or it was too slow.
+    pub unsent_records: u64,
+    /// Those that were not, because they were hashed otherwise than the network does.
+    pub foreign_records: u64,
+    /// Orders that came, the one in force at each connection included.
+    pub orders: u64,
+    /// What the running epoch is measured with; absent until a controller has taken the switch in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention: Option<EpochAttention>,
+}
+
+/// The parameters of one epoch, and what was decided from it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EpochAttention {
+    pub epoch: u64,
+    /// The state of the network as the program calls it.
+    pub state: String,
+    /// What was ordered from it, from which epoch on, and why.
+    pub ordered_epoch: Option<u64>,
+    pub ordered: Option<Map<String, Value>>,
+    pub why: String,
+    /// The parameters, with units in their names, and what the decision was made from.
+    #[serde(flatten)]
+    pub parameters: Map<String, Value>,
+}
+
+impl EpochAttention {
+    /// What an epoch is measured with, of which nothing else is known.
+    pub fn of(epoch: u64, measured: Described) -> Self {
+        Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
+    }
+}
