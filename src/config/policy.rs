@@ -1,8 +1,8 @@
 //! What an operator sets on ports: checked with the file, and handed to the tables that keep it.
 
 use super::{AclDefault, Config, ConfigError, wrong};
-use crate::control::tables::{AclSetup, LimitEntry, VlanEntry, check_rules};
-use crate::forward::text::{Word, Wrong};
+use crate::forward::acl::check_rules;
+use crate::forward::text::Wrong;
 use crate::forward::vlan::PortVlans;
 use crate::switch::Role;
 
@@ -26,36 +26,9 @@ impl Config {
         Ok(())
     }
 
-    pub fn limits(&self) -> Vec<LimitEntry> {
-        let of = |port: &super::PortConfig| {
-            let entry = |direction, limit: Option<_>| limit.map(|limit| LimitEntry::new(&port.name, direction, limit));
-            [entry("rx", port.rx_limit), entry("tx", port.tx_limit)]
-        };
-        self.ports.iter().flat_map(of).flatten().collect()
-    }
-
-    pub fn vlans(&self) -> Vec<VlanEntry> {
-        let with = self.ports.iter().filter(|port| port.vlan.is_some() || port.trunk.is_some() || port.qinq.is_some());
-        let entry = |port: &super::PortConfig| VlanEntry {
-            port: Word(port.name.clone()),
-            vlan: port.vlan,
-            trunk: port.trunk.clone(),
-            qinq: port.qinq,
-        };
-        with.map(entry).collect()
-    }
-
     /// The access control list takes its place in the budget: it has rules, or denies by default.
     pub fn has_acl(&self) -> bool {
         !self.acl.is_empty() || self.switch.acl_default == AclDefault::Deny
-    }
-
-    pub fn acl_setup(&self, no_room: Option<String>) -> AclSetup {
-        AclSetup {
-            permit_by_default: self.switch.acl_default == AclDefault::Permit,
-            rows: self.switch.acl_rows,
-            no_room,
-        }
     }
 }
 

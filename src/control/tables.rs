@@ -3,6 +3,7 @@
 //! A table's control half implements [`Table`]; the API and the command line speak to all of them alike, in JSON rows.
 
 mod acl;
+mod configured;
 pub mod documents;
 mod entry;
 mod limits;
@@ -16,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use acl::{AclSetup, AclTable, check_rules};
+pub use acl::{AclSetup, AclTable};
 pub use entry::{edited, read, without_counters};
 pub use limits::{LimitEntry, LimitTable};
 pub use macs::Macs;

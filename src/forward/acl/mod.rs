@@ -9,12 +9,14 @@ mod counts;
 mod fields;
 mod intervals;
 mod rule;
+mod size;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use counts::{Counted, RuleCounts};
 pub use rule::{Action, Flags, FragmentMatch, MacPrefix, Match, Prefix, Rule};
+pub use size::{check_rules, check_size};
 pub use words::RuleConfig;
 
 use fields::Fields;
