@@ -33,13 +33,14 @@ pub struct Collector {
     sinks: Vec<Box<dyn Sink>>,
 }
 
-/// All replicas' records over an epoch, one for each program in the order of the configuration; over several epochs when the
-/// collector was late.
+/// One program's record over an epoch, merged over all replicas; over several epochs when the collector was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed<'a> {
+    /// The program's place in the configuration.
+    pub program: usize,
     pub first: u64,
     pub last: u64,
-    pub records: &'a [AnyRecord],
+    pub record: &'a AnyRecord,
 }
 
 /// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait, and not for an
@@ -159,8 +160,10 @@ impl Collector {
         if let Some(Pending { first, records, replicas, over }) = self.pending.remove(&last) {
             // A part of an epoch would be taken for all of it.
             let whole = over && replicas.len() == self.replicas.len();
-            let closed = Closed { first, last, records: &records };
-            self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
+            for (program, record) in records.iter().enumerate() {
+                let closed = Closed { program, first, last, record };
+                self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
+            }
             let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
             if history().is_whole() {
                 return history().push(first, last, records);

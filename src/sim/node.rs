@@ -1,5 +1,6 @@
 //! A switch of the network: its workers, and what puts their records together.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::{Closed, Collector, History, Routing, Sink};
@@ -7,11 +8,13 @@ use crate::epoch::Collecting;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 
-/// All programs' records of an epoch.
+/// One program's record of an epoch.
 pub struct Handed {
+    /// The program's place.
+    pub program: usize,
     pub first_epoch: u64,
     pub epoch: u64,
-    pub records: Vec<AnyRecord>,
+    pub record: AnyRecord,
 }
 
 /// A switch with what stands beside it.
@@ -34,7 +37,7 @@ impl Node {
     ) -> Self {
         let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1, &[]))));
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
-        collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: Vec::new() }));
+        collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: BTreeMap::new() }));
         Self { workers, schedules, collector, handed, _routing: routing }
     }
 
@@ -45,30 +48,25 @@ impl Node {
     }
 }
 
-/// Keeps records until they are asked for. As a live switch does, it tells with the next record the strays of
-/// those that nobody gets.
+/// Keeps records until they are asked for. As a live switch does, it tells with a program's next record the
+/// strays of those that nobody gets.
 struct Keeper {
     handed: Arc<Mutex<Vec<Handed>>>,
-    /// By program.
-    strays: Vec<Strays>,
+    strays: BTreeMap<usize, Strays>,
 }
 
 impl Sink for Keeper {
-    fn closed(&mut self, Closed { first, last, records }: Closed<'_>) {
-        let mut records = records.to_vec();
-        for (record, strays) in records.iter_mut().zip(&mut self.strays) {
-            if let Some(own) = record.strays_mut() {
-                own.merge(&std::mem::take(strays));
-            }
+    fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
+        let mut record = record.clone();
+        if let (Some(own), Some(strays)) = (record.strays_mut(), self.strays.remove(&program)) {
+            own.merge(&strays);
         }
-        let handed = Handed { first_epoch: first, epoch: last, records };
+        let handed = Handed { program, first_epoch: first, epoch: last, record };
         self.handed.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
-        self.strays.resize(epoch.records.len(), Strays::default());
-        for (record, strays) in epoch.records.iter().zip(&mut self.strays) {
-            record.strays().into_iter().for_each(|own| strays.merge(own));
-        }
+        let strays = self.strays.entry(epoch.program).or_default();
+        epoch.record.strays().into_iter().for_each(|own| strays.merge(own));
     }
 }

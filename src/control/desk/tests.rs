@@ -26,7 +26,7 @@ use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::Reason;
-use crate::program::{AnyRecord, AnySchedule};
+use crate::program::AnySchedule;
 
 const SEED: u64 = 11;
 
@@ -168,8 +168,8 @@ impl Fake {
         // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
-        let records: [AnyRecord; 1] = [bank.record()];
-        self.sink.lock().unwrap().closed(Closed { first: epoch, last: epoch, records: &records });
+        let record = bank.record();
+        self.sink.lock().unwrap().closed(Closed { program: 0, first: epoch, last: epoch, record: &record });
     }
 
     /// Reports epoch after epoch as they end, until `done`.
@@ -254,8 +254,8 @@ fn records_that_are_not_sent_are_counted() {
     let fake = HashFamily::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
     dataplane.equip();
-    let records: [AnyRecord; 1] = [dataplane.spare().record()];
-    (0..5).for_each(|epoch| sink.closed(Closed { first: epoch, last: epoch, records: &records }));
+    let record = dataplane.spare().record();
+    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
     let view = link.view();
     assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
 }
