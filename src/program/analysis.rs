@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap};
+use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap, Task};
 use super::{AnyParameters, AnyRecord, Parameters, Record};
 
 /// What is known of one switch when an epoch closes.
@@ -50,6 +50,12 @@ pub trait Analysis: Send + 'static {
     type Early: Send + 'static;
     /// The records of one epoch, put together.
     type Epoch: Epoch;
+
+    /// The tasks that it answers.
+    const TASKS: &'static [Task];
+    /// Whether a record answers for what it covers, be it several epochs or a part of one, because counts just add. Else a record
+    /// of anything but one whole epoch is a gap.
+    const ADDS: bool = false;
 
     /// Whether a record has the shape that this analysis is for.
     fn fits(&self, record: &Self::Record) -> bool;
@@ -97,6 +103,7 @@ pub struct AnyEpoch(Box<dyn Epoch>);
 
 /// [`Analysis`] without its types.
 trait Erased: Send {
+    fn adds(&self) -> bool;
     fn fits(&self, record: &AnyRecord) -> bool;
     fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly>;
     fn epoch(
@@ -111,6 +118,10 @@ trait Erased: Send {
 }
 
 impl<A: Analysis> Erased for A {
+    fn adds(&self) -> bool {
+        A::ADDS
+    }
+
     fn fits(&self, record: &AnyRecord) -> bool {
         record.get().is_some_and(|record| Analysis::fits(self, record))
     }
@@ -156,6 +167,11 @@ impl<A: Analysis> Erased for A {
 impl AnyAnalysis {
     pub fn new<A: Analysis>(analysis: A) -> Self {
         Self(Box::new(analysis))
+    }
+
+    /// [`Analysis::ADDS`].
+    pub fn adds(&self) -> bool {
+        self.0.adds()
     }
 
     /// Whether a record is of this program and shape.

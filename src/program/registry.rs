@@ -10,8 +10,9 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::answers::Task;
 use super::{
-    AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
+    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
 };
 use crate::pisa::Excess;
@@ -81,6 +82,7 @@ trait Configured: Send + Sync {
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
     fn is_networked(&self) -> bool;
+    fn answers(&self, task: Task) -> bool;
     fn start(&self) -> AnyParameters;
     fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
     fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
@@ -159,6 +161,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn is_networked(&self) -> bool {
         P::NETWORKED
+    }
+
+    fn answers(&self, task: Task) -> bool {
+        P::Analysis::TASKS.contains(&task)
     }
 
     fn start(&self) -> AnyParameters {
@@ -300,6 +306,11 @@ impl ProgramConfig {
     /// Whether a controller of many switches takes its records.
     pub fn is_networked(&self) -> bool {
         self.0.is_networked()
+    }
+
+    /// Whether its analysis answers this.
+    pub fn answers(&self, task: Task) -> bool {
+        self.0.answers(task)
     }
 
     /// The parameters of the first epoch.

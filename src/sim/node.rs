@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::control::{Closed, Collector, History, Routing, Sink};
+use crate::control::{Closed, Collector, Routing, Sink};
 use crate::epoch::Collecting;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
@@ -35,7 +35,7 @@ impl Node {
         schedules: Vec<AnySchedule>,
         routing: Routing,
     ) -> Self {
-        let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1, &[]))));
+        let mut collector = Collector::new(collecting);
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
         collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: BTreeMap::new() }));
         Self { workers, schedules, collector, handed, _routing: routing }

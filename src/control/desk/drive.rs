@@ -7,13 +7,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::Event;
 use super::door::{Desk, Waiting};
 use super::state::{State, StateError, StateFile};
-use crate::control::controller::{Board, Controller, NetworkProfile, Settings};
+use crate::control::controller::{Controller, NetworkProfile, Settings};
 use crate::epoch::Nanos;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
 pub struct Drive {
     controller: Arc<Mutex<Controller>>,
-    board: Board,
     desk: Arc<Desk>,
     waiting: Waiting,
     state: State,
@@ -44,26 +43,11 @@ impl Drive {
         let length = profile.length;
         let (desk, waiting) = Desk::new(profile, state.hashes.clone(), expected, settings.switches);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
-        Ok(Self {
-            controller,
-            board: Board::default(),
-            desk,
-            waiting,
-            state,
-            file,
-            length,
-            stored,
-            rested: Instant::now(),
-        })
+        Ok(Self { controller, desk, waiting, state, file, length, stored, rested: Instant::now() })
     }
 
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
-    }
-
-    /// Where the answers are read.
-    pub fn board(&self) -> &Board {
-        &self.board
     }
 
     pub fn controller(&self) -> &Arc<Mutex<Controller>> {
@@ -87,10 +71,7 @@ impl Drive {
         drop(controller);
         self.desk.publish(updates);
         // Takes longer than all that others wait for.
-        let mut controller = self.lock();
-        controller.answer();
-        self.board.post(&controller);
-        drop(controller);
+        self.lock().answer();
         self.keep();
         self.rested = Instant::now();
     }

@@ -25,8 +25,8 @@ use crate::control::tls::{self, Clients};
 use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
-use crate::program::answers::Reason;
 use crate::program::AnySchedule;
+use crate::program::answers::Reason;
 
 const SEED: u64 = 11;
 

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
-use crate::control::controller::ParameterUpdate;
+use crate::control::controller::{ParameterUpdate, linked};
 use crate::control::{Closed, Sink, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
@@ -56,7 +56,7 @@ impl Link {
     /// To the controller at `at`, for the first of these programs whose records a controller takes.
     pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
         let (place, schedule) =
-            networked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
+            linked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
         let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
         Arc::new(Self {
             at,
@@ -177,11 +177,6 @@ impl Standing {
     }
 }
 
-/// The schedule of the program whose records a controller takes.
-pub fn networked(schedules: &[AnySchedule]) -> Option<(usize, &AnySchedule)> {
-    schedules.iter().enumerate().find(|(_, schedule)| schedule.program().is_networked())
-}
-
 /// Sends records, on the collector's thread.
 struct Reporter(Arc<Link>);
 
@@ -219,8 +214,8 @@ impl Sink for Reporter {
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
         let mut standing = self.0.standing();
-        standing.schedule = networked(schedules).map(|(_, schedule)| schedule.clone());
-        standing.place = networked(schedules).map_or(0, |(place, _)| place);
+        standing.schedule = linked(schedules).map(|(_, schedule)| schedule.clone());
+        standing.place = linked(schedules).map_or(0, |(place, _)| place);
         for update in &standing.updates {
             // One that does not fit the new programs comes again with the next welcome, or not at all.
             let _ = standing.tell(update);
