@@ -27,3 +27,8 @@ pub use collector::{Closed, Collector, Sink};
 pub use learning::Learning;
 pub use routing::Routing;
 pub use run::Run;
+
+/// The system's time since 1970.
+pub(crate) fn wall_clock() -> crate::epoch::Nanos {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as crate::epoch::Nanos)
+}

@@ -22,8 +22,8 @@ struct Program {
 }
 
 impl Run {
-    /// Of these programs, in the order of the configuration.
-    pub fn new(programs: &[ProgramConfig]) -> Self {
+    /// Of what `collector` hands on from now on, of these programs in the order of the configuration.
+    pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
         let program = |config: &ProgramConfig| Program {
             config: config.clone(),
             record: None,
@@ -31,12 +31,7 @@ impl Run {
             epochs: None,
             refused: 0,
         };
-        Self(Arc::new(Mutex::new(programs.iter().map(program).collect())))
-    }
-
-    /// Of what `collector` hands on from now on.
-    pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
-        let run = Self::new(programs);
+        let run = Self(Arc::new(Mutex::new(programs.iter().map(program).collect())));
         collector.subscribe(Box::new(run.clone()));
         run
     }
@@ -102,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_run_keeps_every_flow() {
-        let mut run = Run::new(&[ProgramConfig::new::<HashPipe>(Config::default())]);
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())]);
         assert!(run.answers(0, None, 9).is_none() && run.epochs(0).is_none());
         run.closed(Closed { program: 0, first: 4, last: 4, record: &record((0..3000).map(|port| (port, 2))) });
         run.partial(Closed { program: 0, first: 9, last: 11, record: &record([(0, 5), (5000, 1)]) });
@@ -115,7 +110,7 @@ mod tests {
     /// The record of another program changes nothing, and no answer is complete any more.
     #[test]
     fn a_record_that_does_not_fit_is_a_gap() {
-        let mut run = Run::new(&[ProgramConfig::networked()]);
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()]);
         let own = ProgramConfig::networked().build(&crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
         let own = own.spare().record();
         run.closed(Closed { program: 0, first: 1, last: 1, record: &own });

@@ -93,7 +93,11 @@ pub trait Epoch: Any + Send {
 }
 
 /// An [`Analysis`] of any program.
-pub struct AnyAnalysis(Box<dyn Erased>);
+pub struct AnyAnalysis {
+    analysis: Box<dyn Erased>,
+    /// [`Analysis::ADDS`].
+    pub adds: bool,
+}
 
 /// [`Analysis::Early`] of any program.
 pub struct AnyEarly(Box<dyn Any + Send>);
@@ -103,7 +107,6 @@ pub struct AnyEpoch(Box<dyn Epoch>);
 
 /// [`Analysis`] without its types.
 trait Erased: Send {
-    fn adds(&self) -> bool;
     fn fits(&self, record: &AnyRecord) -> bool;
     fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly>;
     fn epoch(
@@ -118,10 +121,6 @@ trait Erased: Send {
 }
 
 impl<A: Analysis> Erased for A {
-    fn adds(&self) -> bool {
-        A::ADDS
-    }
-
     fn fits(&self, record: &AnyRecord) -> bool {
         record.get().is_some_and(|record| Analysis::fits(self, record))
     }
@@ -166,22 +165,17 @@ impl<A: Analysis> Erased for A {
 
 impl AnyAnalysis {
     pub fn new<A: Analysis>(analysis: A) -> Self {
-        Self(Box::new(analysis))
-    }
-
-    /// [`Analysis::ADDS`].
-    pub fn adds(&self) -> bool {
-        self.0.adds()
+        Self { analysis: Box::new(analysis), adds: A::ADDS }
     }
 
     /// Whether a record is of this program and shape.
     pub fn fits(&self, record: &AnyRecord) -> bool {
-        self.0.fits(record)
+        self.analysis.fits(record)
     }
 
     /// [`Analysis::early`].
     pub fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
-        self.0.early(record)
+        self.analysis.early(record)
     }
 
     /// [`Analysis::epoch`]; `None` for parameters of another program.
@@ -192,12 +186,12 @@ impl AnyAnalysis {
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
         edges_named: bool,
     ) -> Option<AnyEpoch> {
-        self.0.epoch(epoch, parameters, reported, edges_named)
+        self.analysis.epoch(epoch, parameters, reported, edges_named)
     }
 
     /// [`Analysis::decide`]; `None` for what is of another program.
     pub fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
-        self.0.decide(epoch, latest, next)
+        self.analysis.decide(epoch, latest, next)
     }
 
     /// The answers of an epoch and how it was measured; `None` for an epoch of another program. `decided` is what follows from it,
@@ -209,7 +203,7 @@ impl AnyAnalysis {
         decided: Option<&(u64, Decision<AnyParameters>)>,
         limits: Limits,
     ) -> Option<EpochAnswers> {
-        let mut answers = self.0.answers(epoch, before, limits)?;
+        let mut answers = self.analysis.answers(epoch, before, limits)?;
         if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut answers.adaptation, decided) {
             adaptation.ordered = parameters.describe().map(|described| (*from, described));
             adaptation.why.clone_from(why);

@@ -1,7 +1,6 @@
 //! Requests that need more than a line: taken apart, done, answered.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -13,8 +12,7 @@ use serde::Serialize;
 
 use super::{Answering, Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
 use crate::control::controller::{AnswerStore, Selected};
-use crate::control::{metrics, view};
-use crate::epoch::Nanos;
+use crate::control::{metrics, view, wall_clock};
 use crate::program::answers::Task;
 
 pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
@@ -40,8 +38,7 @@ pub fn task<A: Answering, D: Serialize + 'static>(
 
 /// The epochs that are asked for.
 pub fn selected(store: &AnswerStore, query: &HeavyQuery) -> Selected {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
-    let last = || store.last(query.seconds).as_of(now, query.seconds);
+    let last = || store.last(query.seconds).as_of(wall_clock(), query.seconds);
     query.after.map_or_else(last, |after| store.next(after))
 }
 

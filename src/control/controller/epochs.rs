@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
 use crate::epoch::Nanos;
 use crate::program::answers::{Gap, SwitchGap};
-use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
+use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
 use crate::switch::TelemetryHeader;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
@@ -98,7 +98,7 @@ impl Controller {
     /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several switches are put together
     /// by epoch, so they must be whole.
     fn adds(&self) -> bool {
-        self.members.len() == 1 && self.analysis.as_ref().is_some_and(AnyAnalysis::adds)
+        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
     }
 
     /// Takes the only switch's record, whatever it covers, with what is missing of it. Its epochs before the last one have no

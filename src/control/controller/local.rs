@@ -2,10 +2,9 @@
 //! controller of a network of one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{AnswerStore, Controller, JoinRequest, KEPT_FLOWS, NetworkProfile, Report, SWITCH_FLOWS, Settings};
-use crate::control::{Closed, Sink};
+use crate::control::{Closed, Sink, wall_clock};
 use crate::epoch::Nanos;
 use crate::program::{AnySchedule, ProgramConfig};
 use crate::switch::TelemetryHeader;
@@ -157,11 +156,11 @@ impl Controller {
 
 impl Sink for LocalControllers {
     fn closed(&mut self, epoch: Closed<'_>) {
-        self.take(epoch, true, now());
+        self.take(epoch, true, wall_clock());
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
-        self.take(epoch, false, now());
+        self.take(epoch, false, wall_clock());
     }
 
     fn set_back(&mut self, program: usize, epoch: u64) {
@@ -179,8 +178,4 @@ impl Sink for LocalControllers {
         let stores = self.controllers.iter().flatten().map(|local| (local.schedule.program(), local.store.clone()));
         self.answers.renew(stores.collect());
     }
-}
-
-fn now() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos)
 }

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::Event;
 use super::door::{Desk, Waiting};
 use super::state::{State, StateError, StateFile};
 use crate::control::controller::{Controller, NetworkProfile, Settings};
+use crate::control::wall_clock;
 use crate::epoch::Nanos;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
@@ -56,7 +57,7 @@ impl Drive {
 
     /// Does what there is to do, and waits up to `wait` for it.
     pub fn round(&mut self, wait: Duration) {
-        let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
+        let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(wall_clock())));
         let first = self.waiting.events.recv_timeout(due.map_or(wait, |due| due.min(wait)));
         let mut next = first.ok();
         let stood = self.rested.elapsed() > wait + STOOD;
@@ -64,7 +65,7 @@ impl Drive {
             self.take(event, stood);
             next = self.waiting.events.try_recv().ok();
         }
-        let now = now();
+        let now = wall_clock();
         let mut controller = self.lock();
         controller.tick(now);
         let updates = controller.updates(now / self.length);
@@ -82,7 +83,7 @@ impl Drive {
 
     /// `stood` says that this thread has just stood still, so that no clock can be compared with its own.
     fn take(&self, event: Event, stood: bool) {
-        let now = now();
+        let now = wall_clock();
         match event {
             Event::Joins(request, answer) => {
                 // The switch may be gone by now.
@@ -121,8 +122,4 @@ impl Drive {
             tracing::error!(target: "weir", event = "state", "the state is not stored: {error}");
         }
     }
-}
-
-fn now() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as Nanos)
 }

@@ -9,7 +9,7 @@ use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
 use crate::control::controller::{ParameterUpdate, linked};
-use crate::control::{Closed, Sink, view};
+use crate::control::{Closed, Sink, view, wall_clock};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyRecord, AnySchedule, Strays};
@@ -66,7 +66,7 @@ impl Link {
             unsent: AtomicU64::default(),
             foreign: AtomicU64::default(),
             orders: AtomicU64::default(),
-            renewed: watch::Sender::new(now()),
+            renewed: watch::Sender::new(wall_clock()),
         })
     }
 
@@ -107,7 +107,7 @@ impl Link {
     ) -> Result<(), String> {
         let mut standing = self.standing();
         // Programs are put in place within an epoch. The one that is running is whole when they are older.
-        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
+        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(wall_clock() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
         (standing.hashes, standing.length) = (Some(hashes), Some(length));
@@ -157,7 +157,7 @@ impl Standing {
 
     /// What the running epoch is measured with.
     fn attention(&self) -> Option<view::EpochAttention> {
-        let epoch = now().checked_div(self.length?)?;
+        let epoch = wall_clock().checked_div(self.length?)?;
         Some(view::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
     }
 
@@ -201,7 +201,7 @@ impl Sink for Reporter {
         let (first, last) = (epoch.first, epoch.last);
         // Those of records that were not sent come along.
         record.strays_mut().into_iter().for_each(|own| *own = std::mem::take(strays));
-        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: now() };
+        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
     }
@@ -222,12 +222,6 @@ impl Sink for Reporter {
         }
         // Until it is known from which epoch on they have measured.
         standing.to = None;
-        self.0.renewed.send_replace(now());
+        self.0.renewed.send_replace(wall_clock());
     }
-}
-
-/// The wall clock.
-fn now() -> Nanos {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as Nanos)
 }

@@ -9,67 +9,108 @@ use crate::program::answers::Task;
 use crate::program::hashpipe::{Counts, HashPipe};
 use crate::wire::Flow;
 
-const HISTORY: usize = 100;
-
-fn local(schedules: &[AnySchedule], transit: Nanos) -> (LocalControllers, Arc<Mutex<LocalSettings>>, LocalAnswers) {
-    let settings = LocalSettings { length: LENGTH, transit, history: HISTORY, fabric: false };
-    let (settings, answers) = (Arc::new(Mutex::new(settings)), LocalAnswers::default());
-    let local = LocalControllers::new("alone", settings.clone(), schedules, false, answers.clone(), 3);
-    (local, settings, answers)
-}
-
+/// A switch with one program.
 struct Switch {
     local: LocalControllers,
-    edge: Edge,
-    store: AnswerStore,
+    settings: Arc<Mutex<LocalSettings>>,
+    answers: LocalAnswers,
+    now: Nanos,
 }
 
 impl Switch {
-    fn new(transit: Nanos, epoch: u64) -> Self {
-        let edge = Edge::new("alone", epoch, config().runtime());
-        let (local, _, answers) = local(&[AnySchedule::new(edge.schedule.clone())], transit);
-        let (_, store) = answers.find(|_| true).unwrap();
-        Self { local, edge, store }
+    fn of(schedules: &[AnySchedule], is_linked: bool, transit: Nanos, history: usize) -> Self {
+        let settings = LocalSettings { length: LENGTH, transit, history, fabric: false };
+        let (settings, answers) = (Arc::new(Mutex::new(settings)), LocalAnswers::default());
+        let local = LocalControllers::new("alone", settings.clone(), schedules, is_linked, answers.clone(), 3);
+        Self { local, settings, answers, now: 0 }
     }
 
-    /// Some flows, of which one loses a packet.
-    fn traffic(&mut self, epoch: u64) {
-        for flow in 0..30 {
-            let phv = self.edge.enter(flow, epoch);
-            if flow > 0 {
-                self.edge.leave(phv);
-            }
-        }
+    /// Its counts add.
+    fn adding(history: usize) -> Self {
+        Self::of(&hashpipe(), false, TRANSIT, history)
     }
 
-    fn take(&mut self, report: Report, whole: bool, now: Nanos) {
-        let Report { first_epoch, epoch, record, .. } = report;
-        self.local.take(Closed { program: 0, first: first_epoch, last: epoch, record: &record }, whole, now);
+    /// It measures losses.
+    fn losing(transit: Nanos) -> (Self, Edge) {
+        let edge = Edge::new("alone", 100, config().runtime());
+        (Self::of(&[AnySchedule::new(edge.schedule.clone())], false, transit, 100), edge)
+    }
+
+    fn report(&mut self, report: &Report, now: Nanos) {
+        let Report { first_epoch: first, epoch: last, whole, record } = report;
+        self.local.take(Closed { program: 0, first: *first, last: *last, record }, *whole, now);
+    }
+
+    /// The collector hands the counts of these epochs on.
+    fn take(&mut self, first: u64, last: u64, whole: bool, counts: &[(u32, u64)]) {
+        self.now = self.now.max((last + 1) * LENGTH);
+        self.report(&Report { first_epoch: first, epoch: last, whole, record: record(counts) }, self.now);
+    }
+
+    fn push(&mut self, epoch: u64, counts: &[(u32, u64)]) {
+        self.take(epoch, epoch, true, counts);
+    }
+
+    fn store(&self) -> AnswerStore {
+        self.answers.find(|_| true).unwrap().1
     }
 
     /// The epochs that were answered, with what is missing of each.
     fn answered(&self) -> Vec<(u64, Vec<Gap>)> {
-        answered(&self.store)
+        let gaps = |answers: &EpochAnswers| answers.gaps.iter().map(|gap| gap.gap).collect();
+        self.store().all().iter().map(|answers| (answers.epoch, gaps(answers))).collect()
+    }
+
+    fn window(&self, epochs: u64) -> Window {
+        window(&self.store().last((epochs.min(1000) * LENGTH) as f64 / 1e9))
     }
 }
 
-fn answered(store: &AnswerStore) -> Vec<(u64, Vec<Gap>)> {
-    let gaps = |answers: &EpochAnswers| answers.gaps.iter().map(|gap| gap.gap).collect();
-    store.all().iter().map(|answers| (answers.epoch, gaps(answers))).collect()
+/// Counts by flow, epochs and omitted flows.
+type Window = (Vec<(u32, u64)>, Option<(u64, u64)>, u64);
+
+fn window(selected: &Selected) -> Window {
+    let heavy = HeavyFlows::new("hashpipe", selected, usize::MAX, 1);
+    let number = |flow: &Flow| match flow.src {
+        Some(std::net::IpAddr::V4(ip)) => ip.into(),
+        _ => unreachable!(),
+    };
+    let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.flow), heavy.count())).collect();
+    counts.sort_unstable();
+    (counts, heavy.first_epoch.zip(heavy.last_epoch), heavy.omitted_flows)
+}
+
+fn hashpipe() -> [AnySchedule; 1] {
+    [ProgramConfig::new::<HashPipe>(Default::default()).schedule()]
+}
+
+fn record(counts: &[(u32, u64)]) -> AnyRecord {
+    let flow = |n| Flow { src: Some(std::net::Ipv4Addr::from(n).into()), ..Flow::default() };
+    AnyRecord::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))
+}
+
+/// Some flows, of which one loses a packet.
+fn traffic(edge: &mut Edge, epoch: u64) {
+    for flow in 0..30 {
+        let phv = edge.enter(flow, epoch);
+        if flow > 0 {
+            edge.leave(phv);
+        }
+    }
 }
 
 /// However far the collector is behind, what it has a record of is answered; what it has none of is a gap.
 #[test]
 fn records_that_waited() {
-    let mut switch = Switch::new(TRANSIT, 100);
+    let (mut switch, mut edge) = Switch::losing(TRANSIT);
     let mut records: Vec<_> = (100..106)
         .map(|epoch| {
-            switch.traffic(epoch);
-            switch.edge.end(epoch, |_| {})
+            traffic(&mut edge, epoch);
+            edge.end(epoch, |_| {})
         })
         .collect();
     records.remove(3);
-    records.into_iter().for_each(|record| switch.take(record, true, 120 * LENGTH));
+    records.iter().for_each(|record| switch.report(record, 120 * LENGTH));
     let expected = [
         (100, vec![Gap::Started]),
         (101, vec![]),
@@ -79,22 +120,22 @@ fn records_that_waited() {
         (105, vec![]),
     ];
     assert_eq!(switch.answered(), expected);
-    let newest = &switch.store.last(0.0).epochs[0];
+    let newest = &switch.store().last(0.0).epochs[0];
     assert!(newest.has_all_losses() && newest.losses.as_ref().unwrap().lost_packets == 1);
 }
 
 #[test]
 fn the_longest_transit_time() {
-    let mut switch = Switch::new(LENGTH / 2, 100);
+    let (mut switch, mut edge) = Switch::losing(LENGTH / 2);
     for epoch in 100..110 {
-        switch.traffic(epoch);
-        let record = switch.edge.end_prepared(epoch, |_| {});
-        switch.edge.program.prepare(epoch + 2);
-        switch.take(record, true, (epoch + 1) * LENGTH + LENGTH / 2 + 1_000_000);
+        traffic(&mut edge, epoch);
+        let record = edge.end_prepared(epoch, |_| {});
+        edge.program.prepare(epoch + 2);
+        switch.report(&record, (epoch + 1) * LENGTH + LENGTH / 2 + 1_000_000);
     }
     let answered = switch.answered();
     assert!(answered[1..].iter().all(|(_, gaps)| gaps.is_empty()), "{answered:?}");
-    let epochs = switch.store.last(f64::MAX).epochs;
+    let epochs = switch.store().last(f64::MAX).epochs;
     let first = AnyParameters::new(config().runtime()).describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
@@ -105,14 +146,15 @@ fn the_longest_transit_time() {
 /// A part of an epoch is no answer, and what it says of packets that left in another epoch holds all the same.
 #[test]
 fn a_part_is_a_gap_where_counts_do_not_just_add() {
-    let mut switch = Switch::new(TRANSIT, 100);
+    let (mut switch, mut edge) = Switch::losing(TRANSIT);
     for epoch in 100..106 {
-        switch.traffic(epoch);
-        let mut report = switch.edge.end(epoch, |_| {});
+        traffic(&mut edge, epoch);
+        let mut report = edge.end(epoch, |_| {});
         if epoch == 103 {
             assert!(report.record.get_mut::<Sketches>().unwrap().strays.add(102, 7));
         }
-        switch.take(report, epoch != 103, (epoch + 1) * LENGTH);
+        report.whole = epoch != 103;
+        switch.report(&report, (epoch + 1) * LENGTH);
     }
     let expected = [
         (100, vec![Gap::Started]),
@@ -125,66 +167,9 @@ fn a_part_is_a_gap_where_counts_do_not_just_add() {
     assert_eq!(switch.answered(), expected);
 }
 
-/// A switch with a program whose counts add.
-struct Adding {
-    local: LocalControllers,
-    settings: Arc<Mutex<LocalSettings>>,
-    answers: LocalAnswers,
-    now: Nanos,
-}
-
-fn hashpipe() -> [AnySchedule; 1] {
-    [ProgramConfig::new::<HashPipe>(Default::default()).schedule()]
-}
-
-fn flow(n: u32) -> Flow {
-    Flow { src: Some(std::net::Ipv4Addr::from(n).into()), ..Flow::default() }
-}
-
-impl Adding {
-    fn new(history: usize) -> Self {
-        let (local, settings, answers) = local(&hashpipe(), TRANSIT);
-        settings.lock().unwrap().history = history;
-        Self { local, settings, answers, now: 0 }
-    }
-
-    /// The collector hands the counts of these epochs on.
-    fn take(&mut self, first: u64, last: u64, whole: bool, counts: &[(u32, u64)]) {
-        let record = AnyRecord::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()));
-        self.now = self.now.max((last + 1) * LENGTH);
-        self.local.take(Closed { program: 0, first, last, record: &record }, whole, self.now);
-    }
-
-    fn push(&mut self, epoch: u64, counts: &[(u32, u64)]) {
-        self.take(epoch, epoch, true, counts);
-    }
-
-    fn store(&self) -> AnswerStore {
-        self.answers.find(|_| true).unwrap().1
-    }
-
-    /// Counts by flow, epochs and omitted flows of the newest epochs.
-    #[allow(clippy::type_complexity, reason = "a tuple to compare")]
-    fn window(&self, epochs: u64) -> (Vec<(u32, u64)>, Option<(u64, u64)>, u64) {
-        window(&self.store().last((epochs.min(1000) * LENGTH) as f64 / 1e9))
-    }
-}
-
-#[allow(clippy::type_complexity, reason = "a tuple to compare")]
-fn window(selected: &Selected) -> (Vec<(u32, u64)>, Option<(u64, u64)>, u64) {
-    let heavy = HeavyFlows::new("hashpipe", selected, usize::MAX, 1);
-    let number = |flow: &Flow| match flow.src {
-        Some(std::net::IpAddr::V4(ip)) => ip.into(),
-        _ => unreachable!(),
-    };
-    let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.flow), heavy.count())).collect();
-    counts.sort_unstable();
-    (counts, heavy.first_epoch.zip(heavy.last_epoch), heavy.omitted_flows)
-}
-
 #[test]
 fn epochs_are_followed_one_by_one() {
-    let mut switch = Adding::new(10);
+    let mut switch = Switch::adding(10);
     for (first, last) in [(3, 3), (4, 5), (6, 6)] {
         switch.take(first, last, true, &[(1, 1)]);
     }
@@ -198,7 +183,7 @@ fn epochs_are_followed_one_by_one() {
 
 #[test]
 fn windows_add_up_and_the_oldest_goes() {
-    let mut switch = Adding::new(3);
+    let mut switch = Switch::adding(3);
     assert_eq!(switch.window(5), (vec![], None, 0));
     for epoch in 1..=5 {
         switch.push(epoch, &[(1, 10), (epoch as u32 + 100, 1)]);
@@ -214,7 +199,7 @@ fn windows_add_up_and_the_oldest_goes() {
 
 #[test]
 fn a_restart_forgets_and_counts() {
-    let mut switch = Adding::new(2);
+    let mut switch = Switch::adding(2);
     (1..=5).for_each(|epoch| switch.push(epoch, &[(1, 10)]));
     assert_eq!((switch.window(9).1, switch.answers.forgotten()), (Some((4, 5)), 0));
     let read = switch.store();
@@ -228,7 +213,7 @@ fn a_restart_forgets_and_counts() {
 
 #[test]
 fn numbers_that_come_again_are_forgotten() {
-    let mut switch = Adding::new(9);
+    let mut switch = Switch::adding(9);
     (1..=5).for_each(|epoch| switch.push(epoch, &[(1, 10)]));
     switch.local.set_back(0, 3);
     switch.now = 3 * LENGTH;
@@ -241,7 +226,7 @@ fn numbers_that_come_again_are_forgotten() {
 #[test]
 fn what_cannot_be_named_is_counted() {
     const KEPT: u32 = 1024;
-    let mut switch = Adding::new(2);
+    let mut switch = Switch::adding(2);
     let many: Vec<_> = (0..KEPT + 7).map(|n| (n, u64::from(n) + 1)).collect();
     for epoch in 1..3 {
         switch.push(epoch, &many);
@@ -258,7 +243,7 @@ fn what_cannot_be_named_is_counted() {
 /// Long histories keep their flows: what bounds them is their epochs.
 #[test]
 fn flows_of_all_epochs_are_kept() {
-    let mut switch = Adding::new(1300);
+    let mut switch = Switch::adding(1300);
     let many: Vec<_> = (0..1024).map(|n| (n, 1)).collect();
     (1..=1301).for_each(|epoch| switch.push(epoch, &many));
     assert_eq!(switch.store().all().len(), 1300);
@@ -266,7 +251,7 @@ fn flows_of_all_epochs_are_kept() {
 
 #[test]
 fn a_late_record_finds_its_place() {
-    let mut switch = Adding::new(3);
+    let mut switch = Switch::adding(3);
     for epoch in [5, 7, 6] {
         switch.push(epoch, &[(epoch as u32, 1)]);
     }
@@ -279,7 +264,7 @@ fn a_late_record_finds_its_place() {
 /// Records of parts and of several epochs are answers, and say what they lack.
 #[test]
 fn counts_add_whatever_records_cover() {
-    let mut switch = Adding::new(9);
+    let mut switch = Switch::adding(9);
     switch.take(1, 1, true, &[(1, 1)]);
     switch.take(2, 2, true, &[(1, 10)]);
     switch.take(3, 5, true, &[(1, 100)]);
@@ -296,7 +281,7 @@ fn counts_add_whatever_records_cover() {
         (7, vec![Gap::Missing]),
         (8, vec![]),
     ];
-    assert_eq!(answered(&switch.store()), expected);
+    assert_eq!(switch.answered(), expected);
     assert_eq!(switch.store().last(1.0).missing(), 0, "3 is in 5");
     let lacks = |answers: &Arc<EpochAnswers>| answers.network.lack.contains(Reason::Gap);
     let lacking: Vec<_> = switch.store().all().iter().filter(|answers| lacks(answers)).map(|of| of.epoch).collect();
@@ -308,13 +293,9 @@ fn counts_add_whatever_records_cover() {
 fn every_program_has_answers_of_its_own() {
     let schedules = [ProgramConfig::networked().schedule(), hashpipe()[0].clone()];
     let of = |linked| {
-        let settings = LocalSettings { length: LENGTH, transit: TRANSIT, history: HISTORY, fabric: false };
-        let answers = LocalAnswers::default();
-        let settings = Arc::new(Mutex::new(settings));
-        let mut local = LocalControllers::new("alone", settings, &schedules, linked, answers.clone(), 3);
-        let record = AnyRecord::new(Counts([(flow(1), 1)].into_iter().collect()));
-        local.take(Closed { program: 1, first: 4, last: 4, record: &record }, true, 5 * LENGTH);
-        answers
+        let mut switch = Switch::of(&schedules, linked, TRANSIT, 9);
+        switch.local.take(Closed { program: 1, first: 4, last: 4, record: &record(&[(1, 1)]) }, true, 5 * LENGTH);
+        switch.answers
     };
     let epochs = |answers: &LocalAnswers, name| {
         answers.find(|program| program.name() == name).map(|(_, store)| store.all().len())
