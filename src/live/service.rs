@@ -1,5 +1,6 @@
 //! What the API of a live switch answers and does.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
@@ -9,6 +10,7 @@ use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::control::api::{Answering, HeavyQuery, NewPort, Service};
 use crate::control::controller::AnswerStore;
+use crate::control::rpc::Link;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
@@ -83,7 +85,7 @@ fn no_program(task: Task, query: &HeavyQuery) -> String {
     match &query.program {
         Some(name) => format!("no program {name} of this switch has such an answer"),
         None => {
-            let programs = ProgramConfig::defaults().filter(|program| program.answers(task));
+            let programs = ProgramConfig::defaults().filter(|program| program.rank(task).is_some());
             let names = programs.map(|program| program.name()).collect::<Vec<_>>().join(" or ");
             format!("the switch runs no program that answers this; start it with --program {names}")
         }
@@ -114,16 +116,14 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
 
 impl Answering for Shared {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
-        let asked = |program: &ProgramConfig| query.names(program.name()) && program.answers(task);
-        if let Some(found) = self.answers.find(asked) {
-            return Ok(found);
-        }
-        match &self.link {
-            Some(link) if self.state().config.programs.iter().any(asked) => {
-                Err(format!("the switch reports to the controller {}, which answers with --name", link.at()))
-            }
-            _ => Err(no_program(task, query)),
-        }
+        let programs = self.state().config.programs.clone();
+        let asked = programs.iter().filter(|program| query.names(program.name()));
+        let ranked = asked.filter_map(|program| Some((program.rank(task)?, program)));
+        let (_, program) = ranked.min_by_key(|(rank, _)| *rank).ok_or_else(|| no_program(task, query))?;
+        let elsewhere =
+            |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
+        let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);
+        self.answers.find(|own| own == program).ok_or_else(none)
     }
 }
 

@@ -51,7 +51,7 @@ pub trait Analysis: Send + 'static {
     /// The records of one epoch, put together.
     type Epoch: Epoch;
 
-    /// The tasks that it answers.
+    /// The tasks that it answers, the main one first. Of several programs the one answers by default that has the task first.
     const TASKS: &'static [Task];
     /// Whether a record answers for what it covers, be it several epochs or a part of one, because counts just add. Else a record
     /// of anything but one whole epoch is a gap.

@@ -82,7 +82,7 @@ trait Configured: Send + Sync {
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
     fn is_networked(&self) -> bool;
-    fn answers(&self, task: Task) -> bool;
+    fn rank(&self, task: Task) -> Option<usize>;
     fn start(&self) -> AnyParameters;
     fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
     fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
@@ -163,8 +163,8 @@ impl<P: Program> Configured for Of<P> {
         P::NETWORKED
     }
 
-    fn answers(&self, task: Task) -> bool {
-        P::Analysis::TASKS.contains(&task)
+    fn rank(&self, task: Task) -> Option<usize> {
+        P::Analysis::TASKS.iter().position(|own| *own == task)
     }
 
     fn start(&self) -> AnyParameters {
@@ -308,9 +308,9 @@ impl ProgramConfig {
         self.0.is_networked()
     }
 
-    /// Whether its analysis answers this.
-    pub fn answers(&self, task: Task) -> bool {
-        self.0.answers(task)
+    /// The place of a task among those that the program answers, the main one first; `None` when it does not.
+    pub fn rank(&self, task: Task) -> Option<usize> {
+        self.0.rank(task)
     }
 
     /// The parameters of the first epoch.

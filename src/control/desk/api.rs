@@ -33,7 +33,7 @@ impl Office {
 impl Answering for Office {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
         let name = self.program.name();
-        let asked = query.names(name) && self.program.answers(task);
+        let asked = query.names(name) && self.program.rank(task).is_some();
         asked.then(|| (name, self.store.clone())).ok_or_else(|| format!("the network's program is {name} alone"))
     }
 }

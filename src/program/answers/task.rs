@@ -14,8 +14,3 @@ pub enum Task {
     /// What each epoch was measured with, and why that changes.
     Attention,
 }
-
-impl Task {
-    pub const ALL: &'static [Self] =
-        &[Self::Heavy, Self::Flows, Self::Cardinality, Self::Losses, Self::Changes, Self::Attention];
-}

@@ -26,7 +26,8 @@ impl Analysis for NetworkAnalysis {
     type Early = Early;
     type Epoch = NetworkEpoch;
 
-    const TASKS: &'static [Task] = Task::ALL;
+    const TASKS: &'static [Task] =
+        &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
 
     fn fits(&self, sketches: &Sketches) -> bool {
         let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
