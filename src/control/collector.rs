@@ -1,5 +1,5 @@
-//! The collector: takes the replicas' registers at the end of each epoch, gives zeroed ones back, merges, and hands the records
-//! on.
+//! The collector: takes the replicas' registers at the end of each epoch, gives zeroed ones back,
+//! merges, and hands records on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Collector {
     sinks: Vec<Box<dyn Sink>>,
 }
 
-/// One program's record over an epoch, merged over all replicas; over several epochs when the collector was late.
+/// One program's record of an epoch, merged over all replicas; of several when the collector was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed<'a> {
     /// The program's place in the configuration.
@@ -41,11 +41,11 @@ pub struct Closed<'a> {
     pub record: &'a AnyRecord,
 }
 
-/// Receiver of records: a controller, or a run. It is called on the collector's thread, which must not wait.
+/// Receiver of records, such as a controller. It runs on the collector's thread and must not wait.
 pub trait Sink: Send {
     /// Takes the record of an epoch that all replicas measured to its end.
     fn closed(&mut self, epoch: Closed<'_>);
-    /// Takes what there is of an epoch that is not whole. Most programs cannot use it but for what it tells of other epochs.
+    /// Takes a record that is not whole: a replica has not reported, or not on all of the epoch.
     fn partial(&mut self, _epoch: Closed<'_>) {}
     /// The clock was set back: numbers of epochs from this one on come again.
     fn set_back(&mut self, _program: usize, _epoch: u64) {}
@@ -88,7 +88,7 @@ impl Collector {
     }
 
     /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
-    /// [finished](crate::switch::Measure::finish): what they sent last goes to the sinks before they hear of the others.
+    /// [finished](crate::switch::Measure::finish). The sinks get their last records first.
     pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[AnySchedule]) {
         self.finish();
         self.newest = vec![0; replicas.len()];

@@ -22,7 +22,7 @@ struct Program {
 }
 
 impl Run {
-    /// Of what `collector` hands on from now on, of these programs in the order of the configuration.
+    /// Adds up what `collector` hands on. `programs` are in the order of the configuration.
     pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
         let program = |config: &ProgramConfig| Program {
             config: config.clone(),
@@ -50,7 +50,7 @@ impl Run {
         self.lock().get(program)?.epochs
     }
 
-    /// The answers of program number `program` about the run. Names at most `most` flows of each kind.
+    /// Answers of program number `program`, with at most `most` flows of each kind.
     pub fn answers(&self, program: usize, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
         let programs = self.lock();
         let Program { config, record, series, refused, .. } = programs.get(program)?;

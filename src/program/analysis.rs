@@ -51,10 +51,11 @@ pub trait Analysis: Send + 'static {
     /// The records of one epoch, put together.
     type Epoch: Epoch;
 
-    /// The tasks that it answers, the main one first. Of several programs the one answers by default that has the task first.
+    /// Tasks that it answers, the main one first. By default the program with the earliest place for a
+    /// task answers it.
     const TASKS: &'static [Task];
-    /// Whether a record answers for what it covers, be it several epochs or a part of one, because counts just add. Else a record
-    /// of anything but one whole epoch is a gap.
+    /// Whether counts just add, so that a record of several epochs or of a part of one is an answer
+    /// too. Else it is a gap.
     const ADDS: bool = false;
 
     /// Whether a record has the shape that this analysis is for.

@@ -308,7 +308,7 @@ impl ProgramConfig {
         self.0.is_networked()
     }
 
-    /// The place of a task among those that the program answers, the main one first; `None` when it does not.
+    /// Place of a task among those that the program answers, the main one first; `None` if not answered.
     pub fn rank(&self, task: Task) -> Option<usize> {
         self.0.rank(task)
     }

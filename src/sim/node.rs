@@ -48,8 +48,8 @@ impl Node {
     }
 }
 
-/// Keeps records until they are asked for. As a live switch does, it tells with a program's next record the
-/// strays of those that nobody gets.
+/// Keeps records until they are asked for. As a live switch does, it adds the strays of records that
+/// nobody gets to the program's next record.
 struct Keeper {
     handed: Arc<Mutex<Vec<Handed>>>,
     strays: BTreeMap<usize, Strays>,

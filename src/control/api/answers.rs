@@ -23,7 +23,7 @@ pub fn answer<T>(result: Result<T, String>) -> Answer<T> {
 
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 
-/// Answers a task with the document that `view` makes of the program's name, the epochs that are asked for, and the query.
+/// Route of a task. `view` makes its document of the program's name, the epochs and the query.
 pub fn task<A: Answering, D: Serialize + 'static>(
     task: Task,
     view: fn(&str, Selected, &HeavyQuery) -> D,

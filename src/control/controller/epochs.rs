@@ -39,8 +39,8 @@ pub(super) struct Closed {
 
 impl Controller {
     /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
-    /// switches. After that the answers are to be made with [`Self::answer`]. A record that is not of one whole epoch is a gap of
-    /// its switch, unless counts just add.
+    /// switches. After that the answers are to be made with [`Self::answer`]. A record that is not of
+    /// one whole epoch is a gap of its switch, unless counts just add.
     ///
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
@@ -82,7 +82,7 @@ impl Controller {
         }
         let gap = spans.or(started).or((!whole).then_some(Gap::Part));
         if self.adds() {
-            return Ok(self.add(&shared, (first_epoch, epoch), record, gap, now));
+            return Ok(self.add(&shared, Report { first_epoch, epoch, whole, record }, gap, now));
         }
         if epoch < self.next {
             self.repeats(epoch, &shared);
@@ -95,22 +95,16 @@ impl Controller {
         Ok(self.close_complete(now))
     }
 
-    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several switches are put together
-    /// by epoch, so they must be whole.
+    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several
+    /// switches are put together by epoch, so they must be whole.
     fn adds(&self) -> bool {
         self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
     }
 
-    /// Takes the only switch's record, whatever it covers, with what is missing of it. Its epochs before the last one have no
-    /// answers of their own, and one that is late is answered beside what there is.
-    fn add(
-        &mut self,
-        switch: &Arc<str>,
-        (first_epoch, epoch): (u64, u64),
-        record: AnyRecord,
-        gap: Option<Gap>,
-        now: Nanos,
-    ) -> Option<ParameterUpdate> {
+    /// Takes the only switch's record, whatever it covers, with its gap. Its epochs before the last
+    /// have no answers of their own. A late record is answered beside the earlier one.
+    fn add(&mut self, switch: &Arc<str>, report: Report, gap: Option<Gap>, now: Nanos) -> Option<ParameterUpdate> {
+        let Report { first_epoch, epoch, record, .. } = report;
         let order = self.close_before(first_epoch, now);
         if epoch < self.next {
             let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };

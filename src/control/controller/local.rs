@@ -1,4 +1,4 @@
-//! Local controllers: one for each program of a switch, in the switch's own process, on its collector's thread. Each is the
+//! Local controllers: one for each program of a switch, on its collector's thread. Each is the
 //! controller of a network of one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,7 @@ impl LocalAnswers {
         found.map(|(program, store)| (program.name(), store.clone()))
     }
 
-    /// Epochs of which the answers were forgotten, because the programs were replaced or the clock was set back.
+    /// Number of epochs forgotten because programs were replaced or the clock was set back.
     pub fn forgotten(&self) -> u64 {
         let stores = self.lock();
         stores.forgotten + stores.stores.iter().map(|(_, store)| store.forgotten()).max().unwrap_or_default()
@@ -61,7 +61,7 @@ impl LocalAnswers {
     }
 }
 
-/// The place of the program that reports to the controller of a network, and where its parameters are set.
+/// The program that reports to the controller of a network: its place and its schedule.
 pub fn linked(schedules: &[AnySchedule]) -> Option<(usize, &AnySchedule)> {
     schedules.iter().enumerate().find(|(_, schedule)| schedule.program().is_networked())
 }
@@ -72,8 +72,8 @@ pub struct LocalControllers {
     name: String,
     /// Taken up with the next records.
     settings: Arc<Mutex<LocalSettings>>,
-    /// By the program's place. The one that reports to the controller of a network has none here: two controllers would
-    /// order each their own.
+    /// By the program's place. A program that reports to the controller of a network has none here:
+    /// two controllers would send different parameters.
     controllers: Vec<Option<LocalController>>,
     is_linked: bool,
     answers: LocalAnswers,
@@ -89,7 +89,7 @@ struct LocalController {
 }
 
 impl LocalControllers {
-    /// For programs whose parameters are set at `schedules`. `is_linked` says that the switch has the controller of a network.
+    /// Controllers of the programs of `schedules`. `is_linked`: the switch has a network's controller.
     pub fn new(
         name: &str,
         settings: Arc<Mutex<LocalSettings>>,
@@ -103,8 +103,8 @@ impl LocalControllers {
         local
     }
 
-    /// Takes a record, or with `whole` false what there is of one. The workers' clock tells epochs apart; it may be a little
-    /// ahead of the system's.
+    /// Takes a record, or with `whole` false a part of one. The workers' clock tells epochs apart; it
+    /// may be a little ahead of the system's.
     pub(super) fn take(&mut self, epoch: Closed<'_>, whole: bool, system: Nanos) {
         let settings = *self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(local) = self.controllers.get_mut(epoch.program).and_then(Option::as_mut) else { return };

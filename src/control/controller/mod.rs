@@ -1,7 +1,7 @@
 //! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders the parameters of a later one.
 //!
-//! It does no I/O and reads no clock: time is an argument, and whoever drives it carries the orders to the switches. A switch drives
-//! one for each of its programs in its own process.
+//! It does no I/O and reads no clock: time is an argument, and its driver carries the orders to the
+//! switches. A switch drives one for each of its programs in its own process.
 //!
 //! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
 //! then is a gap of that switch, and spoils no other. Losses alone need all switches.
@@ -91,7 +91,7 @@ impl Settings {
 pub struct Report {
     pub first_epoch: u64,
     pub epoch: u64,
-    /// False for what there is of a record when some of its switch's cores have not reported, or not on all of the epoch.
+    /// Whether all cores have reported on all of the epoch.
     pub whole: bool,
     pub record: AnyRecord,
 }

@@ -1,5 +1,5 @@
-//! The answer store: the answers of one program about past epochs, bounded in memory. A controller writes it, and clients read it
-//! without waiting for the controller.
+//! The answer store: the answers of one program about past epochs, bounded in memory. A controller
+//! writes it, and clients read it without waiting for the controller.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -102,7 +102,7 @@ impl AnswerStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps at most so many answers, with at most so many flows and sizes in all of them; the oldest go first.
+    /// Keeps at most so many answers, and flows and sizes in all of them. The oldest go first.
     pub(super) fn new(epochs: usize, flows: usize) -> Self {
         let store = Self::default();
         store.resize(epochs, flows);
@@ -129,7 +129,7 @@ impl AnswerStore {
         self.lock().length = length;
     }
 
-    /// Takes the answers of an epoch, which find their place however late they are. They replace ones without any record.
+    /// Adds the answers of an epoch, however late. They replace answers without any record.
     pub(super) fn push(&self, answers: EpochAnswers) {
         let mut stored = self.lock();
         let Range { start, mut end } = stored.range(answers.epoch);

@@ -74,7 +74,7 @@ pub struct HeavyFlows {
 }
 
 impl HeavyFlows {
-    /// The `top` heaviest of the flows that count at least `threshold` over these epochs, as this program found them.
+    /// The `top` heaviest flows of these epochs, of at least `threshold` packets or bytes.
     pub fn new(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
         let mut counts: FxHashMap<FlowName, u64> = FxHashMap::default();
         let (mut unit, mut omitted_flows) = (Unit::default(), 0);

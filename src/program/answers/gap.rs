@@ -10,7 +10,7 @@ pub enum Gap {
     Missing,
     /// It joined, or started again, during the epoch.
     Started,
-    /// Its record lacks a core, or a part of the epoch: a core was late or stopped, or its clock was set back.
+    /// A core was late or stopped, or its clock was set back: its record lacks it, or a part of the epoch.
     Part,
     /// Its record runs from this epoch on over several, because its collector was behind.
     Spans { first_epoch: u64 },

@@ -143,7 +143,7 @@ fn the_longest_transit_time() {
     );
 }
 
-/// A part of an epoch is no answer, and what it says of packets that left in another epoch holds all the same.
+/// A part of an epoch is no answer. Strays that it counts are still gaps of their own epochs.
 #[test]
 fn a_part_is_a_gap_where_counts_do_not_just_add() {
     let (mut switch, mut edge) = Switch::losing(TRANSIT);
