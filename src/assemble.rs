@@ -1,12 +1,12 @@
 //! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
 use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
-use crate::control::{Collector, History, Learning, Routing};
+use crate::control::{Collector, Learning, Routing};
 use crate::epoch::{self, Collecting, Nanos};
 use crate::forward::acl::{self, RuleCounts};
 use crate::forward::policy::{Policy, Publisher};
@@ -47,7 +47,6 @@ pub struct Assembly {
     /// One replica for each worker.
     pub switches: Vec<Switch>,
     pub collector: Collector,
-    pub history: Arc<Mutex<History>>,
     /// There when the switch learns stations.
     pub learning: Option<Learning>,
     /// There when the switch routes.
@@ -85,26 +84,13 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
             .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
-    let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch), &config.programs)));
-    let collector = Collector::new(collecting, history.clone());
-    Ok(Assembly {
-        switches,
-        collector,
-        history,
-        learning,
-        routing,
-        ports,
-        placement,
-        tables,
-        publisher,
-        names,
-        schedules,
-    })
+    let collector = Collector::new(collecting);
+    Ok(Assembly { switches, collector, learning, routing, ports, placement, tables, publisher, names, schedules })
 }
 
-/// How many epochs the history keeps.
-pub fn kept_epochs(config: &SwitchConfig, epoch: Option<Nanos>) -> usize {
-    let epochs = epoch.map_or(1, |epoch| config.history.0.as_nanos() / u128::from(epoch.max(1)));
+/// Number of epochs whose answers a switch keeps.
+pub fn kept_epochs(config: &SwitchConfig) -> usize {
+    let epochs = config.history.0.as_nanos() / config.epoch.0.as_nanos().max(1);
     usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
 }
 

@@ -20,14 +20,14 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
-use crate::control::api::{HeavyQuery, Service};
-use crate::control::controller::{AloneSettings, Board};
+use crate::control::api::{Answering, HeavyQuery, Service};
+use crate::control::controller::{LocalAnswers, LocalSettings};
 use crate::control::duties::{Duties, duties};
 use crate::control::rpc::{self, Link};
 use crate::control::tables::{Macs, Routed, Tables};
 use crate::control::tls::TlsError;
 use crate::control::watch::{Event, Watch};
-use crate::control::{About, History, Learning, Routing, api, socket, view};
+use crate::control::{About, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool, cycles};
 use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
@@ -107,7 +107,6 @@ struct Shared {
     state: Mutex<State>,
     learning: Arc<Mutex<Option<Learning>>>,
     routing: Arc<Mutex<Option<Routing>>>,
-    history: Arc<Mutex<History>>,
     workers: Vec<Arc<SwitchStats>>,
     patience: Arc<Patience>,
     collector: Sender<Renewal>,
@@ -121,9 +120,9 @@ struct Shared {
     publisher: Publisher,
     /// The ports' names as the tables know them.
     names: PortNames,
-    /// What the switch's own controller answers, and how it behaves with the next programs.
-    board: Board,
-    alone: Arc<Mutex<AloneSettings>>,
+    /// What the switch's own controllers answer, and how they behave with the next records.
+    answers: LocalAnswers,
+    local: Arc<Mutex<LocalSettings>>,
     about: About,
     /// The hash family of the network that the switch is of.
     network: Mutex<Option<HashFamily>>,
@@ -174,7 +173,6 @@ impl Live {
         let Assembly {
             mut switches,
             mut collector,
-            history,
             learning,
             routing,
             ports: infos,
@@ -223,12 +221,9 @@ impl Live {
             rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience))?;
         let collected = Arc::new(AtomicBool::new(false));
         let (renewals, renewed) = bounded(1);
-        let board = Board::default();
-        let alone = Arc::new(Mutex::new(setup::alone(&config)));
-        // Two controllers would order each their own.
-        if controller.is_none() {
-            collector.subscribe(Box::new(setup::controller(&config, &alone, &schedules, &board)?));
-        }
+        let (answers, local) = (LocalAnswers::default(), Arc::new(Mutex::new(setup::local(&config))));
+        let controllers = setup::controllers(&config, &local, &schedules, controller.is_some(), &answers)?;
+        collector.subscribe(Box::new(controllers));
         let collector = rights.start(|| Ok(setup::start_collector(collector, renewed, collected.clone())?))?;
         let Next { config, pairs, .. } = Next::new(config)?;
         let learning = Arc::new(Mutex::new(learning));
@@ -240,7 +235,6 @@ impl Live {
             state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
             learning,
             routing,
-            history,
             workers: stats,
             patience,
             collector: renewals,
@@ -251,8 +245,8 @@ impl Live {
             tables,
             publisher,
             names,
-            board,
-            alone,
+            answers,
+            local,
             about,
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),
@@ -410,10 +404,6 @@ impl Shared {
 
     fn routing(&self) -> Option<Routing> {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time by which workers note when they heard a station: theirs, which never goes back.

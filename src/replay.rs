@@ -1,11 +1,10 @@
 //! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the frames' own clock.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
-use crate::control::{Collector, History, Learning, Routing, view};
+use crate::control::{Collector, Learning, Routing, Run, view};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Parts, PortInfo, Switch, TxBursts};
@@ -21,7 +20,7 @@ pub struct Replayer {
     switch: Switch,
     collector: Collector,
     ports: Vec<PortInfo>,
-    history: Arc<Mutex<History>>,
+    run: Run,
     learning: Option<Learning>,
     routing: Option<Routing>,
     burst: Burst<HeapFrame>,
@@ -47,16 +46,16 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, collector, history, learning, routing, placement, ports, .. } =
+        let Assembly { mut switches, mut collector, learning, routing, placement, ports, .. } =
             assemble(&config, epoch, 1)?;
-        *history.lock().unwrap_or_else(PoisonError::into_inner) = History::whole(&config.programs);
+        let run = Run::of(&mut collector, &config.programs);
         Ok(Self {
             tx_bursts: TxBursts::new(config.ports.len()),
             switch: switches.remove(0),
             config,
             collector,
             ports,
-            history,
+            run,
             learning,
             routing,
             burst: Burst::new(),
@@ -159,8 +158,9 @@ impl Replayer {
         self.collector.finish();
     }
 
-    pub fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the programs have measured of the epochs that are closed.
+    pub fn run(&self) -> &Run {
+        &self.run
     }
 
     /// Register memory of the programs, in hardware bits.

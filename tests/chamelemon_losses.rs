@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::History;
+use weir::control::Run;
 use weir::pisa::{DropReason, PortId};
 use weir::program::answers::Gap;
 use weir::program::chamelemon::collector::Delta;
@@ -29,6 +29,7 @@ type End = (usize, PortId);
 /// Switches and the links between their fabric ports.
 struct Net {
     switches: Vec<Assembly>,
+    runs: Vec<Run>,
     links: BTreeMap<End, End>,
     /// The next packet that a link takes is lost.
     loses: bool,
@@ -39,12 +40,14 @@ struct Net {
 impl Net {
     fn new(configs: &[String], links: &[(End, End)]) -> Self {
         let assembly = |toml: &String| {
-            let assembly = assemble(&Config::parse(toml).unwrap(), None, 1).unwrap();
-            *assembly.history.lock().unwrap() = History::whole(&[]);
-            assembly
+            let config = Config::parse(toml).unwrap();
+            let mut assembly = assemble(&config, None, 1).unwrap();
+            let run = Run::of(&mut assembly.collector, &config.programs);
+            (assembly, run)
         };
         let links = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
-        Self { switches: configs.iter().map(assembly).collect(), links, loses: false, loses_at: None }
+        let (switches, runs) = configs.iter().map(assembly).unzip();
+        Self { switches, runs, links, loses: false, loses_at: None }
     }
 
     /// A host sends a frame; gives what hosts get.
@@ -83,12 +86,10 @@ impl Net {
     /// The records of the switches that measure.
     fn records(&mut self) -> Vec<Sketches> {
         let mut records = Vec::new();
-        for Assembly { switches, collector, history, .. } in &mut self.switches {
+        for (Assembly { switches, collector, .. }, run) in self.switches.iter_mut().zip(&self.runs) {
             switches[0].finish();
             collector.finish();
-            if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
-                records.push(sketches.clone());
-            }
+            records.extend(run.record(0).and_then(|record| record.into::<Sketches>()).map(|sketches| *sketches));
         }
         records
     }

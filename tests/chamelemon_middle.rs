@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::History;
+use weir::control::Run;
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{FlowId, Sketches};
@@ -67,6 +67,7 @@ impl Way {
 
 struct Network {
     switches: Vec<Assembly>,
+    runs: Vec<Run>,
     links: BTreeMap<End, End>,
     routes: bool,
     measures: bool,
@@ -104,14 +105,16 @@ impl Network {
         core += if measures { &program } else { "" };
         let configs = [edge.clone(), edge.clone(), edge, core];
         let assembly = |toml: &String| {
-            let assembly = assemble(&Config::parse(toml).unwrap(), None, workers).unwrap();
-            *assembly.history.lock().unwrap() = History::whole(&[]);
-            assembly
+            let config = Config::parse(toml).unwrap();
+            let mut assembly = assemble(&config, None, workers).unwrap();
+            let run = Run::of(&mut assembly.collector, &config.programs);
+            (assembly, run)
         };
         let links = (0..EDGES).map(|n| ((n, hosts as PortId), (EDGES, n as PortId)));
         let links = links.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         let (loss, double) = (draw.of(&[0.0, 0.02, 0.1]), draw.of(&[0.0, 0.0, 0.01]));
-        Self { switches: configs.iter().map(assembly).collect(), links, routes, measures, hosts, loss, double }
+        let (switches, runs) = configs.iter().map(assembly).unzip();
+        Self { switches, runs, links, routes, measures, hosts, loss, double }
     }
 
     /// A host sends a frame.
@@ -213,12 +216,10 @@ impl Network {
     /// The controller's answer.
     fn answer(&mut self) -> NetworkEpoch {
         let mut records = Vec::<Box<Sketches>>::new();
-        for Assembly { switches, collector, history, .. } in &mut self.switches {
+        for (Assembly { switches, collector, .. }, run) in self.switches.iter_mut().zip(&self.runs) {
             switches.iter_mut().for_each(|switch| switch.finish());
             collector.finish();
-            if let Some(sketches) = history.lock().unwrap().record(0).and_then(|record| record.get::<Sketches>()) {
-                records.push(Box::new(sketches.clone()));
-            }
+            records.extend(run.record(0).and_then(|record| record.into::<Sketches>()));
         }
         let runtime = records[0].runtime;
         let reported = |(number, sketches)| Reported {

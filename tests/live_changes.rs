@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use weir::config::{AclDefault, Config, ForwardMode, PortConfig};
-use weir::control::api::{HeavyQuery, NewPort, Service};
+use weir::control::api::{Answering, HeavyQuery, NewPort, Service};
 use weir::control::tables::{Change, Op};
 use weir::control::view;
 use weir::live::Live;

@@ -12,6 +12,7 @@ use std::path::Path;
 use etherparse::PacketBuilder;
 use weir::assemble::assemble;
 use weir::config::Config;
+use weir::control::Run;
 use weir::pisa::DropReason;
 use weir::switch::{Burst, TxBursts};
 use weir::wire::{HeapFrame, Tuple4, Tuple6};
@@ -188,7 +189,9 @@ fn forwarding_goes_on_without_a_collector() {
     assert!(size_of::<(Tuple4, u32)>() <= 32 && size_of::<(Tuple6, u32)>() <= 64);
     let text = "[switch]\nforward = 'xconnect'\n[[port]]\nname = 'a'\ndev = 'memory'\n[[port]]\nname = 'b'\ndev = 'memory'\n\
                 [[program]]\nname = 'hashpipe'\nstages = 2\nslots = 8\n";
-    let mut assembly = assemble(&Config::parse(text).unwrap(), Some(1000), 1).unwrap();
+    let config = Config::parse(text).unwrap();
+    let mut assembly = assemble(&config, Some(1000), 1).unwrap();
+    let run = Run::of(&mut assembly.collector, &config.programs);
     let mut switch = assembly.switches.remove(0);
     let mut bytes = Vec::new();
     let packet = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(1, 2);
@@ -204,6 +207,7 @@ fn forwarding_goes_on_without_a_collector() {
     assert_eq!((stats.late_epochs.get(), stats.lost_epochs.get()), (epochs - 1 - 2, 0));
     switch.finish();
     assembly.collector.finish();
-    let window = assembly.history.lock().unwrap().heavy(0, usize::MAX);
-    assert_eq!((window.counts.values().sum::<u64>(), window.epochs), (epochs, Some((1, epochs))));
+    let heavy = run.answers(0, None, usize::MAX).unwrap().heavy;
+    let packets: u64 = heavy.heavy.iter().map(|flow| flow.count).sum();
+    assert_eq!((packets, run.epochs(0)), (epochs, Some((1, epochs))));
 }

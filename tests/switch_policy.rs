@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::History;
+use weir::control::Run;
 use weir::control::tables::{Change, Op, Table};
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::{Analysis, Sketches};
@@ -18,6 +18,7 @@ const NOW: u64 = 1_790_000_000_000_000_000;
 /// One switch with its tables.
 struct Bench {
     assembly: Assembly,
+    run: Run,
     now: u64,
     received: u64,
     queued: u64,
@@ -26,7 +27,9 @@ struct Bench {
 impl Bench {
     fn new(toml: &str) -> Self {
         let config = Config::parse(toml).unwrap();
-        Self { assembly: assemble(&config, None, 1).unwrap(), now: NOW, received: 0, queued: 0 }
+        let mut assembly = assemble(&config, None, 1).unwrap();
+        let run = Run::of(&mut assembly.collector, &config.programs);
+        Self { assembly, run, now: NOW, received: 0, queued: 0 }
     }
 
     fn table(&mut self, name: &str) -> &mut dyn Table {
@@ -233,7 +236,6 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
     let list = "[[acl]]\naction = \"deny\"\ndport = 80\n[[program]]\nname = \"chamelemon\"\nhh_threshold = 1\n";
     let keys = ["rx_limit = \"8Mbps,burst=10KB\"", "tx_limit = \"1kpps\""];
     let mut bench = Bench::new(&format!("[switch]\nforward = \"xconnect\"\n{}{list}", ports(&keys)));
-    *bench.assembly.history.lock().unwrap() = History::whole(&[]);
     let packets = |dport, number| vec![frame(1, 2, &[], dport, 0, 1000); number];
     assert_eq!(bench.burst(0, &[packets(80, 7), packets(81, 20)].concat())[1].len(), 10);
     bench.change("limits", Op::Remove, json!({"port": "a", "direction": "rx"})).unwrap();
@@ -246,17 +248,16 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
         [7, 10, 6, 2]
     );
 
-    let Assembly { mut switches, mut collector, history, .. } = bench.assembly;
+    let Assembly { mut switches, mut collector, .. } = bench.assembly;
     switches[0].finish();
     collector.finish();
-    let history = history.lock().unwrap();
-    let sketches = history.record(0).and_then(|record| record.get::<Sketches>()).expect("a record");
+    let sketches = bench.run.record(0).and_then(|record| record.into::<Sketches>()).expect("a record");
     let id = |dport| {
         let ip = |last| Some(std::net::Ipv4Addr::new(10, 0, 0, last).into());
         let flow = Flow { src: ip(2), dst: ip(1), sport: Some(0x3039), dport: Some(dport), proto: Some(6) };
         sketches.id(&flow).unwrap()
     };
-    let analysis = Analysis::new(sketches.clone());
+    let analysis = Analysis::new((*sketches).clone());
     assert!(analysis.hh().complete);
     assert_eq!(analysis.hh().flows, [(id(81), 10), (id(82), 60), (id(83), 2)].into_iter().collect());
     let losses = analysis.losses();

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
-use weir::control::{Collector, History};
+use weir::control::{Collector, Run};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
 use weir::program::{AnyRecord, ProgramConfig};
@@ -54,16 +54,16 @@ struct World {
     switch: Switch,
     collector: Collector,
     learning: Option<weir::control::Learning>,
-    history: std::sync::Arc<std::sync::Mutex<weir::control::History>>,
+    run: Run,
     tx_bursts: TxBursts<HeapFrame>,
 }
 
 impl World {
     fn new(config: &Config) -> Self {
-        let Assembly { mut switches, collector, history, learning, .. } = assemble(config, None, 1).unwrap();
-        *history.lock().unwrap() = History::whole(&[]);
+        let Assembly { mut switches, mut collector, learning, .. } = assemble(config, None, 1).unwrap();
+        let run = Run::of(&mut collector, &config.programs);
         let tx_bursts = TxBursts::new(PORTS);
-        Self { switch: switches.remove(0), collector, learning, history, tx_bursts }
+        Self { switch: switches.remove(0), collector, learning, run, tx_bursts }
     }
 
     /// What went out of each port.
@@ -103,8 +103,7 @@ impl World {
     fn finish(mut self) -> Vec<AnyRecord> {
         self.switch.finish();
         self.collector.finish();
-        let history = self.history.lock().unwrap();
-        (0..PROGRAMS.len()).map_while(|program| history.record(program).cloned()).collect()
+        (0..PROGRAMS.len()).map_while(|program| self.run.record(program)).collect()
     }
 }
 

@@ -359,7 +359,7 @@ mod tests {
             ("tests/dpdk.rs::x", "dpdk", "x"),
             ("tests/netns/main.rs::x", "netns", "x"),
             ("tests/netns/faults.rs::x", "netns", "faults::x"),
-            ("src/control/history.rs::x", LIBRARY, "control::history::tests::x"),
+            ("src/control/run.rs::x", LIBRARY, "control::run::tests::x"),
             ("src/control/controller/tests/time.rs::x", LIBRARY, "control::controller::tests::time::x"),
             ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
             ("src/tap/mod.rs::x", LIBRARY, "tap::tests::x"),

@@ -132,7 +132,7 @@ impl ControllerTime {
                 let mut reports = Vec::with_capacity(EDGES);
                 for edge in &mut edges {
                     let bytes = edge.end(epoch).context("ChameleMon's record")?;
-                    reports.push(Report { first_epoch: epoch, epoch, record: reader.read(&bytes)? });
+                    reports.push(Report { first_epoch: epoch, epoch, whole: true, record: reader.read(&bytes)? });
                 }
                 collected.push(start.elapsed());
                 let analysis = Instant::now();
@@ -154,14 +154,15 @@ impl ControllerTime {
                 let whole = |newest: &std::sync::Arc<EpochAnswers>| {
                     newest.network.lack.is_empty() && newest.losses_lack.are_at_most_a_sample()
                 };
-                complete += u64::from(newest.is_some_and(whole));
+                complete += u64::from(newest.as_ref().is_some_and(whole));
                 if let Some(newest) = newest.filter(|_| self.verbose) {
                     println!("{epoch}: {:?}, HH {} {:?}", newest.adaptation, newest.network.found, newest.network.lack);
                 }
                 epoch += 1;
             }
-            let newest = controller.answers().next_back().and_then(|newest| newest.adaptation.as_ref());
-            if let Some(Described { state, parameters }) = newest.map(|adaptation| &adaptation.measured) {
+            let newest = controller.answers().next_back();
+            let adaptation = newest.as_ref().and_then(|newest| newest.adaptation.as_ref());
+            if let Some(Described { state, parameters }) = adaptation.map(|adaptation| &adaptation.measured) {
                 println!(
                     "{flows} flows, {:.1} % victims: {state}, {complete} of {} epochs decoded whole, {}; {}",
                     victims * 100.0,

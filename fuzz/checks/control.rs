@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir::control::api::{HeavyQuery, NewPort, Service, respond};
+use weir::control::api::{Answering, HeavyQuery, NewPort, Service, respond};
+use weir::control::controller::AnswerStore;
 use weir::control::tables::{Change, Tables};
 use weir::control::taps::TapPort;
 use weir::control::view;
+use weir::program::answers::Task;
 use weir::tap::Taps;
 
 /// A switch with one port, `a`, that holds what it is asked for to what the types promise.
@@ -15,6 +17,12 @@ use weir::tap::Taps;
 struct Fake {
     tables: Tables,
     taps: Taps,
+}
+
+impl Answering for Fake {
+    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        Err(format!("{task:?} top {} threshold {} seconds {}", query.top, query.threshold, query.seconds))
+    }
 }
 
 impl Service for Fake {
@@ -46,10 +54,6 @@ impl Service for Fake {
 
     fn stations(&self) -> view::Stations {
         view::Stations::default()
-    }
-
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        Err(format!("top {} threshold {} seconds {}", query.top, query.threshold, query.seconds))
     }
 
     fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {

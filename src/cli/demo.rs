@@ -72,7 +72,7 @@ impl Demo {
         let mut documents = std::collections::BTreeMap::new();
         for (i, (name, program)) in super::named(programs).enumerate() {
             let exact = exact(trace, program);
-            let measured = Measured::new(i, &replayer.history(), (self.top, SCORED), Some(&*exact));
+            let measured = Measured::new(i, replayer.run(), (self.top, SCORED), Some(&*exact));
             documents.insert(name, measured);
         }
         Document {

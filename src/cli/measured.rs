@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::output;
-use crate::control::History;
+use crate::control::Run;
 use crate::control::flows::Flows;
 use crate::control::score::{Score, score};
 use crate::control::view::HeavyFlow;
@@ -23,10 +23,10 @@ pub struct Measured {
 
 impl Measured {
     /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest `scored`.
-    pub fn new(number: usize, history: &History, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
+    pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
         let RunAnswers { heavy, losses, distribution_wmre } =
-            history.run(number, truth, top.max(scored)).unwrap_or_default();
+            run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
             Some(truth) => flows.with_truth(truth, distribution_wmre),

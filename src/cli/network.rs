@@ -241,7 +241,12 @@ impl Document for view::FlowSizes {
             return covered;
         }
         let rows = self.heavy.iter().map(|heavy| [heavy.name(), output::grouped(heavy.count())]);
-        let heavy = output::table(["flow", ">packets"], rows);
+        let unit = if self.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
+        let heavy = output::table(["flow", unit], rows);
+        if self.distribution.is_empty() && self.named_from_packets == 0 {
+            // The program finds heavy flows alone.
+            return format!("{heavy}\n\n{covered}{}", unnamed_text(self.omitted_flows, 0, ""));
+        }
         // Sizes by powers of two.
         let mut classes = std::collections::BTreeMap::<u32, f64>::new();
         for class in &self.distribution {

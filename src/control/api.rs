@@ -14,14 +14,15 @@ use axum::{Json, Router};
 
 pub use messages::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 
-use super::controller::Board;
+use super::controller::AnswerStore;
 use super::serve::{self, Counters, Served, TlsListener};
 use super::tables::Tables;
 use super::{taps, view};
+use crate::program::answers::Task;
 use crate::tap::Taps;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
-pub trait Service: Send + Sync + 'static {
+pub trait Service: Answering {
     fn ports(&self) -> view::Ports;
     fn status(&self) -> view::Status;
     /// The ports' counters since the last [`Service::reset`].
@@ -29,11 +30,6 @@ pub trait Service: Send + Sync + 'static {
     /// From now on `since_reset` counts from here. The counters themselves are not touched.
     fn reset(&self);
     fn stations(&self) -> view::Stations;
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String>;
-    /// The answers of the controller of the program that is asked for, when there is one.
-    fn board(&self, _query: &HeavyQuery) -> Result<Board, String> {
-        Err("no program that answers this runs".into())
-    }
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
     /// Takes frames for other stations in, or no longer.
     fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
@@ -55,26 +51,35 @@ pub trait Service: Send + Sync + 'static {
     fn tap_ports(&self) -> Vec<taps::TapPort>;
 }
 
-/// What has the answers of a controller.
-pub trait Finds: Send + Sync + 'static {
-    fn found(&self, query: &HeavyQuery) -> Result<Board, String>;
-}
+/// Owner of answer stores: a switch, or the controller of a network.
+pub trait Answering: Send + Sync + 'static {
+    /// The name and the answers of the program that is asked for this task.
+    ///
+    /// # Errors
+    /// If there is none, in words.
+    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String>;
 
-impl<S: Service> Finds for S {
-    fn found(&self, query: &HeavyQuery) -> Result<Board, String> {
-        self.board(query)
+    /// The heavy flows of the epochs that are asked for.
+    ///
+    /// # Errors
+    /// If no program finds any.
+    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
+        let (program, store) = self.store(Task::Heavy, query)?;
+        Ok(view::HeavyFlows::new(program, &answers::selected(&store, query), query.top, query.threshold))
     }
 }
 
-/// The routes of what a controller finds.
-pub fn found<F: Finds>() -> Router<Arc<F>> {
+/// The routes of answers by task.
+pub fn tasks<A: Answering>() -> Router<Arc<A>> {
+    use answers::task;
     Router::new()
-        .route("/v1/losses", get(answers::losses::<F>))
-        .route("/v1/flows", get(answers::flows::<F>))
-        .route("/v1/changes", get(answers::changes::<F>))
-        .route("/v1/cardinality", get(answers::numbers::<F>))
-        .route("/v1/entropy", get(answers::numbers::<F>))
-        .route("/v1/attention", get(answers::attention::<F>))
+        .route("/v1/heavy", task(Task::Heavy, |program, s, q| view::HeavyFlows::new(program, &s, q.top, q.threshold)))
+        .route("/v1/losses", task(Task::Losses, |_, s, q| view::Losses::new(&s, q.top, q.threshold)))
+        .route("/v1/flows", task(Task::Flows, |_, s, q| view::FlowSizes::new(s, q.top, q.threshold)))
+        .route("/v1/changes", task(Task::Changes, |_, s, q| view::HeavyChanges::new(s, q.top, q.threshold)))
+        .route("/v1/cardinality", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
+        .route("/v1/entropy", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
+        .route("/v1/attention", task(Task::Attention, |_, s, _| view::Attention::new(&s)))
 }
 
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
@@ -89,8 +94,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
         .route("/metrics", get(answers::metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
-        .route("/v1/heavy", get(answers::heavy::<S>))
-        .merge(found())
+        .merge(tasks())
         .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
         .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))
         .route("/v1/ports/{name}/mtu", put(answers::set_mtu::<S>))

@@ -1,12 +1,11 @@
-//! The collector: takes the replicas' registers at the end of each epoch, gives zeroed ones back, and merges.
+//! The collector: takes the replicas' registers at the end of each epoch, gives zeroed ones back,
+//! merges, and hands records on.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Select};
 
-use super::history::{History, Summary};
 use crate::epoch::{Banks, Collecting};
 use crate::program::{AnyRecord, AnySchedule};
 
@@ -29,33 +28,35 @@ pub struct Collector {
     pending: BTreeMap<u64, Pending>,
     /// The last epoch of the newest record of each replica.
     newest: Vec<u64>,
-    history: Arc<Mutex<History>>,
     sinks: Vec<Box<dyn Sink>>,
 }
 
-/// All replicas' records over an epoch, one for each program in the order of the configuration; over several epochs when the
-/// collector was late.
+/// One program's record of an epoch, merged over all replicas; of several when the collector was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed<'a> {
+    /// The program's place in the configuration.
+    pub program: usize,
     pub first: u64,
     pub last: u64,
-    pub records: &'a [AnyRecord],
+    pub record: &'a AnyRecord,
 }
 
-/// Whoever wants the records themselves: a controller. It is called on the collector's thread, which must not wait, and not for an
-/// epoch of which a replica has not reported or which was cut short.
+/// Receiver of records, such as a controller. It runs on the collector's thread and must not wait.
 pub trait Sink: Send {
+    /// Takes the record of an epoch that all replicas measured to its end.
     fn closed(&mut self, epoch: Closed<'_>);
-    /// What there is of an epoch that is not whole. It is worth nothing but for what it tells of others.
+    /// Takes a record that is not whole: a replica has not reported, or not on all of the epoch.
     fn partial(&mut self, _epoch: Closed<'_>) {}
+    /// The clock was set back: numbers of epochs from this one on come again.
+    fn set_back(&mut self, _program: usize, _epoch: u64) {}
     /// The switch goes on with other programs, whose parameters are set here.
     fn renewed(&mut self, _schedules: &[AnySchedule]) {}
 }
 
 impl Collector {
-    pub fn new(replicas: Vec<Collecting>, history: Arc<Mutex<History>>) -> Self {
+    pub fn new(replicas: Vec<Collecting>) -> Self {
         let newest = vec![0; replicas.len()];
-        Self { replicas, pending: BTreeMap::new(), newest, history, sinks: Vec::new() }
+        Self { replicas, pending: BTreeMap::new(), newest, sinks: Vec::new() }
     }
 
     /// Lets `sink` have all records from now on.
@@ -87,16 +88,11 @@ impl Collector {
     }
 
     /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
-    /// [finished](crate::switch::Measure::finish): what they sent last is taken, and then forgotten with the rest of the
-    /// history, which counts it.
+    /// [finished](crate::switch::Measure::finish). The sinks get their last records first.
     pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[AnySchedule]) {
         self.finish();
         self.newest = vec![0; replicas.len()];
         self.replicas = replicas;
-        self.history
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .restart(&schedules.iter().map(AnySchedule::program).collect::<Vec<_>>());
         self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
     }
 
@@ -120,7 +116,7 @@ impl Collector {
         let (first, last) = (banks.first_epoch, banks.last_epoch);
         let newest = self.newest.get_mut(banks.replica).map_or(0, |newest| std::mem::replace(newest, last));
         if last < newest {
-            self.step_back(last);
+            self.step_back(last, records.len());
         }
         match self.pending.get_mut(&last) {
             None => {
@@ -148,34 +144,31 @@ impl Collector {
     }
 
     /// The clock was set back: what was measured under numbers that come again is not to be taken for the newest.
-    fn step_back(&mut self, last: u64) {
+    fn step_back(&mut self, last: u64, programs: usize) {
         while let Some(later) = self.pending.keys().next_back().copied().filter(|later| *later > last) {
             self.close(later);
         }
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).forget_from(last);
+        for sink in &mut self.sinks {
+            (0..programs).for_each(|program| sink.set_back(program, last));
+        }
     }
 
     fn close(&mut self, last: u64) {
         if let Some(Pending { first, records, replicas, over }) = self.pending.remove(&last) {
             // A part of an epoch would be taken for all of it.
             let whole = over && replicas.len() == self.replicas.len();
-            let closed = Closed { first, last, records: &records };
-            self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
-            let history = || self.history.lock().unwrap_or_else(PoisonError::into_inner);
-            if history().is_whole() {
-                return history().push(first, last, records);
+            for (program, record) in records.iter().enumerate() {
+                let closed = Closed { program, first, last, record };
+                self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
             }
-            // Decoding takes milliseconds, in which others may read.
-            let programs = history().programs();
-            let summaries = programs.iter().zip(&records).map(|(program, record)| Summary::new(program, record));
-            let summaries = summaries.collect();
-            history().insert(first, last, summaries);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::epoch::{HandOver, Turn, hand_over};
     use crate::program::Bank;
@@ -205,7 +198,53 @@ mod tests {
     struct Bench {
         replicas: Vec<HandOver>,
         collector: Collector,
-        history: Arc<Mutex<History>>,
+        seen: Seen,
+    }
+
+    /// A record as a sink was given it.
+    #[derive(Clone, Copy, Debug)]
+    struct Record {
+        first: u64,
+        last: u64,
+        count: u64,
+        whole: bool,
+    }
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<Record>>>);
+
+    impl Seen {
+        fn take(&self, Closed { program, first, last, record }: Closed<'_>, whole: bool) {
+            assert_eq!(program, 0);
+            let count = record.get::<Counts>().unwrap().0.values().sum();
+            self.0.lock().unwrap().push(Record { first, last, count, whole });
+        }
+
+        fn all(&self) -> Vec<Record> {
+            self.0.lock().unwrap().clone()
+        }
+
+        fn whole(&self) -> Vec<(u64, u64)> {
+            self.all().iter().filter(|seen| seen.whole).map(|seen| (seen.first, seen.last)).collect()
+        }
+    }
+
+    impl Sink for Seen {
+        fn closed(&mut self, epoch: Closed<'_>) {
+            self.take(epoch, true);
+        }
+
+        fn partial(&mut self, epoch: Closed<'_>) {
+            self.take(epoch, false);
+        }
+
+        fn set_back(&mut self, _: usize, epoch: u64) {
+            self.0.lock().unwrap().retain(|seen| seen.last < epoch);
+        }
+
+        fn renewed(&mut self, _: &[AnySchedule]) {
+            self.0.lock().unwrap().clear();
+        }
     }
 
     impl Bench {
@@ -214,8 +253,9 @@ mod tests {
             let (mut switches, collecting): (Vec<_>, Vec<_>) =
                 (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
             switches.iter_mut().for_each(|switch| assert_eq!(switch.turn(1), Turn::Start(1)));
-            let history = Arc::new(Mutex::new(History::new(10, &[program()])));
-            Self { replicas: switches, collector: Collector::new(collecting, history.clone()), history }
+            let (mut collector, seen) = (Collector::new(collecting), Seen::default());
+            collector.subscribe(Box::new(seen.clone()));
+            Self { replicas: switches, collector, seen }
         }
 
         /// A replica ends its running epoch with this count.
@@ -228,8 +268,11 @@ mod tests {
 
         /// Count and epochs of the newest `epochs`.
         fn window(&self, epochs: usize) -> (u64, Option<(u64, u64)>) {
-            let window = self.history.lock().unwrap().heavy(0, epochs);
-            (window.counts.values().sum(), window.epochs)
+            let seen = self.seen.all();
+            let newest = seen.iter().map(|seen| seen.last).max().unwrap_or_default();
+            let window: Vec<_> = seen.iter().filter(|seen| newest - seen.last < epochs as u64).collect();
+            let first = window.iter().map(|seen| seen.first).min();
+            (window.iter().map(|seen| seen.count).sum(), first.map(|first| (first, newest)))
         }
     }
 
@@ -311,34 +354,23 @@ mod tests {
         assert_eq!(bench.window(9), (7, Some((1, 2))));
     }
 
-    /// What a sink was given.
-    struct Seen(Arc<Mutex<Vec<(u64, u64)>>>);
-
-    impl Sink for Seen {
-        fn closed(&mut self, epoch: Closed<'_>) {
-            self.0.lock().unwrap().push((epoch.first, epoch.last));
-        }
-    }
-
-    /// History adds parts up; a controller would take one for all of its epoch.
+    /// A controller would take a part for all of its epoch.
     #[test]
-    fn sinks_get_whole_epochs_only() {
+    fn parts_are_told_from_whole_epochs() {
         let mut bench = Bench::new(2);
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        bench.collector.subscribe(Box::new(Seen(seen.clone())));
         bench.report(0, 1);
         bench.report(1, 1);
         for epoch in 2..=5 {
             bench.report(0, epoch);
         }
         bench.report(1, 1);
-        assert_eq!(*seen.lock().unwrap(), [(1, 1)], "of epoch 2 each reported, but not in time");
+        assert_eq!(bench.seen.whole(), [(1, 1)], "of epoch 2 each reported, but not in time");
         (0..3).for_each(|_| bench.report(1, 1));
-        assert_eq!(*seen.lock().unwrap(), [(1, 1), (3, 3), (4, 4), (5, 5)]);
+        assert_eq!(bench.seen.whole(), [(1, 1), (3, 3), (4, 4), (5, 5)]);
         bench.replicas[0].stop();
         bench.report(0, 1);
         bench.report(1, 1);
-        assert_eq!(seen.lock().unwrap().len(), 4, "one was stopped within epoch 6");
+        assert_eq!(bench.seen.whole().len(), 4, "one was stopped within epoch 6");
     }
 
     /// The clock is set back while one replica has reported and the other has not. What comes is the newest, an epoch that was measured
@@ -346,8 +378,6 @@ mod tests {
     #[test]
     fn clocks_that_are_set_back() {
         let mut bench = Bench::new(2);
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        bench.collector.subscribe(Box::new(Seen(seen.clone())));
         let report = |bench: &mut Bench, replica: usize, next, count| {
             let banks = bench.replicas[replica].end(vec![Box::new(Fake(count))], next);
             assert!(bench.replicas[replica].send(banks));
@@ -361,24 +391,23 @@ mod tests {
             report(&mut bench, replica, next, 10);
         }
         assert_eq!(bench.window(1), (20, Some((21, 21))), "and not 50");
-        assert_eq!(*seen.lock().unwrap(), [(1, 1), (21, 21)], "one had reported 20 before the other went back");
+        assert_eq!(bench.seen.whole(), [(1, 1), (21, 21)], "one had reported 20 before the other went back");
         report(&mut bench, 0, 22, 1);
         report(&mut bench, 0, 23, 1);
         report(&mut bench, 1, 23, 1);
         report(&mut bench, 0, 24, 1);
         report(&mut bench, 1, 24, 1);
-        assert_eq!(seen.lock().unwrap().last(), Some(&(23, 23)));
-        assert!(!seen.lock().unwrap().contains(&(22, 22)), "one replica measured it twice");
+        assert_eq!(bench.seen.whole().last(), Some(&(23, 23)));
+        assert!(!bench.seen.whole().contains(&(22, 22)), "one replica measured it twice");
     }
 
     #[test]
-    fn renewed_replicas_start_a_new_history() {
+    fn renewed_replicas_start_anew() {
         let mut bench = Bench::new(2);
         bench.report(0, 3);
         let (mut switch, collecting) = hand_over(0, Some(1), 2);
         assert_eq!(switch.turn(1), Turn::Start(1));
         bench.collector.renew(vec![collecting], &[program().schedule()]);
-        assert_eq!(bench.history.lock().unwrap().forgotten(), 1, "the epoch that was open");
         assert_eq!(bench.window(9), (0, None));
         let banks = switch.end(vec![Box::new(Fake(8))], 2);
         assert!(switch.send(banks));

@@ -9,11 +9,11 @@ pub mod desk;
 pub mod documents;
 pub mod duties;
 pub mod flows;
-mod history;
 mod learning;
 pub mod metrics;
 mod routing;
 pub mod rpc;
+mod run;
 pub mod score;
 pub mod serve;
 pub mod socket;
@@ -25,6 +25,11 @@ pub mod watch;
 
 pub use baseline::About;
 pub use collector::{Closed, Collector, Sink};
-pub use history::{Epoch, History, Window};
 pub use learning::Learning;
 pub use routing::Routing;
+pub use run::Run;
+
+/// The system's time since 1970.
+pub(crate) fn wall_clock() -> crate::epoch::Nanos {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as crate::epoch::Nanos)
+}

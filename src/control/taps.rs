@@ -313,10 +313,10 @@ impl<S: Service> Pump<S> {
     /// Each interface's losses so far.
     fn tell(&mut self) {
         self.told = Instant::now();
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = super::wall_clock();
         for (interface, &port) in (0..).zip(&self.interfaces) {
             let missed = self.opened.tap.missed(port);
-            self.stream.statistics(interface, now.as_nanos() as u64, missed);
+            self.stream.statistics(interface, now, missed);
         }
     }
 

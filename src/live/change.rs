@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
-use crate::assemble::{self, AssembleError, Forwarding, Measures, kept_epochs, routed};
+use crate::assemble::{self, AssembleError, Forwarding, Measures, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
@@ -143,7 +143,7 @@ impl Shared {
             self.give_up(state, &removed)?;
             self.set_tables(state, &opened, wanted);
         }
-        *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = super::setup::alone(&next.config);
+        *self.local.lock().unwrap_or_else(PoisonError::into_inner) = super::setup::local(&next.config);
         self.tell(state, changes)?;
         if let Some((collecting, schedules)) = collected {
             self.renew(collecting, schedules);
@@ -306,7 +306,6 @@ impl Shared {
             learning.set_ageing(switch.mac_age.0);
         }
         self.patience.set(switch.idle.0);
-        self.history().resize(kept_epochs(switch, Some(switch.epoch.nanos())));
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
                 slot.adopt(config);

@@ -4,17 +4,24 @@
 use std::sync::Arc;
 
 use super::Shared;
-use crate::control::api::{HeavyQuery, NewPort, Service};
-use crate::control::controller::Board;
+use crate::control::api::{Answering, HeavyQuery, NewPort, Service};
+use crate::control::controller::AnswerStore;
 use crate::control::duties::Asking;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
+use crate::program::answers::Task;
 use crate::tap::Taps;
 
 pub(super) struct Front {
     pub shared: Arc<Shared>,
     pub control: Asking<Shared>,
+}
+
+impl Answering for Front {
+    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        self.shared.store(task, query)
+    }
 }
 
 impl Service for Front {
@@ -24,14 +31,6 @@ impl Service for Front {
 
     fn stations(&self) -> view::Stations {
         self.shared.stations()
-    }
-
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        self.shared.heavy(query)
-    }
-
-    fn board(&self, query: &HeavyQuery) -> Result<Board, String> {
-        self.shared.board(query)
     }
 
     fn set_link(&self, port: &str, up: bool) -> Result<(), String> {

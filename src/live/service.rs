@@ -1,5 +1,6 @@
 //! What the API of a live switch answers and does.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
@@ -7,14 +8,16 @@ use super::change::{ChangeError, Next, State};
 use super::slots::Slot;
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
-use crate::control::api::{HeavyQuery, NewPort, Service};
-use crate::control::controller::Board;
+use crate::control::api::{Answering, HeavyQuery, NewPort, Service};
+use crate::control::controller::AnswerStore;
+use crate::control::rpc::Link;
 use crate::control::tables::Tables;
 use crate::control::taps::TapPort;
 use crate::control::view;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
+use crate::program::answers::Task;
 use crate::tap::Taps;
 
 impl Shared {
@@ -78,11 +81,12 @@ pub(super) fn hashing(state: &State, hashes: HashFamily) -> Next {
 }
 
 /// No program of the switch answers.
-fn no_program(query: &HeavyQuery) -> String {
+fn no_program(task: Task, query: &HeavyQuery) -> String {
     match &query.program {
         Some(name) => format!("no program {name} of this switch has such an answer"),
         None => {
-            let names = ProgramConfig::networked_names().join(" or ");
+            let programs = ProgramConfig::defaults().filter(|program| program.rank(task).is_some());
+            let names = programs.map(|program| program.name()).collect::<Vec<_>>().join(" or ");
             format!("the switch runs no program that answers this; start it with --program {names}")
         }
     }
@@ -110,6 +114,19 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
     }
 }
 
+impl Answering for Shared {
+    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        let programs = self.state().config.programs.clone();
+        let asked = programs.iter().filter(|program| query.names(program.name()));
+        let ranked = asked.filter_map(|program| Some((program.rank(task)?, program)));
+        let (_, program) = ranked.min_by_key(|(rank, _)| *rank).ok_or_else(|| no_program(task, query))?;
+        let elsewhere =
+            |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
+        let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);
+        self.answers.find(|own| own == program).ok_or_else(none)
+    }
+}
+
 impl Service for Shared {
     fn tables(&self) -> &Tables {
         &self.tables
@@ -128,7 +145,7 @@ impl Service for Shared {
         if let Some(routing) = self.routing() {
             ports.measurement.refused_neighbours = routing.refused();
         }
-        ports.measurement.forgotten_epochs = self.history().forgotten();
+        ports.measurement.forgotten_epochs = self.answers.forgotten();
         ports
     }
 
@@ -149,38 +166,6 @@ impl Service for Shared {
         let stations =
             self.learning().as_ref().map(|learning| learning.stations(|id| state.slots.name(id), self.now()));
         view::Stations { stations: stations.unwrap_or_default() }
-    }
-
-    /// Asks the first program that may be meant: one whose answers are here before one whose answers are with a controller.
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        let state = self.state();
-        let programs = state.config.programs.clone();
-        let length = state.config.switch.epoch.nanos();
-        drop(state);
-        let may_be_meant = |program: &ProgramConfig| query.names(program.name());
-        let Some(own) = programs.iter().position(|program| may_be_meant(program) && !program.is_networked()) else {
-            let program = programs.iter().find(|program| may_be_meant(program)).ok_or_else(|| no_program(query))?;
-            let board = self.board(query)?;
-            let selected = query.after.map_or_else(|| board.last(query.seconds), |after| board.next(after));
-            return Ok(view::HeavyFlows::of(program.name(), &selected, query.top, query.threshold));
-        };
-        let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
-        let history = self.history();
-        let selection = match query.after {
-            Some(after) => history.next(after),
-            None => history.last(epochs),
-        };
-        drop(history);
-        Ok(view::HeavyFlows::new(programs[own].name(), &selection.heavy(own), length, query.top, query.threshold))
-    }
-
-    fn board(&self, query: &HeavyQuery) -> Result<Board, String> {
-        if let Some(link) = &self.link {
-            return Err(format!("the switch reports to the controller {}, which answers with --name", link.at()));
-        }
-        let state = self.state();
-        let runs = state.config.programs.iter().any(|program| program.is_networked() && query.names(program.name()));
-        runs.then(|| self.board.clone()).ok_or_else(|| no_program(query))
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {

@@ -15,7 +15,7 @@ use super::slots::{Slot, Slots, buffers_held};
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PemFiles, PortConfig};
 use crate::control::Collector;
-use crate::control::controller::{Alone, AloneSettings, Board};
+use crate::control::controller::{LocalAnswers, LocalControllers, LocalSettings};
 use crate::control::serve::TlsListener;
 use crate::control::tls::{self, Clients};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
@@ -157,25 +157,27 @@ pub(super) fn start_collector(
     })
 }
 
-/// How the switch's own controller behaves.
-pub(super) fn alone(config: &Config) -> AloneSettings {
+/// How the switch's own controllers behave.
+pub(super) fn local(config: &Config) -> LocalSettings {
     let [length, transit] = [config.switch.epoch, config.switch.transit].map(Length::nanos);
     let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
-    AloneSettings { length, transit, history: kept_epochs(&config.switch, Some(length)), fabric }
+    LocalSettings { length, transit, history: kept_epochs(&config.switch), fabric }
 }
 
-/// The switch's own controller.
-pub(super) fn controller(
+/// The switch's own controllers. `is_linked` says that it has the controller of a network as well.
+pub(super) fn controllers(
     config: &Config,
-    settings: &Arc<Mutex<AloneSettings>>,
+    settings: &Arc<Mutex<LocalSettings>>,
     schedules: &[AnySchedule],
-    board: &Board,
-) -> Result<Alone, LiveError> {
+    is_linked: bool,
+    answers: &LocalAnswers,
+) -> Result<LocalControllers, LiveError> {
     let salt = match config.switch.reproducible {
         Some(seed) => seed,
         None => getrandom::u64().map_err(io::Error::other)?,
     };
-    Ok(Alone::new(&config.switch.name, settings.clone(), schedules, board.clone(), salt))
+    let name = &config.switch.name;
+    Ok(LocalControllers::new(name, settings.clone(), schedules, is_linked, answers.clone(), salt))
 }
 
 /// Where TCP is served, if it is.

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap};
+use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap, Task};
 use super::{AnyParameters, AnyRecord, Parameters, Record};
 
 /// What is known of one switch when an epoch closes.
@@ -51,6 +51,13 @@ pub trait Analysis: Send + 'static {
     /// The records of one epoch, put together.
     type Epoch: Epoch;
 
+    /// Tasks that it answers, the main one first. By default the program with the earliest place for a
+    /// task answers it.
+    const TASKS: &'static [Task];
+    /// Whether counts just add, so that a record of several epochs or of a part of one is an answer
+    /// too. Else it is a gap.
+    const ADDS: bool = false;
+
     /// Whether a record has the shape that this analysis is for.
     fn fits(&self, record: &Self::Record) -> bool;
 
@@ -87,7 +94,11 @@ pub trait Epoch: Any + Send {
 }
 
 /// An [`Analysis`] of any program.
-pub struct AnyAnalysis(Box<dyn Erased>);
+pub struct AnyAnalysis {
+    analysis: Box<dyn Erased>,
+    /// [`Analysis::ADDS`].
+    pub adds: bool,
+}
 
 /// [`Analysis::Early`] of any program.
 pub struct AnyEarly(Box<dyn Any + Send>);
@@ -155,17 +166,17 @@ impl<A: Analysis> Erased for A {
 
 impl AnyAnalysis {
     pub fn new<A: Analysis>(analysis: A) -> Self {
-        Self(Box::new(analysis))
+        Self { analysis: Box::new(analysis), adds: A::ADDS }
     }
 
     /// Whether a record is of this program and shape.
     pub fn fits(&self, record: &AnyRecord) -> bool {
-        self.0.fits(record)
+        self.analysis.fits(record)
     }
 
     /// [`Analysis::early`].
     pub fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
-        self.0.early(record)
+        self.analysis.early(record)
     }
 
     /// [`Analysis::epoch`]; `None` for parameters of another program.
@@ -176,12 +187,12 @@ impl AnyAnalysis {
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
         edges_named: bool,
     ) -> Option<AnyEpoch> {
-        self.0.epoch(epoch, parameters, reported, edges_named)
+        self.analysis.epoch(epoch, parameters, reported, edges_named)
     }
 
     /// [`Analysis::decide`]; `None` for what is of another program.
     pub fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
-        self.0.decide(epoch, latest, next)
+        self.analysis.decide(epoch, latest, next)
     }
 
     /// The answers of an epoch and how it was measured; `None` for an epoch of another program. `decided` is what follows from it,
@@ -193,7 +204,7 @@ impl AnyAnalysis {
         decided: Option<&(u64, Decision<AnyParameters>)>,
         limits: Limits,
     ) -> Option<EpochAnswers> {
-        let mut answers = self.0.answers(epoch, before, limits)?;
+        let mut answers = self.analysis.answers(epoch, before, limits)?;
         if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut answers.adaptation, decided) {
             adaptation.ordered = parameters.describe().map(|described| (*from, described));
             adaptation.why.clone_from(why);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::answers::{
-    Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons, SwitchAnswers, SwitchGap,
+    Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons, SwitchAnswers, SwitchGap, Task,
 };
 use super::{Analysis, Decision, Epoch, Record, Reported, Unit};
 
@@ -39,6 +39,9 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     type Early = ();
     type Epoch = HeavyEpoch<R>;
 
+    const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows];
+    const ADDS: bool = true;
+
     fn fits(&self, _: &R) -> bool {
         true
     }
@@ -63,27 +66,24 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     }
 
     fn answers(&self, network: &HeavyEpoch<R>, _: Option<&HeavyEpoch<R>>, limits: Limits) -> EpochAnswers {
-        let (mut unit, mut lack) = (Unit::default(), Reasons::default());
-        lack.add_if(!network.gaps.is_empty(), Reason::Gap);
-        let mut largest: FxHashMap<FlowName, u64> = FxHashMap::default();
-        let mut switches = Vec::with_capacity(network.switches.len());
-        for (switch, record) in &network.switches {
-            let mut answers = (self.0)(record, usize::MAX);
-            unit = answers.unit;
-            lack.extend(&answers.lack);
-            for FlowCount { flow, count } in &answers.heavy {
-                let largest = largest.entry(*flow).or_default();
-                *largest = (*count).max(*largest);
-            }
-            answers.heavy.truncate(limits.switch_flows);
-            switches.push(SwitchAnswers { switch: switch.clone(), answers });
-        }
-        let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        let most = if network.switches.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
+        let of_switch = |(switch, record): &(Arc<str>, Box<R>)| SwitchAnswers {
+            switch: switch.clone(),
+            answers: (self.0)(record, most),
+        };
+        let mut switches: Vec<_> = network.switches.iter().map(of_switch).collect();
+        let mut all = match &switches[..] {
+            [only] => only.answers.clone(),
+            several => largest(several),
+        };
+        all.keep(limits.flows);
+        all.lack.add_if(!network.gaps.is_empty(), Reason::Gap);
+        switches.iter_mut().for_each(|switch| switch.answers.keep(limits.switch_flows));
         EpochAnswers {
             epoch: network.epoch,
             first_epoch: network.epoch,
             gaps: network.gaps.clone(),
-            network: FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found, limits.flows) },
+            network: all,
             switches,
             ..EpochAnswers::default()
         }
@@ -92,6 +92,22 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     fn adaptation(&self, _: &HeavyEpoch<R>) -> Option<Adaptation> {
         None
     }
+}
+
+/// The flows of all switches, each with its largest count.
+fn largest(switches: &[SwitchAnswers]) -> FlowAnswers {
+    let (mut unit, mut lack) = (Unit::default(), Reasons::default());
+    let mut largest: FxHashMap<FlowName, u64> = FxHashMap::default();
+    for SwitchAnswers { answers, .. } in switches {
+        unit = answers.unit;
+        lack.extend(&answers.lack);
+        for FlowCount { flow, count } in &answers.heavy {
+            let largest = largest.entry(*flow).or_default();
+            *largest = (*count).max(*largest);
+        }
+    }
+    let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+    FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found, usize::MAX) }
 }
 
 impl<R: Record> Epoch for HeavyEpoch<R> {

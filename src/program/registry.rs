@@ -10,8 +10,9 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::answers::Task;
 use super::{
-    AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
+    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
 };
 use crate::pisa::Excess;
@@ -81,6 +82,7 @@ trait Configured: Send + Sync {
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
     fn is_networked(&self) -> bool;
+    fn rank(&self, task: Task) -> Option<usize>;
     fn start(&self) -> AnyParameters;
     fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
     fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
@@ -159,6 +161,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn is_networked(&self) -> bool {
         P::NETWORKED
+    }
+
+    fn rank(&self, task: Task) -> Option<usize> {
+        P::Analysis::TASKS.iter().position(|own| *own == task)
     }
 
     fn start(&self) -> AnyParameters {
@@ -300,6 +306,11 @@ impl ProgramConfig {
     /// Whether a controller of many switches takes its records.
     pub fn is_networked(&self) -> bool {
         self.0.is_networked()
+    }
+
+    /// Place of a task among those that the program answers, the main one first; `None` if not answered.
+    pub fn rank(&self, task: Task) -> Option<usize> {
+        self.0.rank(task)
     }
 
     /// The parameters of the first epoch.

@@ -95,7 +95,9 @@ impl Follow {
             self.controller.clock(&switch, sent, now);
             let before = self.newest();
             // What the controller cannot use is told as a gap of the epoch.
-            if let Ok(Some(update)) = self.controller.report(&switch, Report { first_epoch, epoch, record }, now) {
+            if let Ok(Some(update)) =
+                self.controller.report(&switch, Report { first_epoch, epoch, whole: true, record }, now)
+            {
                 ordered = Some(update);
             }
             self.tell(before, &mut closed);
@@ -122,13 +124,14 @@ impl Follow {
 
     /// What was decided from it, in words.
     pub fn why(&self) -> String {
-        let adaptation = self.controller.answers().next_back().and_then(|answers| answers.adaptation.as_ref());
+        let newest = self.controller.store().last(0.0).epochs.pop();
+        let adaptation = newest.as_ref().and_then(|answers| answers.adaptation.as_ref());
         adaptation.map_or_else(String::new, |adaptation| adaptation.why.clone())
     }
 
     /// The answers as they stand now, by epoch.
-    pub fn answers(&self) -> BTreeMap<u64, &EpochAnswers> {
-        self.controller.answers().map(|answers| (answers.epoch, &**answers)).collect()
+    pub fn answers(&self) -> BTreeMap<u64, Arc<EpochAnswers>> {
+        self.controller.answers().map(|answers| (answers.epoch, answers)).collect()
     }
 }
 

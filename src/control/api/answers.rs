@@ -1,18 +1,19 @@
 //! Requests that need more than a line: taken apart, done, answered.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use axum::routing::{MethodRouter, get};
+use serde::Serialize;
 
-use super::{Changes, Finds, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
-use crate::control::controller::Selected;
-use crate::control::{metrics, view};
-use crate::epoch::Nanos;
+use super::{Answering, Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use crate::control::controller::{AnswerStore, Selected};
+use crate::control::{metrics, view, wall_clock};
+use crate::program::answers::Task;
 
 pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
 
@@ -20,47 +21,25 @@ pub fn answer<T>(result: Result<T, String>) -> Answer<T> {
     result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
 }
 
-pub async fn heavy<S: Service>(
-    State(service): State<Arc<S>>,
-    query: Result<Query<HeavyQuery>, QueryRejection>,
-) -> Answer<view::HeavyFlows> {
-    answer(query.map_err(|wrong| wrong.body_text()).and_then(|Query(query)| service.heavy(&query)))
-}
-
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 
+/// Route of a task. `view` makes its document of the program's name, the epochs and the query.
+pub fn task<A: Answering, D: Serialize + 'static>(
+    task: Task,
+    view: fn(&str, Selected, &HeavyQuery) -> D,
+) -> MethodRouter<Arc<A>> {
+    let document = move |service: &A, query: Asked| {
+        let Query(query) = query.map_err(|wrong| wrong.body_text())?;
+        let (program, store) = service.store(task, &query)?;
+        Ok(view(program, selected(&store, &query), &query))
+    };
+    get(async move |State(service): State<Arc<A>>, query: Asked| answer(document(&service, query)))
+}
+
 /// The epochs that are asked for.
-fn selected(service: &impl Finds, query: Asked) -> Result<(Selected, HeavyQuery), String> {
-    let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-    let board = service.found(&query)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as Nanos);
-    let last = || board.last(query.seconds).as_of(now, query.seconds);
-    let selected = query.after.map_or_else(last, |after| board.next(after));
-    Ok((selected, query))
-}
-
-pub async fn losses<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Losses> {
-    let losses = |(selected, query): (Selected, HeavyQuery)| view::Losses::new(&selected, query.top, query.threshold);
-    answer(selected(&*service, query).map(losses))
-}
-
-pub async fn flows<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::FlowSizes> {
-    let flows = |(selected, query): (Selected, HeavyQuery)| view::FlowSizes::new(selected, query.top, query.threshold);
-    answer(selected(&*service, query).map(flows))
-}
-
-pub async fn changes<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::HeavyChanges> {
-    let changes =
-        |(selected, query): (Selected, HeavyQuery)| view::HeavyChanges::new(selected, query.top, query.threshold);
-    answer(selected(&*service, query).map(changes))
-}
-
-pub async fn numbers<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Numbers> {
-    answer(selected(&*service, query).map(|(selected, _)| view::Numbers::new(&selected)))
-}
-
-pub async fn attention<F: Finds>(State(service): State<Arc<F>>, query: Asked) -> Answer<view::Attention> {
-    answer(selected(&*service, query).map(|(selected, _)| view::Attention::new(&selected)))
+pub fn selected(store: &AnswerStore, query: &HeavyQuery) -> Selected {
+    let last = || store.last(query.seconds).as_of(wall_clock(), query.seconds);
+    query.after.map_or_else(last, |after| store.next(after))
 }
 
 pub async fn set_link<S: Service>(

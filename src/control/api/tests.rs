@@ -8,7 +8,7 @@ use crate::control::client::{Client, ClientError};
 use crate::control::tables::{self, Change, Op, Table};
 use crate::control::{metrics, socket};
 use crate::program::Unit;
-use crate::program::answers::FlowName;
+use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers};
 use crate::wire::Flow;
 
 pub(crate) struct Fake(Tables, Taps);
@@ -40,6 +40,20 @@ impl Table for Numbers {
     }
 }
 
+impl Answering for Fake {
+    fn store(&self, _: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        if query.seconds > 100.0 {
+            return Err("nothing is kept for as long".into());
+        }
+        let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
+        let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n) }).collect();
+        let network = FlowAnswers { found: 51, ..FlowAnswers::heaviest(Unit::Bytes, found, 50) };
+        let switches = vec![SwitchAnswers { switch: "weir".into(), answers: FlowAnswers::default() }];
+        let answers = EpochAnswers { epoch: 5, first_epoch: 4, network, switches, ..EpochAnswers::default() };
+        Ok(("fake", AnswerStore::of(500_000_000, answers)))
+    }
+}
+
 impl Service for Fake {
     fn ports(&self) -> view::Ports {
         let counts = view::Counts { rx_packets: 7, ..view::Counts::default() };
@@ -66,16 +80,6 @@ impl Service for Fake {
         let station =
             view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3, fixed: false };
         view::Stations { stations: vec![station] }
-    }
-
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        if query.seconds > 100.0 {
-            return Err("nothing is kept for as long".into());
-        }
-        let flow = |port| Flow { src: None, dst: None, sport: Some(port), dport: None, proto: None };
-        let counts = (1..=50).map(|n| (FlowName::Flow(flow(n)), u64::from(n))).collect();
-        let window = super::super::Window { unit: Unit::Bytes, counts, epochs: Some((4, 5)), omitted_flows: 1 };
-        Ok(view::HeavyFlows::new("fake", &window, 500_000_000, query.top, query.threshold))
     }
 
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {

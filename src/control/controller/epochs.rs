@@ -21,6 +21,8 @@ const MOST_AHEAD: u64 = 128;
 /// What has been reported on an epoch.
 #[derive(Default)]
 pub(super) struct Open {
+    /// The first epoch that the records cover, if it is another one.
+    first_epoch: Option<u64>,
     records: BTreeMap<Arc<str>, Result<AnyRecord, Gap>>,
     /// What records of other epochs tell of it: packets that left too late.
     gaps: Vec<SwitchGap>,
@@ -28,6 +30,8 @@ pub(super) struct Open {
 
 /// An epoch of the network that has closed, and what was decided from it.
 pub(super) struct Closed {
+    /// The first epoch that the records cover.
+    pub first_epoch: u64,
     pub epoch: AnyEpoch,
     /// With the epoch from which it holds.
     pub decision: Option<(u64, Decision<AnyParameters>)>,
@@ -35,12 +39,13 @@ pub(super) struct Closed {
 
 impl Controller {
     /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
-    /// switches. After that the answers are to be made with [`Self::answer`].
+    /// switches. After that the answers are to be made with [`Self::answer`]. A record that is not of
+    /// one whole epoch is a gap of its switch, unless counts just add.
     ///
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
     pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<ParameterUpdate>, ReportError> {
-        let Report { first_epoch, epoch, mut record } = report;
+        let Report { first_epoch, epoch, whole, mut record } = report;
         let unknown = || ReportError::Unknown { name: name.into() };
         let Some(shared) = self.name(name) else { return Err(unknown()) };
         self.begin(now);
@@ -67,27 +72,63 @@ impl Controller {
             member.first_epoch = epoch + 1;
             member.early.clear();
         }
-        let (whole, started) = (first_epoch == epoch, epoch < member.first_epoch);
+        let spans = (first_epoch < epoch).then_some(Gap::Spans { first_epoch });
+        let started = (epoch < member.first_epoch).then_some(Gap::Started);
         // Of several epochs' packets those of one bit cannot be told apart.
         let early = self.analysis.as_ref().and_then(|analysis| analysis.early(&mut record));
-        if let Some(early) = early.filter(|_| whole) {
+        if let Some(early) = early.filter(|_| whole && spans.is_none()) {
             member.early.insert(epoch, early);
             member.early.retain(|&of, _| of + 2 > self.next);
+        }
+        let gap = spans.or(started).or((!whole).then_some(Gap::Part));
+        if self.adds() {
+            return Ok(self.add(&shared, Report { first_epoch, epoch, whole, record }, gap, now));
         }
         if epoch < self.next {
             self.repeats(epoch, &shared);
             return Err(ReportError::Late { name: name(), epoch });
         }
-        let record = match () {
-            () if !whole => Err(Gap::Spans { first_epoch }),
-            () if started => Err(Gap::Started),
-            () => Ok(record),
-        };
         for missed in first_epoch.max(self.next)..epoch {
             self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
         }
-        self.open.entry(epoch).or_default().records.insert(shared, record);
+        self.open.entry(epoch).or_default().records.insert(shared, gap.map_or(Ok(record), Err));
         Ok(self.close_complete(now))
+    }
+
+    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several
+    /// switches are put together by epoch, so they must be whole.
+    fn adds(&self) -> bool {
+        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
+    }
+
+    /// Takes the only switch's record, whatever it covers, with its gap. Its epochs before the last
+    /// have no answers of their own. A late record is answered beside the earlier one.
+    fn add(&mut self, switch: &Arc<str>, report: Report, gap: Option<Gap>, now: Nanos) -> Option<ParameterUpdate> {
+        let Report { first_epoch, epoch, record, .. } = report;
+        let order = self.close_before(first_epoch, now);
+        if epoch < self.next {
+            let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };
+            let analysis = self.analysis.as_ref()?;
+            let mut late = analysis.epoch(epoch, self.parameters(epoch)?, vec![reported], self.settings.edges_named)?;
+            SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
+            self.store_answers(&Closed { first_epoch, epoch: late, decision: None });
+            return order;
+        }
+        if first_epoch < epoch {
+            self.go_on_from(epoch);
+        }
+        let open = self.open.entry(epoch).or_default();
+        open.first_epoch = Some(first_epoch);
+        open.records.insert(switch.clone(), Ok(record));
+        gap.into_iter().for_each(|gap| SwitchGap::add(&mut open.gaps, switch, gap));
+        self.close_complete(now).or(order)
+    }
+
+    /// The clock was set back, and records of this epoch and those after it come again.
+    pub(super) fn set_back(&mut self, epoch: u64) {
+        if self.adds() {
+            self.store.forget_from(epoch);
+        }
     }
 
     /// The clock of a switch when it sent the record that comes next.
@@ -126,15 +167,16 @@ impl Controller {
             let gap = Gap::Unplaced { packets: strays.elsewhere() };
             (self.next..=last.min(self.next + MOST_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
             self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
-            self.kept.spoil_all(switch, gap);
+            self.store.spoil_all(switch, gap);
         }
     }
 
     /// A record of an epoch that has closed is the second one when the answer has the first.
     fn repeats(&mut self, epoch: u64, switch: &Arc<str>) {
         let closed = self.closed.iter().find(|closed| closed.epoch.number() == epoch);
-        let gaps = closed.map(|closed| closed.epoch.gaps()).or_else(|| self.kept.gaps(epoch));
-        let had = gaps.is_some_and(|gaps| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows()));
+        let all = |gaps: &Vec<SwitchGap>| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows());
+        let stored = || self.store.get(epoch).is_some_and(|answers| all(&answers.gaps));
+        let had = closed.map_or_else(stored, |closed| all(closed.epoch.gaps()));
         if had {
             self.spoil(epoch, switch, Gap::Repeated);
         }
@@ -150,7 +192,7 @@ impl Controller {
         } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
             SwitchGap::add(closed.epoch.gaps_mut(), switch, gap);
         } else {
-            self.kept.spoil(epoch, switch, gap);
+            self.store.spoil(epoch, switch, gap);
         }
     }
 
@@ -170,7 +212,7 @@ impl Controller {
             let reported = self.open.keys().next().copied();
             let silent = reported.unwrap_or(epoch).min(epoch - 1);
             if silent > self.next.saturating_add(MOST_SILENT) {
-                self.passed_over += silent - self.next;
+                self.store.pass_over(silent - self.next);
                 self.go_on_from(silent);
             }
             order = self.close(now).or(order);
@@ -194,10 +236,10 @@ impl Controller {
     /// what is measured now, and what was ordered last holds as soon as the switches can know of it.
     fn go_back_to(&mut self, running: u64) {
         self.answer();
-        self.passed_over += self.next - running;
+        self.store.pass_over(self.next - running);
         self.next = running;
         self.open.clear();
-        self.kept.forget_from(running);
+        self.store.forget_from(running);
         self.answered = None;
         for member in self.members.values_mut() {
             member.early.clear();
@@ -261,7 +303,7 @@ impl Controller {
             epoch: *epoch,
             parameters: parameters.clone(),
         });
-        self.closed.push_back(Closed { epoch: network, decision });
+        self.closed.push_back(Closed { first_epoch: open.first_epoch.unwrap_or(epoch), epoch: network, decision });
         update
     }
 

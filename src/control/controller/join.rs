@@ -72,7 +72,7 @@ pub(super) fn check_name(name: &str) -> Result<(), JoinError> {
 }
 
 impl NetworkProfile {
-    /// Whether a switch can be like that, in words if not.
+    /// Whether a switch of a network can be like that, in words if not.
     pub(super) fn validate(&self) -> Result<(), String> {
         self.program.validate().map_err(|error| error.to_string())?;
         if !self.program.is_networked() {
@@ -108,10 +108,16 @@ impl Controller {
     /// # Errors
     /// If the switch is not like the others, or cannot exist.
     pub fn join(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+        check_name(&request.name)?;
+        let wrong = |why: String| JoinError::Parameters { name: request.name.clone(), why };
+        request.profile.validate().map_err(wrong)?;
+        self.admit(request, now)
+    }
+
+    /// Takes a switch in whose profile is right.
+    pub(super) fn admit(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
         let JoinRequest { name, profile, parameters, first_epoch } = request;
-        check_name(name)?;
         let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
-        profile.validate().map_err(wrong)?;
         profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;
         match &self.profile {
             None => self.agree(profile.clone(), parameters.clone()),
@@ -146,6 +152,7 @@ impl Controller {
     pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) {
         self.analysis = Some(profile.program.analysis(self.settings.salt));
         self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
+        self.store.set_length(profile.length);
         self.profile = Some(profile);
         self.revision += 1;
     }

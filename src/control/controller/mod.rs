@@ -1,34 +1,39 @@
 //! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders the parameters of a later one.
 //!
-//! It does no I/O and reads no clock: time is an argument, and whoever drives it carries the orders to the switches. A switch alone
-//! drives one in its own process.
+//! It does no I/O and reads no clock: time is an argument, and its driver carries the orders to the
+//! switches. A switch drives one for each of its programs in its own process.
 //!
 //! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
 //! then is a gap of that switch, and spoils no other. Losses alone need all switches.
 
-mod alone;
-mod answers;
-mod board;
 mod configured;
 mod epochs;
 mod join;
+mod local;
 mod saved;
+mod store;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-pub use self::alone::{Alone, AloneSettings};
-use self::answers::{Kept, LOSSES, SWITCH_FLOWS};
-pub use self::board::{Board, Selected};
 use self::epochs::{Closed, Open};
 pub use self::join::{ForgetError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
+pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
+pub use self::store::{AnswerStore, Selected};
 use crate::epoch::Nanos;
 pub use crate::program::answers::EpochAnswers;
 use crate::program::answers::Limits;
 use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
+
+/// Heavy flows that are kept of each switch, beside those of the network.
+const SWITCH_FLOWS: usize = 64;
+/// Victims, and flows that only gained packets, that are kept of an epoch: more than can be decoded with default encoders.
+const LOSSES: usize = 8192;
+/// Flows and sizes that are kept of all epochs together, of 80 bytes at most.
+const KEPT_FLOWS: usize = 1_200_000;
 
 /// From epoch `epoch` on, measure with `parameters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +92,8 @@ impl Settings {
 pub struct Report {
     pub first_epoch: u64,
     pub epoch: u64,
+    /// Whether all cores have reported on all of the epoch.
+    pub whole: bool,
     pub record: AnyRecord,
 }
 
@@ -145,11 +152,10 @@ pub struct Controller {
     begun: bool,
     next: u64,
     open: BTreeMap<u64, Open>,
-    passed_over: u64,
     /// Closed and not answered yet, and the last one that was.
     closed: VecDeque<Closed>,
     answered: Option<AnyEpoch>,
-    kept: Kept,
+    store: AnswerStore,
     revision: u64,
 }
 
@@ -164,10 +170,9 @@ impl Controller {
             begun: false,
             next: 0,
             open: BTreeMap::new(),
-            passed_over: 0,
             closed: VecDeque::new(),
             answered: None,
-            kept: Kept::default(),
+            store: AnswerStore::new(settings.history, KEPT_FLOWS),
             revision: 0,
         }
     }
@@ -233,28 +238,28 @@ impl Controller {
 
     /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
     pub fn answer(&mut self) {
-        while let Some(Closed { epoch, decision }) = self.closed.pop_front() {
-            let Some(analysis) = &self.analysis else { return };
-            let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
-            let answers = analysis.answers(&epoch, self.answered.as_ref(), decision.as_ref(), limits);
-            answers.into_iter().for_each(|answers| self.kept.push(answers, self.settings.history));
-            self.answered = Some(epoch);
+        while let Some(closed) = self.closed.pop_front() {
+            self.store_answers(&closed);
+            self.answered = Some(closed.epoch);
         }
     }
 
+    fn store_answers(&self, Closed { first_epoch, epoch, decision }: &Closed) {
+        let Some(analysis) = &self.analysis else { return };
+        let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
+        if let Some(answers) = analysis.answers(epoch, self.answered.as_ref(), decision.as_ref(), limits) {
+            self.store.push(EpochAnswers { first_epoch: *first_epoch, ..answers });
+        }
+    }
+
+    /// Where the answers are read.
+    pub fn store(&self) -> &AnswerStore {
+        &self.store
+    }
+
     /// The answers that are kept, newest last.
-    pub fn answers(&self) -> impl DoubleEndedIterator<Item = &Arc<EpochAnswers>> {
-        self.kept.iter()
-    }
-
-    /// Keeps the answers of at most so many epochs from now on, and whether losses can be told.
-    pub fn set(&mut self, history: usize, fabric: bool) {
-        (self.settings.history, self.settings.fabric) = (history, fabric);
-    }
-
-    /// Epochs of which there are no answers because the controller stood still.
-    pub fn passed_over(&self) -> u64 {
-        self.passed_over
+    pub fn answers(&self) -> impl DoubleEndedIterator<Item = Arc<EpochAnswers>> + use<> {
+        self.store.all().into_iter()
     }
 
     /// The epoch that closed last, with all its records.

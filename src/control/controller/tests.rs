@@ -1,8 +1,8 @@
 //! A network of edge switches whose programs are driven without a switch around them.
 
-mod alone;
 mod claims;
 mod clocks;
+mod local;
 mod refusals;
 mod strays;
 mod time;
@@ -108,7 +108,7 @@ impl Edge {
         self.program.enter(epoch + 1, true);
         early(self);
         self.program.exchange_egress(bank.as_mut());
-        Report { first_epoch: epoch, epoch, record: bank.record() }
+        Report { first_epoch: epoch, epoch, whole: true, record: bank.record() }
     }
 }
 
@@ -204,7 +204,7 @@ impl Network {
         results
     }
 
-    fn newest(&self) -> &EpochAnswers {
+    fn newest(&self) -> Arc<EpochAnswers> {
         self.controller.answers().next_back().unwrap()
     }
 
@@ -244,7 +244,7 @@ fn losses_of_a_network_are_exact() {
     let newest = network.newest();
     let measured = &newest.adaptation.as_ref().unwrap().measured;
     assert_eq!(measured.state, State::Healthy.name());
-    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", why(newest));
+    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", why(&newest));
     assert_eq!((newest.network.found, newest.network.lack.is_empty()), (200, true));
     assert_eq!(newest.changes.as_ref().unwrap().flows, []);
 }
@@ -279,7 +279,7 @@ fn a_silent_switch_is_a_gap_by_name() {
     assert_eq!(network.newest().losses, None);
     assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
     assert!(!network.newest().network.lack.is_empty());
-    assert!(why(network.newest()).contains("unknown"), "{}", why(network.newest()));
+    assert!(why(&network.newest()).contains("unknown"), "{}", why(&network.newest()));
     network.epoch(90, &[]);
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
     assert_eq!((&network.newest().losses, network.newest().switches.len()), (&None, 3));
@@ -348,13 +348,13 @@ fn orders_are_for_the_epoch_after_the_running_one() {
     }
     let adaptation = |answers: &Arc<EpochAnswers>| answers.adaptation.clone().unwrap();
     let measured: Vec<_> =
-        network.controller.answers().map(|answers| (answers.epoch, adaptation(answers).measured)).collect();
+        network.controller.answers().map(|answers| (answers.epoch, adaptation(&answers).measured)).collect();
     for answers in network.controller.answers() {
-        let (from, ordered) = adaptation(answers).ordered.unwrap();
+        let (from, ordered) = adaptation(&answers).ordered.unwrap();
         let followed = measured.iter().find(|(epoch, _)| *epoch == from);
         assert!(followed.is_none_or(|(_, measured)| *measured == ordered));
     }
-    assert!(network.newest().network.lack.is_empty(), "{:?}", why(network.newest()));
+    assert!(network.newest().network.lack.is_empty(), "{:?}", why(&network.newest()));
 }
 
 /// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
@@ -394,7 +394,7 @@ fn only_flows_that_lost_packets_are_victims() {
     let mut network = Network::new(&["a"], 6);
     network.epoch(90, &[]);
     network.epoch(90, &[]);
-    let mut epoch = network.newest().clone();
+    let mut epoch = EpochAnswers::clone(&network.newest());
     let losses = epoch.losses.as_mut().unwrap();
     let victims = losses.flows.len() as u64;
     let gainer = Loss { lost: 0, gained: 3, exact: true, ..losses.flows.remove(0) };

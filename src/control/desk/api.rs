@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
@@ -10,26 +10,31 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 
 use super::{Desk, Drive};
-use crate::control::api::{Finds, HeavyQuery, found};
-use crate::control::controller::{Board, ForgetError};
+use crate::control::api::{Answering, HeavyQuery, tasks};
+use crate::control::controller::{AnswerStore, ForgetError};
 use crate::control::serve::{self, Counters, Served, TlsListener};
 use crate::control::{rpc, view};
+use crate::program::ProgramConfig;
+use crate::program::answers::Task;
 
 /// What is asked.
 struct Office {
     desk: Arc<Desk>,
-    board: Board,
+    program: ProgramConfig,
+    store: AnswerStore,
 }
 
 impl Office {
     fn switches(&self) -> view::NetworkSwitches {
-        view::NetworkSwitches { passed_over_epochs: self.board.passed_over(), ..self.desk.view() }
+        view::NetworkSwitches { passed_over_epochs: self.store.passed_over(), ..self.desk.view() }
     }
 }
 
-impl Finds for Office {
-    fn found(&self, _: &HeavyQuery) -> Result<Board, String> {
-        Ok(self.board.clone())
+impl Answering for Office {
+    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        let name = self.program.name();
+        let asked = query.names(name) && self.program.rank(task).is_some();
+        asked.then(|| (name, self.store.clone())).ok_or_else(|| format!("the network's program is {name} alone"))
     }
 }
 
@@ -38,7 +43,7 @@ fn router(office: Office, counters: Arc<Counters>) -> Router {
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.switches())))
         .route("/v1/switches/{name}", delete(forget))
-        .merge(found())
+        .merge(tasks())
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .with_state(Arc::new(office))
@@ -73,7 +78,8 @@ pub struct Doors {
 pub fn serve(doors: Doors, drive: &Drive) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let desk = drive.desk();
-    let office = Office { desk: desk.clone(), board: drive.board().clone() };
+    let store = drive.controller().lock().unwrap_or_else(PoisonError::into_inner).store().clone();
+    let office = Office { desk: desk.clone(), program: desk.program().clone(), store };
     let api = Served::Http(serve::limited(router(office, counters.clone())));
     serve::unix(doors.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(desk.clone(), desk.longest()));

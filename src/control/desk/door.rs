@@ -14,7 +14,7 @@ use crate::control::controller::{ForgetError, JoinError, JoinRequest, NetworkPro
 use crate::control::documents;
 use crate::control::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::pisa::hash::HashFamily;
-use crate::program::{Difference, RecordReader};
+use crate::program::{Difference, ProgramConfig, RecordReader};
 
 /// Records that may wait for the drive; further ones are refused.
 const WAITING: usize = 64;
@@ -79,9 +79,14 @@ impl Desk {
         (desk, Waiting { events: receiver, reports: waiting })
     }
 
+    /// The network's program.
+    pub fn program(&self) -> &ProgramConfig {
+        &self.profile.program
+    }
+
     /// Bytes of the longest record of a switch of this network.
     pub fn longest(&self) -> usize {
-        self.profile.program.longest()
+        self.program().longest()
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
@@ -225,7 +230,7 @@ impl Network for Desk {
             return Ok(());
         }
         self.waiting.fetch_add(1, Relaxed);
-        let report = Report { first_epoch: first, epoch: last, record };
+        let report = Report { first_epoch: first, epoch: last, whole: true, record };
         let _ = self.events.send(Event::Reports(switch.to_owned(), report, sent));
         Ok(())
     }

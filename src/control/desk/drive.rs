@@ -2,18 +2,18 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::Event;
 use super::door::{Desk, Waiting};
 use super::state::{State, StateError, StateFile};
-use crate::control::controller::{Board, Controller, NetworkProfile, Settings};
+use crate::control::controller::{Controller, NetworkProfile, Settings};
+use crate::control::wall_clock;
 use crate::epoch::Nanos;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
 pub struct Drive {
     controller: Arc<Mutex<Controller>>,
-    board: Board,
     desk: Arc<Desk>,
     waiting: Waiting,
     state: State,
@@ -44,26 +44,11 @@ impl Drive {
         let length = profile.length;
         let (desk, waiting) = Desk::new(profile, state.hashes.clone(), expected, settings.switches);
         let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
-        Ok(Self {
-            controller,
-            board: Board::default(),
-            desk,
-            waiting,
-            state,
-            file,
-            length,
-            stored,
-            rested: Instant::now(),
-        })
+        Ok(Self { controller, desk, waiting, state, file, length, stored, rested: Instant::now() })
     }
 
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
-    }
-
-    /// Where the answers are read.
-    pub fn board(&self) -> &Board {
-        &self.board
     }
 
     pub fn controller(&self) -> &Arc<Mutex<Controller>> {
@@ -72,7 +57,7 @@ impl Drive {
 
     /// Does what there is to do, and waits up to `wait` for it.
     pub fn round(&mut self, wait: Duration) {
-        let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
+        let due = self.lock().deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(wall_clock())));
         let first = self.waiting.events.recv_timeout(due.map_or(wait, |due| due.min(wait)));
         let mut next = first.ok();
         let stood = self.rested.elapsed() > wait + STOOD;
@@ -80,17 +65,14 @@ impl Drive {
             self.take(event, stood);
             next = self.waiting.events.try_recv().ok();
         }
-        let now = now();
+        let now = wall_clock();
         let mut controller = self.lock();
         controller.tick(now);
         let updates = controller.updates(now / self.length);
         drop(controller);
         self.desk.publish(updates);
         // Takes longer than all that others wait for.
-        let mut controller = self.lock();
-        controller.answer();
-        self.board.post(&controller);
-        drop(controller);
+        self.lock().answer();
         self.keep();
         self.rested = Instant::now();
     }
@@ -101,7 +83,7 @@ impl Drive {
 
     /// `stood` says that this thread has just stood still, so that no clock can be compared with its own.
     fn take(&self, event: Event, stood: bool) {
-        let now = now();
+        let now = wall_clock();
         match event {
             Event::Joins(request, answer) => {
                 // The switch may be gone by now.
@@ -140,8 +122,4 @@ impl Drive {
             tracing::error!(target: "weir", event = "state", "the state is not stored: {error}");
         }
     }
-}
-
-fn now() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as Nanos)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,11 +22,10 @@ use crate::control::serve::TlsListener;
 use crate::control::serve::tests::{Identity, ca, files, roles};
 use crate::control::socket::{self, Access};
 use crate::control::tls::{self, Clients};
-use crate::control::{Closed, view};
-use crate::epoch::Nanos;
+use crate::control::{Closed, view, wall_clock};
 use crate::pisa::hash::HashFamily;
+use crate::program::AnySchedule;
 use crate::program::answers::Reason;
-use crate::program::{AnyRecord, AnySchedule};
 
 const SEED: u64 = 11;
 
@@ -129,10 +128,6 @@ fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn now() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as Nanos
-}
-
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
@@ -168,16 +163,16 @@ impl Fake {
         // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
-        let records: [AnyRecord; 1] = [bank.record()];
-        self.sink.lock().unwrap().closed(Closed { first: epoch, last: epoch, records: &records });
+        let record = bank.record();
+        self.sink.lock().unwrap().closed(Closed { program: 0, first: epoch, last: epoch, record: &record });
     }
 
     /// Reports epoch after epoch as they end, until `done`.
     fn run_until(&self, what: &str, mut done: impl FnMut() -> bool) {
         let length = config().profile().length;
-        let mut epoch = now() / length;
+        let mut epoch = wall_clock() / length;
         eventually(what, || {
-            while epoch < now() / length {
+            while epoch < wall_clock() / length {
                 self.report(epoch);
                 epoch += 1;
             }
@@ -217,7 +212,7 @@ fn a_switch_joins_reports_and_obeys() {
     assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
     // The sampling seed is another in each epoch.
     let ordered = eventually("an order", || {
-        let updates = office.controller.lock().unwrap().updates(now() / config().profile().length);
+        let updates = office.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
         updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
     });
     assert!(ordered.epoch > 0);
@@ -231,7 +226,7 @@ fn a_switch_that_left_for_good_is_forgotten() {
     let office = Office::open(&[]);
     let members = || office.controller.lock().unwrap().switches().count();
     run(async {
-        let ready = From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
+        let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
         let connection = office.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
         while members() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -254,8 +249,8 @@ fn records_that_are_not_sent_are_counted() {
     let fake = HashFamily::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
     dataplane.equip();
-    let records: [AnyRecord; 1] = [dataplane.spare().record()];
-    (0..5).for_each(|epoch| sink.closed(Closed { first: epoch, last: epoch, records: &records }));
+    let record = dataplane.spare().record();
+    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
     let view = link.view();
     assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
 }
@@ -333,7 +328,7 @@ fn ever_new_names_are_bounded() {
     let office = Office::open_with(&[], 3, None);
     let known = || office.desk.view().switches.len();
     let hello = |name: &str| From::Hello((&hello(name)).into());
-    let ready = || From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
+    let ready = || From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
     for n in 0..10 {
         drop(run(office.say(vec![hello(&format!("passer{n}"))])).unwrap());
         eventually("it to be gone", || (known() == 0).then_some(()));
@@ -376,7 +371,7 @@ fn hostile_records_end_their_own_connection() {
     let bad = |record: proto::Record| {
         run(async {
             let hello = From::Hello((&hello("edge1")).into());
-            let ready = From::Ready(proto::Ready { first_epoch: now() / config().profile().length });
+            let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
             let (mut from, _to) = office.say(vec![hello, ready, From::Record(record)]).await.unwrap();
             loop {
                 match from.message().await {

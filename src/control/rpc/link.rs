@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, watch};
 use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
-use crate::control::controller::ParameterUpdate;
-use crate::control::{Closed, Sink, documents};
+use crate::control::controller::{ParameterUpdate, linked};
+use crate::control::{Closed, Sink, documents, wall_clock};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyRecord, AnySchedule, Strays};
@@ -56,7 +56,7 @@ impl Link {
     /// To the controller at `at`, for the first of these programs whose records a controller takes.
     pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
         let (place, schedule) =
-            networked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
+            linked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
         let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
         Arc::new(Self {
             at,
@@ -66,7 +66,7 @@ impl Link {
             unsent: AtomicU64::default(),
             foreign: AtomicU64::default(),
             orders: AtomicU64::default(),
-            renewed: watch::Sender::new(now()),
+            renewed: watch::Sender::new(wall_clock()),
         })
     }
 
@@ -107,7 +107,7 @@ impl Link {
     ) -> Result<(), String> {
         let mut standing = self.standing();
         // Programs are put in place within an epoch. The one that is running is whole when they are older.
-        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(now() / length);
+        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(wall_clock() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
         (standing.hashes, standing.length) = (Some(hashes), Some(length));
@@ -152,12 +152,12 @@ impl Link {
 impl Standing {
     /// The record that is for the controller.
     fn own<'a>(&self, epoch: Closed<'a>) -> Option<&'a AnyRecord> {
-        epoch.records.get(self.place).filter(|_| self.schedule.is_some())
+        (epoch.program == self.place && self.schedule.is_some()).then_some(epoch.record)
     }
 
     /// What the running epoch is measured with.
     fn attention(&self) -> Option<documents::EpochAttention> {
-        let epoch = now().checked_div(self.length?)?;
+        let epoch = wall_clock().checked_div(self.length?)?;
         Some(documents::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
     }
 
@@ -175,11 +175,6 @@ impl Standing {
         let Some(schedule) = &self.schedule else { return Ok(()) };
         schedule.update(update.epoch, &update.parameters).map_err(|error| error.to_string())
     }
-}
-
-/// The schedule of the program whose records a controller takes.
-pub fn networked(schedules: &[AnySchedule]) -> Option<(usize, &AnySchedule)> {
-    schedules.iter().enumerate().find(|(_, schedule)| schedule.program().is_networked())
 }
 
 /// Sends records, on the collector's thread.
@@ -206,7 +201,7 @@ impl Sink for Reporter {
         let (first, last) = (epoch.first, epoch.last);
         // Those of records that were not sent come along.
         record.strays_mut().into_iter().for_each(|own| *own = std::mem::take(strays));
-        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: now() };
+        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
     }
@@ -219,20 +214,14 @@ impl Sink for Reporter {
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
         let mut standing = self.0.standing();
-        standing.schedule = networked(schedules).map(|(_, schedule)| schedule.clone());
-        standing.place = networked(schedules).map_or(0, |(place, _)| place);
+        standing.schedule = linked(schedules).map(|(_, schedule)| schedule.clone());
+        standing.place = linked(schedules).map_or(0, |(place, _)| place);
         for update in &standing.updates {
             // One that does not fit the new programs comes again with the next welcome, or not at all.
             let _ = standing.tell(update);
         }
         // Until it is known from which epoch on they have measured.
         standing.to = None;
-        self.0.renewed.send_replace(now());
+        self.0.renewed.send_replace(wall_clock());
     }
-}
-
-/// The wall clock.
-fn now() -> Nanos {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as Nanos)
 }

@@ -1,14 +1,12 @@
 //! The stations of `learn` as a table: those that were learned, and those that the operator has set.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Change, Op, Table, read, refused};
-use crate::control::Learning;
-use crate::epoch::Nanos;
+use crate::control::{Learning, wall_clock};
 use crate::forward::learn::{Edit, StationKey};
 use crate::forward::text::{self, PortNames, Word, Wrong, wrong};
 use crate::pisa::table::TableUse;
@@ -112,10 +110,6 @@ impl Table for Macs {
     fn usage(&self) -> Option<TableUse> {
         self.control(|control| control.usage())
     }
-}
-
-fn wall_clock() -> Nanos {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as Nanos)
 }
 
 #[cfg(test)]

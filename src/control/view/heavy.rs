@@ -1,12 +1,11 @@
 //! Heavy flows.
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Window;
 use crate::control::controller::Selected;
-use crate::epoch::Nanos;
 use crate::program::Unit;
-use crate::program::answers::FlowCount;
+use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
 use crate::wire::Flow;
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -75,27 +74,30 @@ pub struct HeavyFlows {
 }
 
 impl HeavyFlows {
-    /// The `top` heaviest flows of the window that count at least `threshold`, as this program found them.
-    pub fn new(program: &str, window: &Window, length: Nanos, top: usize, threshold: u64) -> Self {
-        let epochs = window.epochs.map_or(0, |(first, last)| last - first + 1);
-        let heavy = window.above(threshold.max(1));
+    /// The `top` heaviest flows of these epochs, of at least `threshold` packets or bytes.
+    pub fn new(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
+        let mut counts: FxHashMap<FlowName, u64> = FxHashMap::default();
+        let (mut unit, mut omitted_flows) = (Unit::default(), 0);
+        for answers in selected.epochs.iter().filter(|answers| !answers.switches.is_empty()).map(|epoch| &epoch.network)
+        {
+            unit = answers.unit;
+            omitted_flows += answers.found.saturating_sub(answers.heavy.len()) as u64;
+            answers.heavy.iter().for_each(|heavy| *counts.entry(heavy.flow).or_default() += heavy.count);
+        }
+        let first_epoch = selected.epochs.iter().map(|answers| answers.first_epoch).min();
+        let last_epoch = selected.epochs.last().map(|answers| answers.epoch);
+        let epochs = first_epoch.zip(last_epoch).map_or(0, |(first, last)| last - first + 1);
+        let heavy = counts.into_iter().filter(|(_, count)| *count >= threshold.max(1));
+        let heavy = heavy.map(|(flow, count)| FlowCount { flow, count }).collect();
+        let heavy = FlowAnswers::heaviest(unit, heavy, top).heavy;
         Self {
             program: program.into(),
-            unit: window.unit,
-            first_epoch: window.epochs.map(|(first, _)| first),
-            last_epoch: window.epochs.map(|(_, last)| last),
-            seconds: epochs as f64 * length as f64 / 1e9,
-            omitted_flows: window.omitted_flows,
-            heavy: heavy.iter().take(top).map(|flow| HeavyFlow::new(flow, window.unit)).collect(),
+            unit,
+            first_epoch,
+            last_epoch,
+            seconds: epochs as f64 * selected.length as f64 / 1e9,
+            omitted_flows,
+            heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),
         }
-    }
-
-    /// The same of a controller's answers.
-    pub fn of(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
-        let mut window = Window::default();
-        for epoch in &selected.epochs {
-            window.add(epoch.first_epoch, epoch.epoch, Some(&epoch.network));
-        }
-        Self::new(program, &window, selected.length, top, threshold)
     }
 }

@@ -51,7 +51,7 @@ impl Covered {
             return Self { incomplete: [Reason::NotAnalysed].into_iter().collect(), ..Self::default() };
         };
         let spanned = last.saturating_sub(selected.first).saturating_add(1);
-        let missing_epochs = spanned.saturating_sub(epochs.len() as u64);
+        let missing_epochs = selected.missing();
         let mut incomplete = Reasons::default();
         epochs.iter().for_each(|epoch| incomplete.extend(&lack(epoch)));
         incomplete.add_if(missing_epochs > 0, Reason::NotAnalysed);

@@ -81,8 +81,15 @@ impl FlowAnswers {
     pub fn heaviest(unit: Unit, mut found: Vec<FlowCount>, most: usize) -> Self {
         let flows = found.len();
         found.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
-        found.truncate(most);
-        Self { unit, heavy: found, found: flows, ..Self::default() }
+        let mut heaviest = Self { unit, heavy: found, found: flows, ..Self::default() };
+        heaviest.keep(most);
+        heaviest
+    }
+
+    /// Keeps at most so many flows, and no memory for more.
+    pub fn keep(&mut self, most: usize) {
+        self.heavy.truncate(most);
+        self.heavy.shrink_to_fit();
     }
 }
 

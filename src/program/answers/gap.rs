@@ -10,6 +10,8 @@ pub enum Gap {
     Missing,
     /// It joined, or started again, during the epoch.
     Started,
+    /// A core was late or stopped, or its clock was set back: its record lacks it, or a part of the epoch.
+    Part,
     /// Its record runs from this epoch on over several, because its collector was behind.
     Spans { first_epoch: u64 },
     /// Its cores measured with different parameters.
@@ -59,6 +61,7 @@ impl fmt::Display for Gap {
         match self {
             Self::Missing => f.write_str("no record came in time"),
             Self::Started => f.write_str("it started during the epoch"),
+            Self::Part => f.write_str("its record is of a part of the epoch, or of some of its cores"),
             Self::Spans { first_epoch } => write!(f, "its record runs from epoch {first_epoch} on"),
             Self::Mixed => f.write_str("its cores measured with different parameters"),
             Self::Parameters => f.write_str("it measured with other parameters than were ordered"),

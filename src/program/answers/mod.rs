@@ -3,6 +3,7 @@
 mod completeness;
 mod epoch;
 mod gap;
+mod task;
 
 pub use completeness::{Reason, Reasons};
 pub use epoch::{
@@ -10,3 +11,4 @@ pub use epoch::{
     SwitchAnswers,
 };
 pub use gap::{Gap, SwitchGap};
+pub use task::Task;

@@ -5,7 +5,7 @@ use super::attention::Attention;
 use super::collector::encoding::Form;
 use super::network::{Early, NetworkEpoch, Reported};
 use super::{Config, Runtime, Sketches};
-use crate::program::answers::{Adaptation, EpochAnswers, Limits, SwitchGap};
+use crate::program::answers::{Adaptation, EpochAnswers, Limits, SwitchGap, Task};
 use crate::program::{Analysis, Decision, Epoch};
 
 /// Puts records together, and shifts attention.
@@ -25,6 +25,9 @@ impl Analysis for NetworkAnalysis {
     type Parameters = Runtime;
     type Early = Early;
     type Epoch = NetworkEpoch;
+
+    const TASKS: &'static [Task] =
+        &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
 
     fn fits(&self, sketches: &Sketches) -> bool {
         let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));

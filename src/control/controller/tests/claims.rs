@@ -6,9 +6,7 @@ use crate::program::answers::Reason;
 use crate::program::chamelemon::Division;
 
 fn selected(network: &Network, seconds: f64) -> Selected {
-    let board = Board::default();
-    board.post(&network.controller);
-    board.last(seconds)
+    network.controller.store().last(seconds)
 }
 
 /// A network whose parameters stay, with T_h = 20.
@@ -139,10 +137,8 @@ fn epochs_between_that_are_not_there() {
     assert_eq!(numbers(0.2), (98, 101, 4, 0));
     assert_eq!(numbers(0.5), (92, 101, 4, 6));
     assert_eq!(numbers(f64::MAX), (6, 101, 7, 89));
-    let board = Board::default();
-    board.post(&network.controller);
     let next = |after| {
-        let covered = Losses::new(&board.next(after), 10, 1).covered;
+        let covered = Losses::new(&network.controller.store().next(after), 10, 1).covered;
         (covered.first_epoch, covered.last_epoch, covered.missing_epochs)
     };
     assert_eq!(next(0), (Some(6), Some(6), 0), "nothing has been seen yet");

@@ -71,7 +71,7 @@ fn a_clock_that_is_set_back() {
     network.assert_exact(90);
     let epochs: Vec<_> = network.controller.answers().map(|answers| answers.epoch).collect();
     assert_eq!(epochs, (60..70).collect::<Vec<_>>(), "each number once, in their order");
-    assert_eq!(network.controller.passed_over(), 69 - 65, "those that are told no more");
+    assert_eq!(network.controller.store().passed_over(), 69 - 65, "those that are told no more");
     let incomplete = network.controller.answers().filter(|answers| !answers.has_all_losses());
     let incomplete: Vec<_> = incomplete.map(|answers| answers.epoch).collect();
     assert!(incomplete.iter().all(|epoch| *epoch == 60 || (64..68).contains(epoch)), "{incomplete:?}");
@@ -99,7 +99,7 @@ fn an_epoch_that_is_measured_twice() {
         let mut network = Network::new(&["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let [a, b] = network.records(90).try_into().unwrap();
-        let again = Report { first_epoch: 8, epoch: 8, record: b.record.clone() };
+        let again = Report { first_epoch: 8, epoch: 8, whole: true, record: b.record.clone() };
         let now = 9 * LENGTH + TRANSIT;
         network.controller.report("b", b, now).unwrap();
         if !others_wait {
@@ -122,9 +122,8 @@ fn an_epoch_that_is_measured_twice() {
 fn old_answers_are_called_old() {
     let mut network = Network::new(&["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(90, &[])));
-    let board = Board::default();
-    board.post(&network.controller);
-    let losses = |now, seconds| view::Losses::new(&board.last(0.1).as_of(now, seconds), 10, 1).covered;
+    let store = network.controller.store();
+    let losses = |now, seconds| view::Losses::new(&store.last(0.1).as_of(now, seconds), 10, 1).covered;
     let end = 10 * LENGTH;
     let fresh = losses(end + LENGTH / 2, 3.0);
     assert_eq!((fresh.age_seconds, fresh.outdated, fresh.complete), (Some(0.025), false, true));

@@ -8,7 +8,7 @@ use crate::switch::TelemetryHeader;
 fn incomplete(network: &Network) -> Vec<(u64, Vec<(String, Gap)>)> {
     let gaps = |answers: &Arc<EpochAnswers>| answers.gaps.iter().map(|gap| (gap.switch.to_string(), gap.gap)).collect();
     let answers = network.controller.answers().filter(|answers| !answers.has_all_losses());
-    answers.map(|answers| (answers.epoch, gaps(answers))).collect()
+    answers.map(|answers| (answers.epoch, gaps(&answers))).collect()
 }
 
 /// However late a packet leaves, its own epoch's answer is called incomplete, and no other.
@@ -86,7 +86,7 @@ fn strays_told_early_or_late() {
             network.controller.tick(now);
         }
         let (record, first_epoch, epoch) = (a10.record.clone(), a10.first_epoch, a10.epoch);
-        let refused = network.controller.report("a", Report { record, first_epoch, epoch }, now);
+        let refused = network.controller.report("a", Report { record, first_epoch, epoch, whole: true }, now);
         assert!(matches!(refused, Err(ReportError::Late { .. } | ReportError::Early { .. })));
     }
     network.controller.answer();

@@ -24,7 +24,7 @@ fn patience_over_many_epochs_loses_nothing() {
     let answers: Vec<_> = network.controller.answers().collect();
     let exact = answers.iter().filter(|answers| answers.has_all_losses()).map(|answers| answers.epoch);
     assert!(exact.eq(7..36), "{answers:?}");
-    assert_eq!((network.controller.passed_over(), network.controller.open.len()), (0, 0));
+    assert_eq!((network.controller.store().passed_over(), network.controller.open.len()), (0, 0));
 }
 
 /// A controller that stood still answers what it has records of, and counts what it does not go through.
@@ -38,13 +38,12 @@ fn standing_still() {
     network.controller.answer();
     let answers: Vec<_> = network.controller.answers().map(|answers| (answers.epoch, answers.switches.len())).collect();
     assert_eq!(answers, [(6, 0), (7, 1), (999_998, 0)]);
-    assert_eq!(network.controller.passed_over(), 999_998 - 8);
+    assert_eq!(network.controller.store().passed_over(), 999_998 - 8);
     assert_eq!(network.gaps(), ["a", "b"].map(|name| (name.to_owned(), Gap::Missing)));
-    let board = Board::default();
-    board.post(&network.controller);
-    let losses = view::Losses::new(&board.last(f64::MAX), 10, 1);
+    let store = network.controller.store();
+    let losses = view::Losses::new(&store.last(f64::MAX), 10, 1);
     assert_eq!((losses.covered.first_epoch, losses.covered.missing_epochs), (Some(6), 999_990));
-    assert_eq!((board.passed_over(), losses.covered.complete), (999_990, false));
+    assert_eq!((store.passed_over(), losses.covered.complete), (999_990, false));
 }
 
 /// What had been reported when all connections broke is answered, and what is no longer waited for is not kept.
@@ -97,7 +96,7 @@ fn epochs_are_counted_anew() {
     let mut again = Controller::restore(settings(), &network.controller.save()).unwrap();
     assert_eq!(again.tick(1000 * LENGTH + 1), None);
     assert_eq!(again.deadline(), Some(1001 * LENGTH + TRANSIT + LENGTH / 4));
-    assert_eq!((again.passed_over(), again.answers().count()), (0, 0));
+    assert_eq!((again.store().passed_over(), again.answers().count()), (0, 0));
     again.forget("a").unwrap();
     let mut edge = Edge::new("a", 500, config().runtime());
     let longer = NetworkProfile { length: 2 * LENGTH, ..profile() };

@@ -1,0 +1,125 @@
+//! A run that has an end, such as a replay: all epochs of each program in one record.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Closed, Collector, Sink};
+use crate::program::answers::Reason;
+use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth};
+
+/// The records of a run, added up. Its memory grows with the flows.
+#[derive(Clone, Debug)]
+pub struct Run(Arc<Mutex<Vec<Program>>>);
+
+/// What there is of one program.
+#[derive(Debug)]
+struct Program {
+    config: ProgramConfig,
+    record: Option<AnyRecord>,
+    series: AnySeries,
+    epochs: Option<(u64, u64)>,
+    /// Records that could not be added.
+    refused: u64,
+}
+
+impl Run {
+    /// Adds up what `collector` hands on. `programs` are in the order of the configuration.
+    pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
+        let program = |config: &ProgramConfig| Program {
+            config: config.clone(),
+            record: None,
+            series: config.series(),
+            epochs: None,
+            refused: 0,
+        };
+        let run = Self(Arc::new(Mutex::new(programs.iter().map(program).collect())));
+        collector.subscribe(Box::new(run.clone()));
+        run
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Program>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record of program number `program` over all epochs; `None` before the first one ends.
+    pub fn record(&self, program: usize) -> Option<AnyRecord> {
+        self.lock().get(program)?.record.clone()
+    }
+
+    /// The epochs that the record covers.
+    pub fn epochs(&self, program: usize) -> Option<(u64, u64)> {
+        self.lock().get(program)?.epochs
+    }
+
+    /// Answers of program number `program`, with at most `most` flows of each kind.
+    pub fn answers(&self, program: usize, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
+        let programs = self.lock();
+        let Program { config, record, series, refused, .. } = programs.get(program)?;
+        let mut answers = config.run(record.as_ref()?, series, truth, most)?;
+        answers.heavy.lack.add_if(*refused > 0, Reason::Gap);
+        answers.losses.iter_mut().for_each(|(_, lack)| lack.add_if(*refused > 0, Reason::Gap));
+        Some(answers)
+    }
+}
+
+impl Sink for Run {
+    fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
+        let mut programs = self.lock();
+        let Some(program) = programs.get_mut(program) else { return };
+        match &mut program.record {
+            None => program.record = Some(record.clone()),
+            Some(sum) => {
+                if let Err(error) = sum.merge(record) {
+                    tracing::error!(target: "weir", event = "records", "epoch {last}: {error}");
+                    program.refused += 1;
+                    return;
+                }
+            }
+        }
+        program.series.add(record);
+        program.epochs = Some(program.epochs.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
+    }
+
+    fn partial(&mut self, epoch: Closed<'_>) {
+        self.closed(epoch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::hashpipe::{Config, Counts, HashPipe};
+    use crate::wire::Flow;
+
+    fn record(counts: impl IntoIterator<Item = (u16, u64)>) -> AnyRecord {
+        let flow = |sport| Flow { sport: Some(sport), ..Flow::default() };
+        AnyRecord::new(Counts(counts.into_iter().map(|(port, count)| (flow(port), count)).collect()))
+    }
+
+    #[test]
+    fn the_run_keeps_every_flow() {
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())]);
+        assert!(run.answers(0, None, 9).is_none() && run.epochs(0).is_none());
+        run.closed(Closed { program: 0, first: 4, last: 4, record: &record((0..3000).map(|port| (port, 2))) });
+        run.partial(Closed { program: 0, first: 9, last: 11, record: &record([(0, 5), (5000, 1)]) });
+        let heavy = run.answers(0, None, usize::MAX).unwrap().heavy;
+        assert_eq!((heavy.heavy.len(), heavy.heavy[0].count, heavy.found), (3001, 7, 3001));
+        assert_eq!(run.epochs(0), Some((4, 11)));
+        assert!(run.record(1).is_none());
+    }
+
+    /// The record of another program changes nothing, and no answer is complete any more.
+    #[test]
+    fn a_record_that_does_not_fit_is_a_gap() {
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()]);
+        let own = ProgramConfig::networked().build(&crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
+        let own = own.spare().record();
+        run.closed(Closed { program: 0, first: 1, last: 1, record: &own });
+        let complete = |run: &Run| {
+            let answers = run.answers(0, None, 9).unwrap();
+            (!answers.heavy.lack.contains(Reason::Gap), !answers.losses.unwrap().1.contains(Reason::Gap))
+        };
+        assert_eq!(complete(&run), (true, true));
+        run.closed(Closed { program: 0, first: 2, last: 2, record: &record([(1, 1)]) });
+        assert_eq!((complete(&run), run.record(0), run.epochs(0)), ((false, false), Some(own), Some((1, 1))));
+    }
+}

@@ -1,0 +1,16 @@
+//! What can be asked of a program.
+
+/// A question that programs answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Heavy flows, over any number of epochs.
+    Heavy,
+    /// The flows of an epoch and their sizes.
+    Flows,
+    /// The number of flows, and the entropy of their sizes.
+    Cardinality,
+    Losses,
+    Changes,
+    /// What each epoch was measured with, and why that changes.
+    Attention,
+}
