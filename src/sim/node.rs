@@ -1,17 +1,20 @@
 //! A switch of the network: its workers, and what puts their records together.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::control::{Closed, Collector, History, Routing, Sink};
-use crate::epoch::Collecting;
+use crate::assemble::Assembly;
+use crate::control::{Closed, Collector, Routing, Sink};
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 
-/// All programs' records of an epoch.
+/// One program's record of an epoch.
 pub struct Handed {
+    /// The program's place.
+    pub program: usize,
     pub first_epoch: u64,
     pub epoch: u64,
-    pub records: Vec<AnyRecord>,
+    pub record: AnyRecord,
 }
 
 /// A switch with what stands beside it.
@@ -22,19 +25,14 @@ pub struct Node {
     pub schedules: Vec<AnySchedule>,
     collector: Collector,
     handed: Arc<Mutex<Vec<Handed>>>,
-    _routing: Routing,
+    _routing: Option<Routing>,
 }
 
 impl Node {
-    pub fn new(
-        workers: Vec<Switch>,
-        collecting: Vec<Collecting>,
-        schedules: Vec<AnySchedule>,
-        routing: Routing,
-    ) -> Self {
-        let mut collector = Collector::new(collecting, Arc::new(Mutex::new(History::new(1, &[]))));
+    pub fn new(assembly: Assembly) -> Self {
+        let Assembly { switches: workers, mut collector, schedules, routing, .. } = assembly;
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
-        collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: Vec::new() }));
+        collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: BTreeMap::new() }));
         Self { workers, schedules, collector, handed, _routing: routing }
     }
 
@@ -45,30 +43,26 @@ impl Node {
     }
 }
 
-/// Keeps records until they are asked for. As a live switch does, it tells with the next record the strays of
-/// those that nobody gets.
+/// Keeps records until they are asked for.
 struct Keeper {
     handed: Arc<Mutex<Vec<Handed>>>,
-    /// By program.
-    strays: Vec<Strays>,
+    /// By program, those of records that nobody gets.
+    strays: BTreeMap<usize, Strays>,
 }
 
 impl Sink for Keeper {
     fn closed(&mut self, Closed { first, last, records }: Closed<'_>) {
-        let mut records = records.to_vec();
-        for (record, strays) in records.iter_mut().zip(&mut self.strays) {
-            if let Some(own) = record.strays_mut() {
-                own.merge(&std::mem::take(strays));
-            }
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        for (program, record) in records.iter().enumerate() {
+            let mut record = record.clone();
+            self.strays.entry(program).or_default().tell_with(&mut record);
+            handed.push(Handed { program, first_epoch: first, epoch: last, record });
         }
-        let handed = Handed { first_epoch: first, epoch: last, records };
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
-        self.strays.resize(epoch.records.len(), Strays::default());
-        for (record, strays) in epoch.records.iter().zip(&mut self.strays) {
-            record.strays().into_iter().for_each(|own| strays.merge(own));
+        for (program, record) in epoch.records.iter().enumerate() {
+            self.strays.entry(program).or_default().keep(record);
         }
     }
 }

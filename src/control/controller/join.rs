@@ -108,10 +108,19 @@ impl Controller {
     /// # Errors
     /// If the switch is not like the others, or cannot exist.
     pub fn join(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+        check_name(&request.name)?;
+        let wrong = |why: String| JoinError::Parameters { name: request.name.clone(), why };
+        request.profile.validate().map_err(wrong)?;
+        self.admit(request, now)
+    }
+
+    /// Takes a switch in whose profile is right. Of a simulated network that may be one with any program.
+    ///
+    /// # Errors
+    /// If the switch is not like the others, or there are too many.
+    pub fn admit(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
         let JoinRequest { name, profile, parameters, first_epoch } = request;
-        check_name(name)?;
         let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
-        profile.validate().map_err(wrong)?;
         profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;
         match &self.profile {
             None => self.agree(profile.clone(), parameters.clone()),
