@@ -66,8 +66,7 @@ impl EdgesReport {
         let hh_flows = hh_flows.map(|flows| flows.into_iter().fold(0.0, f64::max));
         let losses = network.losses.as_ref();
         let (hl_flows, ll_flows) = (losses.and_then(|l| l.heavy.flows), losses.and_then(|l| l.light.flows));
-        let shape = network.edges.first().map(|edge| edge.analysis.sketches().shape);
-        let buckets = shape.map(|shape| (0..shape.rows()).map(|row| shape.cells(row, shape.upstream)).sum::<u32>());
+        let measured = answers.measured.as_ref();
         Self {
             runtime,
             state: State::of(&runtime),
@@ -76,7 +75,7 @@ impl EdgesReport {
             hh_complete: network.hh_complete(),
             hl_flows,
             ll_flows,
-            load: (|| Some((hh_flows? + hl_flows? + ll_flows?) / f64::from(buckets?)))(),
+            load: measured.and_then(|measured| measured.parameters.get("load_share")?.as_f64()),
             answers,
         }
     }

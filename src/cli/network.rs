@@ -284,13 +284,14 @@ impl Document for view::HeavyChanges {
     }
 }
 
-/// The parameters that any of the epochs has, without what decisions were made from.
+/// The parameters that any of the epochs has, by unit, without what decisions were made from.
 pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>) -> Vec<String> {
     let mut keys = Vec::new();
     for epoch in epochs {
         let parameters = epoch.parameters.iter().filter(|(key, _)| UNITS.iter().any(|unit| key.ends_with(unit)));
         keys.extend(parameters.map(|(key, _)| key.clone()).filter(|key| !keys.contains(key)).collect::<Vec<_>>());
     }
+    keys.sort_by_key(|key| UNITS.iter().position(|unit| key.ends_with(unit)));
     keys
 }
 

@@ -112,7 +112,7 @@ pub struct LossScore {
 }
 
 /// Flows of more than a share of what the program counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeavyScore {
     /// One of the two, as the program counts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +124,8 @@ pub struct HeavyScore {
     pub right_flows: u64,
     pub f1: f64,
     pub average_relative_error: f64,
+    /// Why the program does not call its heavy flows complete.
+    pub incomplete: Reasons,
 }
 
 /// Flows of more than this share of an epoch's packets are heavy: 0.02 %, as in the paper's appendix C.
@@ -200,7 +202,7 @@ impl ProgramReport {
         Self {
             measured: answers.adaptation.clone().map(Measured::new),
             losses: answers.measures_losses().then(|| LossReport::new(answers, &lost())),
-            heavy: HeavyScore::new(&heavy, &*exact),
+            heavy: HeavyScore::new(&heavy, answers.network.lack.clone(), &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
             true_flows: exact.counts().len() as u64,
@@ -298,7 +300,7 @@ impl LossScore {
 
 impl HeavyScore {
     /// `found` are the heaviest flows, the heaviest first.
-    fn new(found: &[Heavy], exact: &dyn Exact) -> Self {
+    fn new(found: &[Heavy], incomplete: Reasons, exact: &dyn Exact) -> Self {
         let (unit, exact) = (exact.unit(), exact.counts());
         let threshold = (exact.values().sum::<u64>() as f64 * HEAVY_SHARE) as u64;
         let heavy = exact.values().filter(|count| **count > threshold).count();
@@ -321,6 +323,7 @@ impl HeavyScore {
             right_flows: right,
             f1: if both == 0 { 1.0 } else { 2.0 * right as f64 / both as f64 },
             average_relative_error: if heavy == 0 { 0.0 } else { errors / heavy as f64 },
+            incomplete,
         }
     }
 }
