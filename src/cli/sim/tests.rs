@@ -24,8 +24,11 @@ fn the_table_of_a_small_network() {
 
     chamelemon, what it measured with, and what it found:
 
-    epoch  state       hh   hl  ll  hh threshold  hl threshold    sample    load  heavy candidates  heavy losses  light losses
-        0  healthy  3 584  512   0           250             1  100.00 %  X                 0           100             0
+    epoch  state       hh   hl  ll  hh threshold  hl threshold    load    sample  heavy candidates  heavy losses  light losses
+        0  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        1  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        2  healthy  3 584  512   0             1             1  5.14 %  100.00 %             2 000           100             0
+        3  healthy  3 584  512   0             1             1  4.93 %  100.00 %             2 000           100             0
 
     chamelemon, its answers beside the truth:
 
