@@ -136,13 +136,9 @@ const HEAVY: usize = 8192;
 const SCORED: usize = 300;
 
 impl EpochReport {
-    pub fn new(epoch: u64, network: &Network) -> Self {
-        let generation = network.generation(epoch);
-        Self::of(epoch, generation, lost_at(network, generation))
-    }
-
     /// What was true of an epoch; no program has answered yet.
-    pub fn of(epoch: u64, generation: &Generation, losses: Vec<LostAt>) -> Self {
+    pub(super) fn new(epoch: u64, network: &Network) -> Self {
+        let generation = network.generation(epoch);
         let Sums { flows, sent, delivered, lost, victims } = generation.sums();
         Self {
             epoch,
@@ -152,7 +148,7 @@ impl EpochReport {
             lost_packets: lost,
             doubled_packets: generation.doubled,
             victim_flows: victims,
-            losses,
+            losses: lost_at(network, generation),
             programs: BTreeMap::new(),
         }
     }
@@ -182,7 +178,7 @@ impl ProgramReport {
     /// What the scores need of a program's answers.
     pub const LIMITS: Limits = Limits { flows: HEAVY, switch_flows: 0, losses: usize::MAX };
 
-    /// `fabric` says which places are between the first and the last switch.
+    /// `fabric` says which places are between the first and the last switch. Benches use it too.
     pub fn new(
         program: &ProgramConfig,
         answers: &EpochAnswers,

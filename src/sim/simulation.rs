@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::Audit;
-use super::follow::{Follow, Named};
+use super::controller::{Named, SimulatedController};
 use super::report::{EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
@@ -16,7 +16,7 @@ use crate::trace::Workload;
 /// A program of the switches.
 struct Measuring {
     name: String,
-    controller: Follow,
+    controller: SimulatedController,
     /// What was told of each epoch when it closed, by its number as clocks show it.
     told: BTreeMap<u64, ProgramReport>,
 }
@@ -54,7 +54,11 @@ impl Simulation {
         let program = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
             let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-            Ok(Measuring { name, controller: Follow::new(program, setup, &switches)?, told: BTreeMap::new() })
+            Ok(Measuring {
+                name,
+                controller: SimulatedController::new(program, setup, &switches)?,
+                told: BTreeMap::new(),
+            })
         };
         Ok(Self {
             programs: setup.programs.iter().enumerate().map(program).collect::<Result<_, _>>()?,

@@ -201,6 +201,7 @@ impl Generation {
     }
 
     /// Sends all packets that a flow has left to where they are to go, if none of them is to be lost, and tells how many there were.
+    /// For benches.
     #[inline]
     pub fn deliver_rest(&mut self, flow: u32) -> Option<u32> {
         let flow = self.flows.get_mut(flow as usize).filter(|flow| flow.to_lose == 0)?;

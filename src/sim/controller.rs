@@ -25,15 +25,15 @@ const KEPT: usize = 1 << 17;
 /// Flows that the controller keeps of each of them. Scores are taken of more, when an epoch closes.
 const KEPT_FLOWS: usize = 16;
 
-/// The simulated controller.
-pub struct Follow {
+/// One program's controller, and the answers that are scored.
+pub struct SimulatedController {
     program: ProgramConfig,
     controller: Controller,
     /// For the answers that are scored.
     analysis: AnyAnalysis,
 }
 
-impl Follow {
+impl SimulatedController {
     /// Lets the switches join.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ mod tests {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
         for program in ProgramConfig::defaults() {
-            assert!(Follow::new(&program, &setup, &names).is_ok());
+            assert!(SimulatedController::new(&program, &setup, &names).is_ok());
         }
     }
 }
