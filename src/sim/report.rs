@@ -10,7 +10,8 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::control::score::{Score, score};
 use crate::program::answers::{
-    Adaptation, Described, Distribution, EpochAnswers, FlowCount, FlowName, Limits, Losses, Reasons,
+    Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Losses, Reason,
+    Reasons,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::wire::{Flow, FlowKey};
@@ -198,7 +199,7 @@ impl ProgramReport {
         Self {
             measured: answers.adaptation.clone().map(Measured::new),
             losses: answers.measures_losses().then(|| LossReport::new(answers, &lost())),
-            heavy: HeavyScore::new(&heavy, answers.network.lack.clone(), &*exact),
+            heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
             true_flows: exact.counts().len() as u64,
@@ -296,7 +297,7 @@ impl LossScore {
 
 impl HeavyScore {
     /// `found` are the heaviest flows, the heaviest first.
-    fn new(found: &[Heavy], incomplete: Reasons, exact: &dyn Exact) -> Self {
+    fn new(answers: &FlowAnswers, found: &[Heavy], exact: &dyn Exact) -> Self {
         let (unit, exact) = (exact.unit(), exact.counts());
         let threshold = (exact.values().sum::<u64>() as f64 * HEAVY_SHARE) as u64;
         let heavy = exact.values().filter(|count| **count > threshold).count();
@@ -311,6 +312,8 @@ impl HeavyScore {
             }
         }
         let both = heavy + found.len();
+        let mut incomplete = answers.lack.clone();
+        incomplete.add_if(answers.named_from.is_some_and(|from| threshold + 1 < from), Reason::BelowThreshold);
         Self {
             threshold_packets: (unit == Unit::Packets).then_some(threshold),
             threshold_bytes: (unit == Unit::Bytes).then_some(threshold),

@@ -20,6 +20,9 @@ fn losses_are_named_exactly_and_the_books_balance() {
             (Some(50), &50.into(), &0.into())
         );
         assert_eq!(losses["complete"], true);
+        // The threshold is above all sizes.
+        let heavy = &epoch["programs"]["chamelemon"]["heavy"];
+        assert_eq!((&heavy["f1"], &heavy["incomplete"]), (&0.0.into(), &serde_json::json!(["below_threshold"])));
     }
     // The same but for the time that it took.
     let again = weir(words).json();
