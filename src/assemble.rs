@@ -25,7 +25,7 @@ const SPARES: usize = 2;
 /// Names the table of stations to the [`HashFamily`].
 const STATION_LABEL: &str = "forward/stations";
 /// Names the tables of neighbours and of gateways to the [`HashFamily`].
-pub const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
+const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,17 @@ pub struct Assembly {
 
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
+    assemble_router(config, epoch, replicas, 0)
+}
+
+/// [`assemble`] for switch number `router` of a network whose switches have one seed. Each has polynomials
+/// of its own to choose gateways by, or all would choose alike.
+pub fn assemble_router(
+    config: &Config,
+    epoch: Option<Nanos>,
+    replicas: usize,
+    router: u32,
+) -> Result<Assembly, AssembleError> {
     config.validate()?;
     let hashes = hashes(config)?;
     let placement = place(config, &hashes)?;
@@ -73,7 +84,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
-        forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
+        forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
     let Measures { measures, collecting, schedules } = measures(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let (publisher, wanted) = (Publisher::default(), wanted(config, &hashes)?);
@@ -277,13 +288,14 @@ fn policy(
     (policies, tables)
 }
 
-/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number.
+/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number. Routers with one hash family
+/// have different numbers.
 pub fn forwarding(
     config: &Config,
     pairs: &[(PortId, PortId)],
     named: &[(PortId, String)],
     ports: &[PortInfo],
-    hashes: &HashFamily,
+    (hashes, router): (&HashFamily, u32),
     replicas: usize,
 ) -> Result<Forwarding, AssembleError> {
     match config.switch.forward {
@@ -297,7 +309,7 @@ pub fn forwarding(
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, 0));
+            let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, router));
             let (routing, forwards) = Routing::new(config, named, routed(ports), polynomials, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }

@@ -5,6 +5,7 @@ mod attention;
 mod baseline;
 mod breaks;
 mod controller;
+mod edges;
 mod figures;
 mod hashpipe;
 mod heavy;

@@ -289,14 +289,36 @@ impl Document for view::HeavyChanges {
     }
 }
 
-/// The parameters that any of the epochs has, without what decisions were made from.
+/// The parameters that any of the epochs has, by unit, without what decisions were made from.
 pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>) -> Vec<String> {
     let mut keys = Vec::new();
     for epoch in epochs {
         let parameters = epoch.parameters.iter().filter(|(key, _)| UNITS.iter().any(|unit| key.ends_with(unit)));
         keys.extend(parameters.map(|(key, _)| key.clone()).filter(|key| !keys.contains(key)).collect::<Vec<_>>());
     }
+    keys.sort_by_key(|key| UNITS.iter().position(|unit| key.ends_with(unit)));
     keys
+}
+
+/// What epochs were measured with, each a row. In the last columns stands what decisions were made from, with
+/// `facts`, or else what was decided.
+pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
+    let mut keys = parameter_keys(epochs.iter());
+    let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);
+    others.for_each(|key| {
+        if !keys.contains(key) {
+            keys.push(key.clone())
+        }
+    });
+    let headings = keys.iter().map(|key| format!(">{}", parameter_name(key)));
+    let headings = [">epoch".into(), "state".into()].into_iter().chain(headings);
+    let row = |epoch: &view::EpochAttention| {
+        let value = |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
+        let first = [epoch.epoch.to_string(), epoch.state.clone()].into_iter();
+        first.chain(keys.iter().map(value)).chain((!facts).then(|| epoch.why.clone())).collect()
+    };
+    let headings: Vec<_> = headings.chain((!facts).then(|| "what changes, and why".into())).collect();
+    output::wide_table(&headings, epochs.iter().map(row))
 }
 
 /// The units that a parameter's name may end with.
@@ -311,8 +333,10 @@ pub fn parameter_name(key: &str) -> String {
 /// A parameter's value as people read it.
 pub fn parameter(key: &str, value: &serde_json::Value) -> String {
     match value.as_f64() {
+        None if value.is_null() => "-".into(),
+        None => value.to_string(),
         Some(share) if key.ends_with("_share") => output::percent(share),
-        _ => value.as_u64().map_or_else(|| value.to_string(), output::grouped),
+        Some(number) => output::grouped(number.round() as u64),
     }
 }
 
@@ -382,16 +406,6 @@ impl Document for view::Attention {
         if self.epochs.is_empty() {
             return "no epoch has ended yet".into();
         }
-        let keys = parameter_keys(self.epochs.iter());
-        let headings: Vec<_> = keys.iter().map(|key| format!(">{}", parameter_name(key))).collect();
-        let row = |epoch: &view::EpochAttention| {
-            let value =
-                |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
-            let first = [epoch.epoch.to_string(), epoch.state.clone()].into_iter();
-            first.chain(keys.iter().map(value)).chain([epoch.why.clone()]).collect::<Vec<_>>()
-        };
-        let shown = self.epochs.iter().rev().take(ROWS).rev().map(row);
-        let headings = [">epoch", "state"].into_iter().chain(headings.iter().map(String::as_str));
-        output::wide_table(&headings.chain(["what changes, and why"]).collect::<Vec<_>>(), shown)
+        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], false)
     }
 }

@@ -1,19 +1,21 @@
 //! `weir sim`: a network of switches in memory, and what they measure beside what is true.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, output};
+use super::{Failure, Programs, network, output};
 use crate::config::Length;
+use crate::control::view::EpochAttention;
 use crate::epoch::Nanos;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{ChameleMonReport, EpochReport, HeavyReport, LostAt};
-use crate::sim::{Audit, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::sim::report::{LossReport, LossScore, LostAt, Measured};
+use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::switch::TelemetryHeader;
 use crate::trace::Workload;
 
 #[derive(Debug, Args)]
@@ -57,9 +59,12 @@ pub struct Sim {
     /// From a switch to the controller, and back
     #[arg(long, default_value = "1ms", value_name = "LENGTH")]
     latency: Length,
-    /// Leave ChameleMon's parameters as they are
+    /// Leave the programs' parameters as they are
     #[arg(long)]
     fixed: bool,
+    /// What carries a packet's class and epoch between switches: a header of its own, or bits of its IP header
+    #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
+    carrier: TelemetryHeader,
     /// Run the programs on all switches, not only on those with hosts
     #[arg(long)]
     everywhere: bool,
@@ -71,6 +76,7 @@ struct Document {
     workload: String,
     losses: Vec<String>,
     faults: Vec<String>,
+    carrier: TelemetryHeader,
     epoch_ns: Nanos,
     transit_ns: Nanos,
     /// Wall-clock time of the simulation.
@@ -151,7 +157,7 @@ impl Sim {
             patience: check("patience", self.patience, 0, SECOND)?,
             faults: self.faults.clone(),
             wait: None,
-            fabric: Fabric::default(),
+            fabric: Fabric { carrier: self.carrier, ..Fabric::default() },
         })
     }
 
@@ -200,6 +206,7 @@ fn document(
         workload: setup.workload.to_string(),
         losses: setup.losses.iter().map(ToString::to_string).collect(),
         faults: setup.faults.iter().map(ToString::to_string).collect(),
+        carrier: setup.fabric.carrier,
         epoch_ns: setup.epoch,
         transit_ns: setup.transit,
         seconds: took.as_secs_f64(),
@@ -233,7 +240,7 @@ fn text(document: &Document) -> String {
     text.trim_end().to_string()
 }
 
-/// Whether ChameleMon said more than it knew.
+/// Whether programs said more than they knew.
 fn audit_text(audit: &Audit) -> String {
     let Audit { epochs, complete_epochs, wrong_epochs, incomplete, gaps, exact_flows, miscalled_flows } = audit;
     let mut text = format!(
@@ -249,27 +256,22 @@ fn audit_text(audit: &Audit) -> String {
 /// What every run of a seed prints alike.
 fn tables(epochs: &[EpochReport]) -> String {
     let mut text = format!("\nThe truth:\n\n{}\n", truth_text(epochs));
-    let names: BTreeMap<&str, &ProgramReport> =
-        epochs.iter().flat_map(|epoch| &epoch.programs).map(|(name, report)| (name.as_str(), report)).collect();
-    for name in names.keys() {
-        let reports = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(*name)?)));
-        let mut chamelemon = Vec::new();
-        let mut heavy = Vec::new();
-        for (epoch, report) in reports {
-            match report {
-                ProgramReport::ChameleMon(report) => chamelemon.push((epoch, &**report)),
-                ProgramReport::Heavy(report) => heavy.push((epoch, report)),
-            }
+    let names: BTreeSet<&String> = epochs.iter().flat_map(|epoch| epoch.programs.keys()).collect();
+    for name in names {
+        let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();
+        let measured: Vec<_> = reports.iter().filter_map(|(epoch, report)| measured(epoch, report)).collect();
+        if !measured.is_empty() {
+            let table = network::attention_table(&measured, true);
+            text += &format!("\n{name}, what it measured with, and what it found:\n\n{table}\n");
         }
-        if !chamelemon.is_empty() {
-            text += &format!("\n{name}, what it measured with:\n\n{}\n", attention_text(&chamelemon));
-            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&chamelemon));
-        }
-        if !heavy.is_empty() {
-            text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", heavy_text(&heavy));
-        }
+        text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&reports));
     }
     text
+}
+
+fn measured(epoch: &EpochReport, report: &ProgramReport) -> Option<EpochAttention> {
+    let Measured { state, parameters, decided: why } = report.measured.clone()?;
+    Some(EpochAttention { epoch: epoch.epoch, state, parameters, why, ..EpochAttention::default() })
 }
 
 fn truth_text(epochs: &[EpochReport]) -> String {
@@ -295,94 +297,46 @@ fn truth_text(epochs: &[EpochReport]) -> String {
     output::table(headings, epochs.iter().map(row))
 }
 
-fn number(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| output::grouped(value.round() as u64))
-}
-
-fn attention_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
-    let row = |(epoch, report): &(&EpochReport, &ChameleMonReport)| {
-        [
-            epoch.epoch.to_string(),
-            report.state.name().into(),
-            report.hh_buckets.to_string(),
-            report.hl_buckets.to_string(),
-            report.ll_buckets.to_string(),
-            report.hh_threshold_packets.to_string(),
-            report.hl_threshold_packets.to_string(),
-            output::percent(report.sampled_share),
-            number(report.hh_flows),
-            number(report.hl_flows),
-            number(report.ll_flows),
-            report.load.map_or("-".into(), |load| format!("{:.0} %", load * 100.0)),
-        ]
+/// The tasks that the program answers, beside the truth.
+fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
+    let losses = reports.iter().any(|(_, report)| report.losses.is_some());
+    let sizes = reports.iter().any(|(_, report)| report.flows.is_some() || report.distribution_wmre.is_some());
+    let mut headings = vec![">epoch"];
+    headings.extend(LOSSES.iter().filter(|_| losses));
+    headings.extend([">k", ">recall", ">precision", ">size error"]);
+    headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
+    let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
+        let score = &report.score;
+        let mut row = vec![epoch.epoch.to_string()];
+        row.extend(losses_row(report).into_iter().filter(|_| losses));
+        row.push(score.k.to_string());
+        row.extend([score.recall, score.precision, score.average_relative_error].map(output::percent));
+        row.extend(sizes_row(report).into_iter().filter(|_| sizes));
+        row
     };
-    let headings = [
-        ">epoch",
-        "state",
-        ">HH",
-        ">HL",
-        ">LL",
-        ">T_h",
-        ">T_l",
-        ">sampled",
-        ">HH flows",
-        ">HL flows",
-        ">LL flows",
-        ">load",
-    ];
-    output::table(headings, reports.iter().map(row))
+    output::wide_table(&headings, reports.iter().map(row))
 }
 
-fn answers_text(reports: &[(&EpochReport, &ChameleMonReport)]) -> String {
+const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];
+
+fn losses_row(report: &ProgramReport) -> [String; 5] {
+    let Some(LossReport { losses, incomplete }) = &report.losses else { return Default::default() };
+    let lack = incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
+    let says = if lack.is_empty() { "all".into() } else { format!("not all: {}", lack.join(", ")) };
+    let of = |count: fn(&LossScore) -> u64| losses.as_ref().map_or("-".into(), |score| output::grouped(count(score)));
+    [of(|l| l.true_flows), of(|l| l.right_flows), of(|l| l.exact_flows), of(|l| l.wrong_flows), says]
+}
+
+fn sizes_row(report: &ProgramReport) -> [String; 3] {
     let error = |estimate: Option<f64>, truth: f64| match estimate {
         Some(estimate) if truth > 0.0 => output::percent((estimate - truth).abs() / truth),
         _ => "-".into(),
     };
-    let row = |(epoch, report): &(&EpochReport, &ChameleMonReport)| {
-        let losses = report.losses.unwrap_or_default();
-        let lack = report.incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
-        [
-            epoch.epoch.to_string(),
-            output::grouped(losses.true_flows),
-            output::grouped(losses.right_flows),
-            output::grouped(losses.exact_flows),
-            output::grouped(losses.wrong_flows),
-            if losses.complete { "all".into() } else { format!("not all: {}", lack.join(", ")) },
-            output::percent(report.heavy.f1),
-            output::percent(report.heavy.average_relative_error),
-            error(report.flows, epoch.flows as f64),
-            error(report.entropy_bits, report.true_entropy_bits),
-            report.distribution_wmre.map_or("-".into(), |wmre| format!("{wmre:.3}")),
-        ]
-    };
-    let headings = [
-        ">epoch",
-        ">victims",
-        ">found",
-        ">exact",
-        ">wrong",
-        "says",
-        ">heavy F1",
-        ">size error",
-        ">flows error",
-        ">entropy error",
-        ">WMRE",
-    ];
-    output::table(headings, reports.iter().map(row))
-}
-
-fn heavy_text(reports: &[(&EpochReport, &HeavyReport)]) -> String {
-    let row = |(epoch, report): &(&EpochReport, &HeavyReport)| {
-        let score = report.score;
-        [
-            epoch.epoch.to_string(),
-            score.k.to_string(),
-            output::percent(score.recall),
-            output::percent(score.precision),
-            output::percent(score.average_relative_error),
-        ]
-    };
-    output::table([">epoch", ">k", ">recall", ">precision", ">relative error"], reports.iter().map(row))
+    [
+        error(report.flows, report.true_flows as f64),
+        error(report.entropy_bits, report.true_entropy_bits),
+        report.distribution_wmre.map_or("-".into(), |wmre| format!("{wmre:.3}")),
+    ]
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::program::answers::{FlowAnswers, FlowName, Loss, Losses, Reasons};
+use crate::program::answers::{Distribution, FlowAnswers, FlowName, Loss, Losses, Reasons};
 use crate::wire::Flow;
 
 /// What a program says of the flows of a run.
@@ -90,14 +90,10 @@ impl Flows {
     /// Sets the truth beside it: the exact packets of each flow, and what the program says of the distribution that it estimated.
     #[must_use]
     pub fn with_truth(self, truth: &FxHashMap<Flow, u64>, distribution_wmre: Option<f64>) -> Self {
-        let packets: u64 = truth.values().sum();
-        let entropy = |count: u64| {
-            let share = count as f64 / packets as f64;
-            -share * share.log2()
-        };
+        let sizes = Distribution::of_sizes(truth.values().copied());
         Self {
             true_flows: Some(truth.len() as u64),
-            true_entropy_bits: Some(truth.values().fold(0.0, |sum, &count| sum + entropy(count))),
+            true_entropy_bits: Some(sizes.entropy_bits()),
             distribution_wmre,
             ..self
         }

@@ -192,7 +192,7 @@ impl Shared {
             (routing, forwards) = (Some(Some(new)), Some(dataplanes));
         } else if diff.forward {
             // With the network's family all its switches would choose gateways alike.
-            let new = assemble::forwarding(config, &pairs, &named, &infos, &own, workers)?;
+            let new = assemble::forwarding(config, &pairs, &named, &infos, (&own, 0), workers)?;
             let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }

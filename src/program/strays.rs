@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::AnyRecord;
 use crate::wire::shim::{EPOCH_BITS, epoch_of};
 
 /// Epochs that stray packets of one record can be told apart by.
@@ -93,6 +94,16 @@ impl Strays {
             self.add(epoch, packets);
         }
         self.add_elsewhere(other.elsewhere);
+    }
+
+    /// Takes over those of a record that nobody gets.
+    pub fn keep(&mut self, record: &AnyRecord) {
+        record.strays().into_iter().for_each(|own| self.merge(own));
+    }
+
+    /// Adds them to the next record that somebody gets: the answers of their epochs lack them all the same.
+    pub fn tell_with(&mut self, record: &mut AnyRecord) {
+        record.strays_mut().into_iter().for_each(|own| own.merge(&std::mem::take(self)));
     }
 
     /// The packets with the whole numbers of their epochs, of a record whose last epoch is `last`: the nearest ones that end as

@@ -1,13 +1,14 @@
 //! Whether answers that were called complete were right, whatever went wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::ledger::Ledger;
+use super::report::nets;
+use crate::program::ProgramConfig;
 use crate::program::answers::{EpochAnswers, FlowName, Reason};
-use crate::program::chamelemon::FlowId;
 
 /// Answers about losses beside the truth, after the last record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,8 +27,12 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub(super) fn add(&mut self, answers: &EpochAnswers, ledger: &Ledger) {
-        let truth = names(&ledger.nets(answers.epoch as u32));
+    /// Adds an epoch of a program, if it answers the task.
+    pub(super) fn add(&mut self, program: &ProgramConfig, answers: &EpochAnswers, ledger: &Ledger) {
+        if !answers.measures_losses() {
+            return;
+        }
+        let truth = nets(program, ledger.nets(answers.epoch as u32));
         self.epochs += 1;
         let exact = answers.losses_lack.leave_counts_exact();
         for loss in answers.losses.iter().flat_map(|losses| &losses.flows).filter(|loss| exact && loss.exact) {
@@ -43,8 +48,7 @@ impl Audit {
         }
         answers.losses_lack.iter().for_each(|reason| *self.incomplete.entry(reason).or_default() += 1);
         let kind = |gap: String| gap.split([' ', '{']).next().unwrap_or_default().to_lowercase();
-        let kinds: std::collections::BTreeSet<_> =
-            answers.gaps.iter().map(|gap| kind(format!("{:?}", gap.gap))).collect();
+        let kinds: BTreeSet<_> = answers.gaps.iter().map(|gap| kind(format!("{:?}", gap.gap))).collect();
         kinds.into_iter().for_each(|kind| *self.gaps.entry(kind).or_default() += 1);
     }
 
@@ -66,9 +70,4 @@ fn is_right(answers: &EpochAnswers, truth: &FxHashMap<FlowName, i64>) -> bool {
     let told: FxHashMap<_, _> = losses.flows.iter().map(|loss| (loss.flow, loss.lost as i64)).collect();
     let sum: i64 = truth.values().sum();
     told == *truth && losses.lost_packets as i64 == sum && losses.gained_packets == 0
-}
-
-/// The nets by the names that answers have for flows.
-pub(super) fn names(nets: &FxHashMap<FlowId, i64>) -> FxHashMap<FlowName, i64> {
-    nets.iter().map(|(id, &net)| (id.name(), net)).collect()
 }

@@ -1,19 +1,19 @@
 //! From a topology to switches that are configured, and wires.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::addresses::{Addresses, Place, host_mac, port_mac};
 use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
+use super::traffic::Traffic;
 use super::{Fabric, Node, Setup, SimError};
-use crate::assemble::{Measures, ROUTER_LABELS, measures, place, port_info, routed};
+use crate::assemble::assemble_router;
 use crate::config::Length;
-use crate::control::Routing;
 use crate::epoch::Nanos;
-use crate::pisa::hash::HashFamily;
-use crate::pisa::{Order, PortId};
-use crate::switch::{Role, Switch};
+use crate::pisa::PortId;
+use crate::switch::Role;
 use crate::trace::{Frames, SplitMix64};
 
 /// The MTU of ports where packets are to be cut.
@@ -51,20 +51,17 @@ pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> 
         .collect()
 }
 
-pub fn nodes(
-    setup: &Setup,
-    topology: &Topology,
-    addresses: &Addresses,
-    distances: &[Vec<u32>],
-) -> Result<Vec<Node>, SimError> {
-    let hashes = HashFamily::reproducible(setup.workload.seed);
+pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
+    let Traffic { topology, addresses, distances, .. } = traffic;
     let Fabric { carrier, workers, cuts } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
-    let (mut nodes, mut placed) = (Vec::new(), false);
+    let mut nodes = Vec::new();
     for switch in switches {
         let mut config = addresses.config(topology, switch, distances);
-        config.switch.transit = Length(std::time::Duration::from_nanos(setup.transit));
+        let [epoch, transit] = [setup.epoch, setup.transit].map(|length| Length(Duration::from_nanos(length)));
+        (config.switch.epoch, config.switch.transit, config.switch.history) = (epoch, transit, epoch);
+        config.switch.reproducible = Some(setup.workload.seed);
         config.switch.carrier = carrier;
         let between = topology.hosts_of(switch).is_empty();
         if cuts > 0.0 && (between || !has_middle) {
@@ -73,22 +70,10 @@ pub fn nodes(
         }
         if setup.everywhere || !topology.hosts_of(switch).is_empty() {
             config.programs = setup.programs.clone();
-            // The same programs everywhere, so one placement tells for all.
-            if !std::mem::replace(&mut placed, true) {
-                place(&config, &hashes)?;
-            }
         }
-        let ports: Vec<_> = config.ports.iter().map(port_info).collect();
-        (0..).zip(&ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
-        let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
-        // Each switch has polynomials of its own for ECMP, or all switches would choose alike.
-        let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, switch));
-        let (routing, forwards) = Routing::new(&config, &named, routed(&ports), polynomials, workers)?;
-        let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &hashes, workers)?;
-        let replicas = forwards.into_iter().zip(measures).map(|(forward, measure)| {
-            Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_telemetry_header(carrier)
-        });
-        nodes.push(Node::new(replicas.collect(), collecting, schedules, routing));
+        let assembly = assemble_router(&config, Some(setup.epoch), workers, switch)?;
+        (0..).zip(&assembly.ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
+        nodes.push(Node::new(assembly));
     }
     Ok(nodes)
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::packet::Sent;
-use crate::program::chamelemon::FlowId;
+use crate::wire::{Flow, FlowKey, Tuple4};
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    epochs: BTreeMap<u32, FxHashMap<Sent, (FlowId, i64)>>,
+    epochs: BTreeMap<u32, FxHashMap<Sent, (Tuple4, i64)>>,
     /// Packets that were cut, by epoch, flow and number.
     cut: BTreeMap<(u32, Sent, u16), Pieces>,
 }
@@ -24,8 +24,8 @@ struct Pieces {
 
 impl Ledger {
     /// A packet enters the network, at a switch where this epoch is running.
-    pub fn entered(&mut self, epoch: u32, flow: Sent, id: FlowId) {
-        self.epochs.entry(epoch).or_default().entry(flow).or_insert((id, 0)).1 += 1;
+    pub fn entered(&mut self, epoch: u32, flow: Sent, tuple: Tuple4) {
+        self.epochs.entry(epoch).or_default().entry(flow).or_insert((tuple, 0)).1 += 1;
     }
 
     /// A packet that entered in this epoch becomes one fragment more.
@@ -53,11 +53,8 @@ impl Ledger {
     }
 
     /// The flows of an epoch of which not as many packets left as entered, and the difference.
-    pub fn nets(&self, epoch: u32) -> FxHashMap<FlowId, i64> {
-        let mut nets = FxHashMap::<FlowId, i64>::default();
+    pub fn nets(&self, epoch: u32) -> impl Iterator<Item = (Flow, i64)> {
         let flows = self.epochs.get(&epoch).into_iter().flat_map(FxHashMap::values);
-        flows.for_each(|&(id, net)| *nets.entry(id).or_default() += net);
-        nets.retain(|_, net| *net != 0);
-        nets
+        flows.filter(|(_, net)| *net != 0).map(|(tuple, net)| (tuple.flow(), *net))
     }
 }

@@ -12,9 +12,8 @@ mod addresses;
 mod audit;
 mod build;
 mod calendar;
-mod edges;
+mod controller;
 pub mod fault;
-mod follow;
 pub mod graph;
 mod keys;
 mod ledger;
@@ -24,6 +23,7 @@ mod node;
 mod packet;
 pub mod report;
 mod simulation;
+mod source;
 pub mod topology;
 mod traffic;
 
@@ -31,7 +31,6 @@ use self::calendar::MAX_WINDOWS;
 use self::fault::SwitchName;
 pub use addresses::Place;
 pub use audit::Audit;
-pub use edges::Edges;
 pub use fault::{Fault, FaultError};
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
@@ -39,7 +38,7 @@ pub use node::Node;
 pub use report::{EpochReport, ProgramReport};
 pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};
-pub use traffic::{Generation, SimFlow, Sums, Where};
+pub use traffic::{Generation, SimFlow, Sums, Traffic, Where};
 
 use crate::assemble::AssembleError;
 use crate::config::ConfigError;
@@ -69,7 +68,7 @@ pub struct Setup {
     pub transit: Nanos,
     /// From a switch to the controller, and back.
     pub latency: Nanos,
-    /// Whether ChameleMon's parameters shift, or stay as they are.
+    /// Whether parameters follow what epochs show, or stay as they are.
     pub shifts: bool,
     /// Of every link, hosts' links too.
     pub delay: Nanos,
@@ -181,8 +180,6 @@ pub enum SimError {
     NoSwitch { name: String },
     #[error("--fault clock: by at most {most} ns with epochs as short as these")]
     ClockTooSlow { most: Nanos },
-    #[error("no program is chamelemon")]
-    NoChameleMon,
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
     Ipv6(f64),
 }

@@ -4,22 +4,22 @@ use std::num::NonZeroU64;
 
 use arrayvec::ArrayVec;
 
-use super::addresses::{Addresses, Place};
+use super::addresses::Place;
 use super::build::{Peer, Wire, hosts, nodes, owners, wires};
 use super::calendar::Calendar;
 use super::fault::{self, SwitchFaults};
 use super::ledger::Ledger;
 use super::node::Node;
 use super::packet::{Packet, Sent, Tag};
+use super::source::Source;
 use super::topology::Topology;
-use super::traffic::{Generation, Where};
+use super::traffic::{Generation, Traffic, Where};
 use super::{Setup, SimError, Victims};
 use crate::epoch::Nanos;
 use crate::pisa::PortId;
-use crate::program::chamelemon::FlowId;
 use crate::switch::{BURST, Burst, TxBursts};
-use crate::trace::{Frames, SplitMix64, Tuple, Workload};
-use crate::wire::{Frame, HeapFrame, ethertype, ipv4};
+use crate::trace::Workload;
+use crate::wire::{Frame, HeapFrame, ethertype};
 
 /// Counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,11 @@ pub struct Crossed {
 const BITS_BESIDE: u64 = 24 * 8;
 
 pub struct Network {
-    topology: Topology,
-    addresses: Addresses,
-    distances: Vec<Vec<u32>>,
+    traffic: Traffic,
     nodes: Vec<Node>,
     /// The switch and its own number of each port.
     owners: Vec<(u32, PortId)>,
     wires: Vec<Wire>,
-    hosts: Vec<Frames>,
     calendar: Calendar,
     tx_bursts: TxBursts<Packet>,
     burst: Burst<Packet>,
@@ -61,49 +58,18 @@ pub struct Network {
     offset: Nanos,
     /// Kept where anything is wrong.
     ledger: Option<Ledger>,
-    workload: Workload,
-    flows_before: u64,
     hops: u64,
     shims_at_hosts: u64,
-    /// Of 2^64: how likely a packet is long and may be cut.
-    cuts: u64,
-    random: SplitMix64,
-}
-
-/// Bytes of a packet that is too long for a narrow link.
-const LONG: usize = 1000;
-
-/// Takes DF off an IPv4 packet.
-fn may_be_cut(frame: &mut [u8]) {
-    if let Some((_, packet)) = frame.split_at_mut_checked(14)
-        && let Some(flags) = packet.get_mut(6)
-    {
-        *flags = 0;
-        if let Ok(mut packet) = ipv4::View::new(packet) {
-            packet.fill_checksum();
-        }
-    }
-}
-
-/// Where the sending of an epoch's packets stands.
-#[derive(Clone, Copy, Debug, Default)]
-struct Source {
-    next: usize,
-    packets: u64,
-    at: Nanos,
-    remainder: u64,
 }
 
 impl Network {
     /// # Errors
     /// If the topology is too large for its addresses, a program does not fit its target, or an epoch is shorter than a path.
     pub fn new(setup: &Setup) -> Result<Self, SimError> {
-        let topology = setup.topology.clone();
-        let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
-        let distances: Vec<_> = topology.edges().iter().map(|&edge| topology.distances(edge)).collect();
-        setup.check()?;
+        let traffic = Traffic::new(setup)?;
+        let Traffic { topology, addresses, .. } = &traffic;
         let (delay, epoch) = (setup.delay, setup.epoch);
-        let owners = owners(&topology, &addresses);
+        let owners = owners(topology, addresses);
         let most = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
         let furthest = setup.link_time() + fault::longest(&setup.faults);
         let names = topology.switches().iter();
@@ -111,29 +77,22 @@ impl Network {
         let is_faulty = !setup.faults.is_empty();
         let generations = 3 + furthest / epoch.max(1);
         let mut network = Self {
-            nodes: nodes(setup, &topology, &addresses, &distances)?,
-            wires: wires(setup, &topology, &addresses)?,
-            hosts: hosts(&topology, &addresses, &owners),
+            nodes: nodes(setup, &traffic)?,
+            wires: wires(setup, topology, addresses)?,
+            source: Source::new(setup, hosts(topology, addresses, &owners)),
             calendar: Calendar::new(owners.len(), delay, epoch, furthest),
             tx_bursts: TxBursts::new(most.unwrap_or(0)),
             burst: Burst::new(),
             pool: Vec::new(),
-            source: Source::default(),
             generations: (0..generations).map(|_| Generation::default()).collect(),
             faults: if is_faulty { faults } else { Vec::new() },
             offset: setup.first_epoch() * epoch,
             ledger: is_faulty.then(Ledger::default),
-            workload: setup.workload.clone(),
-            flows_before: 0,
             hops: 0,
             shims_at_hosts: 0,
-            cuts: (setup.fabric.cuts * 18_446_744_073_709_551_616.0) as u64,
-            random: SplitMix64::new(setup.workload.seed ^ 0xc075),
             rate: setup.rate.and_then(NonZeroU64::new),
             patience: setup.patience,
-            topology,
-            addresses,
-            distances,
+            traffic,
             owners,
             delay,
             epoch,
@@ -144,16 +103,8 @@ impl Network {
 
     /// Begins epoch number `epoch`, in which the clock must stand, with new flows, or without any.
     pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<Victims>) {
-        let mut generation = Generation::default();
-        if let Some(workload) = workload {
-            self.workload = Workload { seed: self.workload.seed, ..workload.clone() };
-            let of = (&self.topology, &self.addresses);
-            let number = (epoch, self.flows_before);
-            generation = Generation::new(of, &self.distances, &self.workload, victims, number);
-        }
-        self.flows_before += generation.flows.len() as u64;
-        let packets = generation.sequence.len() as u64;
-        self.source = Source { next: 0, packets, at: epoch * self.epoch, remainder: 0 };
+        let generation = workload.map(|workload| self.traffic.draw(epoch, workload, victims)).unwrap_or_default();
+        self.source.begin(epoch * self.epoch, generation.sequence.len());
         let place = self.place(epoch);
         self.generations[place] = generation;
         self.tick();
@@ -227,28 +178,17 @@ impl Network {
         let epoch = self.calendar.now() / self.epoch;
         let place = self.place(epoch);
         let generation = &mut self.generations[place];
-        let source = &mut self.source;
-        while let Some(&number) = generation.sequence.get(source.next)
-            && source.at < end
+        while let Some(&number) = generation.sequence.get(self.source.next)
+            && self.source.at < end
         {
             let doomed = generation.send(number);
             let flow = &generation.flows[number as usize];
-            let tuple = Tuple::V4(flow.tuple);
-            let packet = source.next as u64;
-            let long = self.cuts > 0 && self.random.next_u64() < self.cuts;
-            let length = if long { LONG } else { self.workload.frame_len(packet, tuple) };
             let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
-            // One that was lost on a link still has its shim, and less headroom.
-            frame.refill(&[]);
-            frame.resize(length);
-            self.hosts[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
-            if long {
-                may_be_cut(frame.bytes_mut());
-            }
-            let (epoch, number_in_epoch) = (epoch as u32, packet as u16);
-            let tag = Tag { at: source.at, epoch, flow: number, entered: 0, hops: 0, doomed, number: number_in_epoch };
-            self.calendar.push(self.addresses.of_host(&self.topology, flow.src as usize), Packet { frame, tag });
-            source.advance(self.epoch);
+            let packet = self.source.write(flow, &self.traffic.workload, &mut frame);
+            let at = self.source.at;
+            let tag = Tag { at, epoch: epoch as u32, flow: number, entered: 0, hops: 0, doomed, number: packet as u16 };
+            self.calendar.push(self.traffic.host_port(flow.src), Packet { frame, tag });
+            self.source.advance(self.epoch);
         }
     }
 
@@ -298,7 +238,7 @@ impl Network {
         for tag in arrived {
             let generation = &self.generations[tag.epoch as usize % self.generations.len()];
             if let Some(flow) = generation.flows.get(tag.flow as usize) {
-                ledger.entered(entered, tag.of(), FlowId::of_v4(flow.tuple));
+                ledger.entered(entered, tag.of(), flow.tuple);
             }
         }
         for (_, queue) in self.tx_bursts.queues() {
@@ -307,11 +247,11 @@ impl Network {
     }
 
     fn depart(&mut self, switch: u32, arrived: &[Tag]) {
-        let first = self.addresses.of_switch(switch).start;
+        let first = self.traffic.addresses.of_switch(switch).start;
         let mut tx_bursts = std::mem::replace(&mut self.tx_bursts, TxBursts::new(0));
         self.hops += arrived.len() as u64;
         let left: usize = tx_bursts.queues().map(|(_, queue)| queue.len()).sum();
-        if left < arrived.len() || self.cuts > 0 {
+        if left < arrived.len() || self.source.cuts() {
             self.lost_within(switch, arrived, &mut tx_bursts);
         }
         for (own, queue) in tx_bursts.queues() {
@@ -408,7 +348,7 @@ impl Network {
     }
 
     pub fn topology(&self) -> &Topology {
-        &self.topology
+        &self.traffic.topology
     }
 
     /// The flows of an epoch: of the running one or the one before, and of as many more as faults may hold packets back for.
@@ -459,19 +399,5 @@ impl Network {
         let counts =
             |(from, wire): (Place, &Wire)| Crossed { from, crossed: wire.crossed, lost: wire.lost, busy: wire.busy };
         (0..).zip(&self.wires).map(counts)
-    }
-}
-
-impl Source {
-    /// Spreads the packets evenly over the epoch.
-    #[inline]
-    fn advance(&mut self, epoch: Nanos) {
-        self.next += 1;
-        self.at += epoch / self.packets;
-        self.remainder += epoch % self.packets;
-        if self.remainder >= self.packets {
-            self.remainder -= self.packets;
-            self.at += 1;
-        }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::assemble::Assembly;
 use crate::control::{Closed, Collector, Routing, Sink};
-use crate::epoch::Collecting;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 
@@ -25,17 +25,12 @@ pub struct Node {
     pub schedules: Vec<AnySchedule>,
     collector: Collector,
     handed: Arc<Mutex<Vec<Handed>>>,
-    _routing: Routing,
+    _routing: Option<Routing>,
 }
 
 impl Node {
-    pub fn new(
-        workers: Vec<Switch>,
-        collecting: Vec<Collecting>,
-        schedules: Vec<AnySchedule>,
-        routing: Routing,
-    ) -> Self {
-        let mut collector = Collector::new(collecting);
+    pub fn new(assembly: Assembly) -> Self {
+        let Assembly { switches: workers, mut collector, schedules, routing, .. } = assembly;
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
         collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: BTreeMap::new() }));
         Self { workers, schedules, collector, handed, _routing: routing }
@@ -48,25 +43,22 @@ impl Node {
     }
 }
 
-/// Keeps records until they are asked for. As a live switch does, it adds the strays of records that
-/// nobody gets to the program's next record.
+/// Keeps records until they are asked for.
 struct Keeper {
     handed: Arc<Mutex<Vec<Handed>>>,
+    /// By program, those of records that nobody gets.
     strays: BTreeMap<usize, Strays>,
 }
 
 impl Sink for Keeper {
     fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
         let mut record = record.clone();
-        if let (Some(own), Some(strays)) = (record.strays_mut(), self.strays.remove(&program)) {
-            own.merge(&strays);
-        }
+        self.strays.entry(program).or_default().tell_with(&mut record);
         let handed = Handed { program, first_epoch: first, epoch: last, record };
         self.handed.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
     }
 
-    fn partial(&mut self, epoch: Closed<'_>) {
-        let strays = self.strays.entry(epoch.program).or_default();
-        epoch.record.strays().into_iter().for_each(|own| strays.merge(own));
+    fn partial(&mut self, Closed { program, record, .. }: Closed<'_>) {
+        self.strays.entry(program).or_default().keep(record);
     }
 }

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::traffic::{Generation, SimFlow, Sums, Where};
+use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::control::score::{Score, score};
-use crate::program::ProgramConfig;
-use crate::program::answers::{EpochAnswers, FlowCount, FlowName, Limits, Losses, Reasons};
-use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::collector::Distribution;
-use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::chamelemon::{self, FlowId, Runtime};
-use crate::program::hashpipe::Heavy;
-use crate::wire::FlowKey;
+use crate::program::answers::{
+    Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Losses, Reason,
+    Reasons,
+};
+use crate::program::{Exact, Heavy, ProgramConfig, Unit};
+use crate::wire::{Flow, FlowKey};
 
 /// One epoch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EpochReport {
     pub epoch: u64,
     pub flows: u64,
@@ -36,68 +35,64 @@ pub struct EpochReport {
 }
 
 /// Packets that were lost in one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostAt {
     /// `link`: on purpose; `busy`: the link's queue was full; `switch`; `astray`: at a wrong host.
     pub reason: String,
     /// The switch, or that which the link leaves.
     pub switch: String,
     /// The switch that the link leads to.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub towards: Option<String>,
     pub flows: u64,
     pub packets: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ProgramReport {
-    ChameleMon(Box<ChameleMonReport>),
-    Heavy(HeavyReport),
-}
-
-/// The heaviest flows that a program found in all of the network, beside the truth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HeavyReport {
-    pub score: Score,
-}
-
-/// What ChameleMon measured with, and what it found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChameleMonReport {
-    pub state: State,
-    /// Buckets an array.
-    pub hh_buckets: u32,
-    pub hl_buckets: u32,
-    pub ll_buckets: u32,
-    /// T_h and T_l.
-    pub hh_threshold_packets: u32,
-    pub hl_threshold_packets: u32,
-    pub sampled_share: f64,
-    /// Heavy-hitter candidates of the switch that had most, and whether all of all switches were decoded.
-    pub hh_flows: Option<f64>,
-    pub hh_complete: bool,
-    /// Victims that were heavy, and those of sampled light losses.
-    pub hl_flows: Option<f64>,
-    pub ll_flows: Option<f64>,
-    /// The three over the buckets of an upstream encoder.
-    pub load: Option<f64>,
-    pub losses: Option<LossScore>,
-    /// Why it does not call its losses complete.
-    pub incomplete: Reasons,
+/// A program's answers beside the truth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProgramReport {
+    /// What it measured with; nothing of a program whose parameters never change.
+    #[serde(flatten)]
+    pub measured: Option<Measured>,
+    /// Nothing of a program that does not answer the task.
+    #[serde(flatten)]
+    pub losses: Option<LossReport>,
     pub heavy: HeavyScore,
+    /// The heaviest flows.
+    pub score: Score,
+    /// Number of flows, entropy and distribution of their sizes; null when not measured, or too many to tell.
     pub flows: Option<f64>,
+    pub true_flows: u64,
     pub entropy_bits: Option<f64>,
     pub true_entropy_bits: f64,
     pub distribution_wmre: Option<f64>,
     /// What is missing.
     pub gaps: Vec<String>,
+}
+
+/// What an epoch was measured with, and what followed from it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The state of the network as the program calls it.
+    pub state: String,
+    /// The parameters, with units in their names, and what the decision was made from.
+    #[serde(flatten)]
+    pub parameters: Map<String, Value>,
     /// What was decided from it for a later epoch; empty when nothing changes.
     pub decided: String,
 }
 
+/// The task losses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossReport {
+    /// `None` when a gap hides them.
+    pub losses: Option<LossScore>,
+    /// Why the program does not call its losses complete.
+    pub incomplete: Reasons,
+}
+
 /// Decoded losses beside those that happened between the first and the last switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LossScore {
     /// The program says that these are all, each with the exact number.
     pub complete: bool,
@@ -117,30 +112,34 @@ pub struct LossScore {
     pub gained_packets: u64,
 }
 
-/// Heavy hitters: flows of more than a share of the packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Flows of more than a share of what the program counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeavyScore {
-    pub threshold_packets: u64,
+    /// One of the two, as the program counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_bytes: Option<u64>,
     pub true_flows: u64,
     pub flows: u64,
     pub right_flows: u64,
     pub f1: f64,
     pub average_relative_error: f64,
+    /// Why the program does not call its heavy flows complete.
+    pub incomplete: Reasons,
 }
 
 /// Flows of more than this share of an epoch's packets are heavy: 0.02 %, as in the paper's appendix C.
 const HEAVY_SHARE: f64 = 0.0002;
+/// At most so many flows are of more than that share. Estimates may make it a few more.
+const HEAVY: usize = 8192;
 /// Heaviest flows that are scored.
 const SCORED: usize = 300;
 
 impl EpochReport {
-    pub fn new(epoch: u64, network: &Network) -> Self {
-        let generation = network.generation(epoch);
-        Self::of(epoch, generation, lost_at(network, generation))
-    }
-
     /// What was true of an epoch; no program has answered yet.
-    pub fn of(epoch: u64, generation: &Generation, losses: Vec<LostAt>) -> Self {
+    pub(super) fn new(epoch: u64, network: &Network) -> Self {
+        let generation = network.generation(epoch);
         let Sums { flows, sent, delivered, lost, victims } = generation.sums();
         Self {
             epoch,
@@ -150,7 +149,7 @@ impl EpochReport {
             lost_packets: lost,
             doubled_packets: generation.doubled,
             victim_flows: victims,
-            losses,
+            losses: lost_at(network, generation),
             programs: BTreeMap::new(),
         }
     }
@@ -176,95 +175,108 @@ fn lost_at(network: &Network, generation: &Generation) -> Vec<LostAt> {
     places.into_iter().map(lost).collect()
 }
 
-impl HeavyReport {
-    /// What the score needs of a program's answers.
-    pub const LIMITS: Limits = Limits { flows: SCORED, switch_flows: 0, losses: 0 };
+impl ProgramReport {
+    /// What the scores need of a program's answers.
+    pub const LIMITS: Limits = Limits { flows: HEAVY, switch_flows: 0, losses: usize::MAX };
 
-    pub fn new(program: &ProgramConfig, answers: &EpochAnswers, generation: &Generation) -> Self {
+    /// `fabric` says which places are between the first and the last switch. Benches use it too.
+    pub fn new(
+        program: &ProgramConfig,
+        answers: &EpochAnswers,
+        truth: &Generation,
+        fabric: impl Fn(Where) -> bool,
+    ) -> Self {
         let mut exact = program.exact();
-        for flow in &generation.flows {
+        for flow in &truth.flows {
             // Every packet of the simulation has the same length.
-            let bytes = u64::from(flow.sent) * u64::from(generation.packet_bytes);
-            exact.flow(&flow.tuple.flow(), flow.sent.into(), bytes);
+            exact.flow(&flow.tuple.flow(), flow.sent.into(), u64::from(flow.sent) * u64::from(truth.packet_bytes));
         }
         let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count });
         let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();
-        Self { score: score(&heavy, exact.counts(), SCORED) }
-    }
-}
-
-impl ChameleMonReport {
-    pub fn new(network: &NetworkEpoch, decided: String, truth: &Generation, fabric: impl Fn(Where) -> bool) -> Self {
-        let Runtime { division, hh_threshold, hl_threshold, sample, .. } = network.runtime;
-        let hh_flows = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
-        let hh_flows = hh_flows.map(|flows| flows.into_iter().fold(0.0, f64::max));
-        let losses = network.losses.as_ref();
-        let (hl_flows, ll_flows) = (losses.and_then(|l| l.heavy.flows), losses.and_then(|l| l.light.flows));
-        let shape = network.edges.first().map(|edge| edge.analysis.sketches().shape);
-        let buckets = shape.map(|shape| (0..shape.rows()).map(|row| shape.cells(row, shape.upstream)).sum::<u32>());
-        let load = (|| Some((hh_flows? + hl_flows? + ll_flows?) / f64::from(buckets?)))();
-        let (exact, distribution) = (sizes(truth), network.distribution());
-        let incomplete = network.losses_lack();
+        let lost = || nets(program, lost(truth, fabric));
+        let sizes = Distribution::of_sizes(exact.counts().values().copied());
+        let told = answers.network.distribution.clone().map(Distribution);
         Self {
-            state: State::of(&network.runtime),
-            hh_buckets: division.hh,
-            hl_buckets: division.hl,
-            ll_buckets: division.ll,
-            hh_threshold_packets: hh_threshold,
-            hl_threshold_packets: hl_threshold,
-            sampled_share: f64::from(sample) / f64::from(Runtime::ALL),
-            hh_flows,
-            hh_complete: network.hh_complete(),
-            hl_flows,
-            ll_flows,
-            load,
-            losses: losses
-                .map(|found| LossScore::new(&chamelemon::losses(found, usize::MAX), &incomplete, &lost(truth, fabric))),
-            incomplete,
-            heavy: HeavyScore::new(network, truth),
-            flows: network.cardinality(),
-            entropy_bits: distribution.as_ref().map(Distribution::entropy_bits),
-            true_entropy_bits: exact.entropy_bits(),
-            distribution_wmre: distribution.map(|distribution| distribution.error(&exact)),
-            gaps: network.gaps.iter().map(ToString::to_string).collect(),
-            decided,
+            measured: answers.adaptation.clone().map(Measured::new),
+            losses: answers.measures_losses().then(|| LossReport::new(answers, &lost())),
+            heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
+            score: score(&heavy, exact.counts(), SCORED),
+            flows: answers.network.flows,
+            true_flows: exact.counts().len() as u64,
+            entropy_bits: answers.network.entropy_bits,
+            true_entropy_bits: sizes.entropy_bits(),
+            distribution_wmre: told.map(|told| told.error(&sizes.rounded())),
+            gaps: gaps(answers),
         }
     }
+
+    /// What is told at last of an epoch in which something went wrong, beside the net of each flow.
+    #[must_use]
+    pub fn revised(&self, answers: &EpochAnswers, nets: &FxHashMap<FlowName, i64>) -> Self {
+        let losses = answers.measures_losses().then(|| LossReport::new(answers, nets));
+        Self { losses, gaps: gaps(answers), ..self.clone() }
+    }
 }
 
-fn sizes(truth: &Generation) -> Distribution {
-    Distribution::of_sizes(truth.flows.iter().map(|flow| u64::from(flow.sent)))
+fn gaps(answers: &EpochAnswers) -> Vec<String> {
+    answers.gaps.iter().map(ToString::to_string).collect()
 }
 
-fn id(flow: &SimFlow) -> FlowId {
-    FlowId::of_v4(flow.tuple)
+impl Measured {
+    fn new(Adaptation { measured, facts, why: decided, .. }: Adaptation) -> Self {
+        let Described { state, mut parameters } = measured;
+        parameters.extend(facts);
+        Self { state, parameters, decided }
+    }
 }
 
 /// Packets that each flow lost where `fabric` says that it is between the first and the last switch.
-fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> FxHashMap<FlowName, u64> {
-    let mut lost: FxHashMap<FlowName, u64> = FxHashMap::default();
-    for (&(flow, at), &packets) in &truth.places {
-        if fabric(at) {
-            *lost.entry(id(&truth.flows[flow as usize]).name()).or_default() += u64::from(packets);
+fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> impl Iterator<Item = (Flow, i64)> {
+    let places = truth.places.iter().filter(move |((_, at), _)| fabric(*at));
+    places.map(|(&(flow, _), &packets)| (truth.flows[flow as usize].tuple.flow(), packets.into()))
+}
+
+/// Packets that entered and did not leave, by flow as the program names flows. A flow of which as many left as
+/// entered is not there.
+pub(super) fn nets(program: &ProgramConfig, flows: impl Iterator<Item = (Flow, i64)>) -> FxHashMap<FlowName, i64> {
+    let [mut lost, mut gained] = [program.exact(), program.exact()];
+    for (flow, net) in flows {
+        let exact = if net > 0 { &mut lost } else { &mut gained };
+        // Losses are packets, whatever else the program counts.
+        exact.flow(&flow, net.unsigned_abs(), net.unsigned_abs());
+    }
+    let mut nets = FxHashMap::<FlowName, i64>::default();
+    for (exact, sign) in [(lost, 1), (gained, -1)] {
+        for (flow, &packets) in exact.counts() {
+            *nets.entry(FlowName::Flow(*flow)).or_default() += sign * packets as i64;
         }
     }
-    lost
+    nets.retain(|_, net| *net != 0);
+    nets
+}
+
+impl LossReport {
+    fn new(answers: &EpochAnswers, nets: &FxHashMap<FlowName, i64>) -> Self {
+        let incomplete = answers.losses_lack.clone();
+        Self { losses: answers.losses.as_ref().map(|found| LossScore::new(found, &incomplete, nets)), incomplete }
+    }
 }
 
 impl LossScore {
-    /// What was found beside the packets that each flow lost.
-    pub fn new(found: &Losses, incomplete: &Reasons, lost: &FxHashMap<FlowName, u64>) -> Self {
+    /// What was found beside the net of each flow.
+    fn new(found: &Losses, incomplete: &Reasons, nets: &FxHashMap<FlowName, i64>) -> Self {
+        let victims = || nets.values().filter(|net| **net > 0);
         let mut score = Self {
             complete: incomplete.is_empty(),
             packets: found.lost_packets,
             gained_packets: found.gained_packets,
-            true_flows: lost.len() as u64,
-            true_packets: lost.values().sum(),
+            true_flows: victims().count() as u64,
+            true_packets: victims().sum::<i64>() as u64,
             ..Self::default()
         };
         let calls_exact = incomplete.leave_counts_exact();
         for loss in found.flows.iter().filter(|loss| loss.lost > 0) {
-            let truth = lost.get(&loss.flow).copied().unwrap_or_default();
+            let truth = nets.get(&loss.flow).map_or(0, |net| (*net).max(0).unsigned_abs());
             let is_exact = truth == loss.lost;
             match truth {
                 0 => score.wrong_flows += 1,
@@ -277,12 +289,6 @@ impl LossScore {
         score
     }
 
-    /// What is told at last of an epoch in which something went wrong, beside the nets of the flows.
-    pub fn revised(answers: &EpochAnswers, nets: &FxHashMap<FlowId, i64>) -> Option<Self> {
-        let lost = nets.iter().filter(|(_, net)| **net > 0).map(|(id, net)| (id.name(), net.unsigned_abs())).collect();
-        Some(Self::new(answers.losses.as_ref()?, &answers.losses_lack, &lost))
-    }
-
     /// Every victim was found with the exact number of its packets, and nothing else.
     pub fn is_exact(&self) -> bool {
         self.complete && self.wrong_flows == 0 && self.exact_flows == self.true_flows
@@ -290,29 +296,33 @@ impl LossScore {
 }
 
 impl HeavyScore {
-    fn new(network: &NetworkEpoch, truth: &Generation) -> Self {
-        let packets: u64 = truth.flows.iter().map(|flow| u64::from(flow.sent)).sum();
-        let threshold = (packets as f64 * HEAVY_SHARE) as u64;
-        let heavy = truth.flows.iter().filter(|flow| u64::from(flow.sent) > threshold);
-        let exact: FxHashMap<FlowId, u64> = heavy.map(|flow| (id(flow), u64::from(flow.sent))).collect();
-        let found = network.heavy_hitters(threshold);
-        let mut errors = exact.len() as f64;
+    /// `found` are the heaviest flows, the heaviest first.
+    fn new(answers: &FlowAnswers, found: &[Heavy], exact: &dyn Exact) -> Self {
+        let (unit, exact) = (exact.unit(), exact.counts());
+        let threshold = (exact.values().sum::<u64>() as f64 * HEAVY_SHARE) as u64;
+        let heavy = exact.values().filter(|count| **count > threshold).count();
+        let found = &found[..found.partition_point(|flow| flow.count > threshold)];
+        let mut errors = heavy as f64;
         let mut right = 0;
-        for flow in &found {
-            if let Some(&size) = exact.get(&flow.id) {
+        for Heavy { flow, count } in found {
+            if let Some(&size) = exact.get(flow).filter(|size| **size > threshold) {
                 right += 1;
                 // One that is not found counts 1.
-                errors -= 1.0 - flow.packets.abs_diff(size) as f64 / size as f64;
+                errors -= 1.0 - count.abs_diff(size) as f64 / size as f64;
             }
         }
-        let both = exact.len() + found.len();
+        let both = heavy + found.len();
+        let mut incomplete = answers.lack.clone();
+        incomplete.add_if(answers.named_from.is_some_and(|from| threshold + 1 < from), Reason::BelowThreshold);
         Self {
-            threshold_packets: threshold,
-            true_flows: exact.len() as u64,
+            threshold_packets: (unit == Unit::Packets).then_some(threshold),
+            threshold_bytes: (unit == Unit::Bytes).then_some(threshold),
+            true_flows: heavy as u64,
             flows: found.len() as u64,
             right_flows: right,
             f1: if both == 0 { 1.0 } else { 2.0 * right as f64 / both as f64 },
-            average_relative_error: if exact.is_empty() { 0.0 } else { errors / exact.len() as f64 },
+            average_relative_error: if heavy == 0 { 0.0 } else { errors / heavy as f64 },
+            incomplete,
         }
     }
 }

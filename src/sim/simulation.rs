@@ -4,28 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::Audit;
-use super::follow::{Follow, Named};
-use super::report::{ChameleMonReport, EpochReport, HeavyReport, LossScore, ProgramReport};
+use super::controller::{Named, SimulatedController};
+use super::report::{EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
-use crate::control::controller::ParameterUpdate;
+use crate::control::controller::{ParameterUpdate, Report};
 use crate::epoch::Nanos;
-use crate::program::chamelemon::ChameleMon;
-use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::{AnyAnalysis, AnyEarly, AnyParameters, AnyRecord, Before, ProgramConfig, Reported};
+use crate::program::ProgramConfig;
 use crate::trace::Workload;
 
-/// What turns one program's records into answers.
-enum Collector {
-    ChameleMon(Box<Follow>),
-    /// A program without a controller: its analysis, and its parameters, which stay as they are.
-    Other(ProgramConfig, AnyAnalysis, AnyParameters),
+/// A program of the switches.
+struct Measuring {
+    name: String,
+    controller: SimulatedController,
+    /// What was told of each epoch when it closed, by its number as clocks show it.
+    told: BTreeMap<u64, ProgramReport>,
 }
 
 /// A network, what collects its records, and the virtual time.
 pub struct Simulation {
     pub(super) network: Network,
-    collectors: Vec<(String, Collector)>,
+    programs: Vec<Measuring>,
     names: Vec<Arc<str>>,
     length: Nanos,
     transit: Nanos,
@@ -35,9 +34,8 @@ pub struct Simulation {
     first: u64,
     /// How long answers may change after their epoch; `None` when nothing goes wrong.
     settles: Option<Nanos>,
-    /// Where something goes wrong: reports of epochs that are over, and what was told of each when it closed.
+    /// Reports of epochs that are over, where something goes wrong.
     reports: Vec<EpochReport>,
-    closed: Vec<BTreeMap<u64, ChameleMonReport>>,
 }
 
 /// Looks at the switches' records in an epoch, where something goes wrong.
@@ -53,17 +51,17 @@ impl Simulation {
         let names: Vec<Arc<str>> = (0..network.topology().switches().len()).map(name).collect();
         let measuring = |switch: &usize| setup.everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
         let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
-        let collector = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
+        let program = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
             let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-            if program.get::<ChameleMon>().is_some() {
-                return Ok((name, Collector::ChameleMon(Box::new(Follow::new(program, setup, &switches)?))));
-            }
-            let analysis = program.analysis(setup.workload.seed);
-            Ok((name, Collector::Other(program.clone(), analysis, program.start())))
+            Ok(Measuring {
+                name,
+                controller: SimulatedController::new(program, setup, &switches)?,
+                told: BTreeMap::new(),
+            })
         };
         Ok(Self {
-            collectors: setup.programs.iter().enumerate().map(collector).collect::<Result<_, _>>()?,
+            programs: setup.programs.iter().enumerate().map(program).collect::<Result<_, _>>()?,
             names,
             length: setup.epoch,
             transit: setup.transit,
@@ -72,7 +70,6 @@ impl Simulation {
             first: setup.first_epoch(),
             settles: (!setup.faults.is_empty()).then(|| settles(setup)),
             reports: Vec::new(),
-            closed: vec![BTreeMap::new(); setup.programs.len()],
             network,
         })
     }
@@ -128,23 +125,15 @@ impl Simulation {
     /// The reports with the answers as they stand at last.
     fn revise(&mut self) -> Vec<EpochReport> {
         let mut reports = std::mem::take(&mut self.reports);
-        for ((name, collector), closed) in self.collectors.iter().zip(&self.closed) {
-            let Collector::ChameleMon(follow) = collector else { continue };
-            let answers = follow.answers();
+        let Some(ledger) = self.network.ledger() else { return reports };
+        for Measuring { name, controller, told } in &self.programs {
+            let answers = controller.answers();
             for report in &mut reports {
                 let epoch = report.epoch + self.first;
-                let (Some(told), Some(last), Some(ledger)) =
-                    (closed.get(&epoch), answers.get(&epoch), self.network.ledger())
-                else {
-                    continue;
-                };
-                let told = ChameleMonReport {
-                    losses: LossScore::revised(last, &ledger.nets(epoch as u32)),
-                    incomplete: last.losses_lack.clone(),
-                    gaps: last.gaps.iter().map(ToString::to_string).collect(),
-                    ..told.clone()
-                };
-                report.programs.insert(name.clone(), ProgramReport::ChameleMon(Box::new(told)));
+                if let (Some(told), Some(last)) = (told.get(&epoch), answers.get(&epoch)) {
+                    let nets = nets(controller.program(), ledger.nets(epoch as u32));
+                    report.programs.insert(name.clone(), told.revised(last, &nets));
+                }
             }
         }
         reports
@@ -154,10 +143,9 @@ impl Simulation {
     pub fn audit(&self) -> Option<Audit> {
         let ledger = self.network.ledger()?;
         let mut audit = Audit::default();
-        for (_, collector) in &self.collectors {
-            if let Collector::ChameleMon(follow) = collector {
-                follow.answers().values().for_each(|answers| audit.add(answers, ledger));
-            }
+        for Measuring { controller, .. } in &self.programs {
+            let answers = controller.answers();
+            answers.values().for_each(|answers| audit.add(controller.program(), answers, ledger));
         }
         Some(audit)
     }
@@ -169,35 +157,13 @@ impl Simulation {
             self.network.run_to(look.min(until));
             self.network.tick();
             let records = self.records();
-            let now = self.network.right_time();
-            let mut orders = Vec::new();
-            for (program, ((_, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
-                let Collector::ChameleMon(follow) = collector else { continue };
-                let (network, first, closed) = (&self.network, self.first, &mut self.closed[program]);
-                let order = follow.follow(named(records), now, |epoch, why| {
-                    let Some(epoch) = epoch.get::<NetworkEpoch>() else { return };
-                    let truth = epoch.epoch.checked_sub(first).map(|number| network.generation(number));
-                    let told = truth.map(|truth| ChameleMonReport::new(epoch, why, truth, |at| fabric(network, at)));
-                    told.into_iter().for_each(|told| drop(closed.insert(epoch.epoch, told)));
-                });
-                orders.extend(order.map(|order| (program, order)));
-            }
-            self.order(orders);
+            let updates = self.follow(records);
+            self.update(updates);
         }
     }
 
-    fn order(&mut self, updates: Vec<(usize, ParameterUpdate)>) {
-        for (program, ParameterUpdate { epoch, parameters }) in updates {
-            for schedule in self.network.nodes().iter().filter_map(|node| node.schedules.get(program)) {
-                // What the controller sends fits the program.
-                let updated = schedule.update(epoch, &parameters);
-                debug_assert!(updated.is_ok(), "{updated:?}");
-            }
-        }
-    }
-
-    /// At the end of the transit time the records of the epoch before are there. They reach the controller after its latency, and its
-    /// orders the switches after another one.
+    /// At the end of the transit time the records of the epoch before are there. They reach the controllers after their latency, and
+    /// updates the switches after another one.
     fn collect(&mut self) -> Option<EpochReport> {
         let over = self.next.checked_sub(1)?;
         let start = self.next * self.length;
@@ -205,59 +171,56 @@ impl Simulation {
         self.network.tick();
         let records = self.records();
         self.network.run_to(start + self.transit + self.latency);
-        let (report, orders) = self.analyse(over, records);
+        let updates = self.follow(records);
+        let mut report = EpochReport::new(over, &self.network);
+        for Measuring { name, told, .. } in &mut self.programs {
+            let answers = told.remove(&over).map(|answers| (name.clone(), answers));
+            report.programs.extend(answers);
+        }
         self.network.run_to(start + self.transit + 2 * self.latency);
-        self.order(orders);
+        self.update(updates);
         Some(report)
     }
 
     /// What the switches have handed over, by program.
-    fn records(&mut self) -> Vec<Vec<Handed>> {
-        let mut records: Vec<Vec<_>> = self.collectors.iter().map(|_| Vec::new()).collect();
+    fn records(&mut self) -> Vec<Vec<Named>> {
+        let mut records: Vec<Vec<_>> = self.programs.iter().map(|_| Vec::new()).collect();
         let clocks = self.network.clocks();
-        for ((node, name), sent) in self.network.nodes().iter_mut().zip(&self.names).zip(clocks) {
+        for ((node, switch), sent) in self.network.nodes().iter_mut().zip(&self.names).zip(clocks) {
             for node::Handed { program, first_epoch, epoch, record } in node.records() {
-                let handed = Handed { switch: name.clone(), first_epoch, epoch, sent, record };
-                records[program].push(handed);
+                let report = Report { first_epoch, epoch, whole: true, record };
+                records[program].push(Named { switch: switch.clone(), sent, report });
             }
         }
         records
     }
 
-    fn analyse(&mut self, epoch: u64, records: Vec<Vec<Handed>>) -> (EpochReport, Vec<(usize, ParameterUpdate)>) {
-        let mut report = EpochReport::new(epoch, &self.network);
-        let mut orders = Vec::new();
-        let truth = self.network.generation(epoch);
-        for (program, ((name, collector), records)) in self.collectors.iter_mut().zip(records).enumerate() {
-            let answers = match collector {
-                Collector::Other(program, analysis, parameters) => {
-                    let reported = records.into_iter().map(reported).collect();
-                    let epoch = analysis.epoch(epoch, parameters, reported, true);
-                    let answers = epoch.and_then(|epoch| analysis.answers(&epoch, None, None, HeavyReport::LIMITS));
-                    let Some(answers) = answers else { continue };
-                    ProgramReport::Heavy(HeavyReport::new(program, &answers, truth))
-                }
-                Collector::ChameleMon(follow) => {
-                    let order = follow.epoch(named(records), self.network.now());
-                    orders.extend(order.map(|order| (program, order)));
-                    let Some(closed) = follow.network().and_then(|epoch| epoch.get::<NetworkEpoch>()) else { continue };
-                    let fabric = |at| fabric(&self.network, at);
-                    ProgramReport::ChameleMon(Box::new(ChameleMonReport::new(closed, follow.why(), truth, fabric)))
-                }
-            };
-            report.programs.insert(name.clone(), answers);
+    /// Gives the controllers these records, by program, and keeps what is told of the epochs that close.
+    fn follow(&mut self, records: Vec<Vec<Named>>) -> Vec<(usize, ParameterUpdate)> {
+        let (network, first, now) = (&self.network, self.first, self.network.right_time());
+        let mut updates = Vec::new();
+        for (program, (measuring, records)) in self.programs.iter_mut().zip(records).enumerate() {
+            let Measuring { controller, told, .. } = measuring;
+            let config = controller.program().clone();
+            let update = controller.follow(records, now, |answers| {
+                let Some(epoch) = answers.epoch.checked_sub(first) else { return };
+                let truth = network.generation(epoch);
+                told.insert(answers.epoch, ProgramReport::new(&config, answers, truth, |at| fabric(network, at)));
+            });
+            updates.extend(update.map(|update| (program, update)));
         }
-        (report, orders)
+        updates
     }
-}
 
-/// One switch's record of a program.
-struct Handed {
-    switch: Arc<str>,
-    first_epoch: u64,
-    epoch: u64,
-    sent: Nanos,
-    record: AnyRecord,
+    /// What the controllers send fits the programs.
+    fn update(&mut self, updates: Vec<(usize, ParameterUpdate)>) {
+        for (program, ParameterUpdate { epoch, parameters }) in updates {
+            for schedule in self.network.nodes().iter().filter_map(|node| node.schedules.get(program)) {
+                let updated = schedule.update(epoch, &parameters);
+                debug_assert!(updated.is_ok(), "{updated:?}");
+            }
+        }
+    }
 }
 
 /// Whether a place is between the first and the last switch.
@@ -273,14 +236,4 @@ fn fabric(network: &Network, at: Where) -> bool {
 fn settles(setup: &Setup) -> Nanos {
     let wait = setup.wait.unwrap_or(setup.epoch);
     fault::longest(&setup.faults) + setup.transit_time() + wait + 3 * setup.epoch
-}
-
-fn reported<'a>(handed: Handed) -> Reported<'a, AnyRecord, AnyEarly> {
-    Reported { switch: handed.switch, record: Ok(handed.record), before: Before::Unknown }
-}
-
-fn named(records: Vec<Handed>) -> Vec<Named> {
-    let named =
-        |Handed { switch, first_epoch, epoch, sent, record }| Named { switch, first_epoch, epoch, sent, record };
-    records.into_iter().map(named).collect()
 }

@@ -6,6 +6,7 @@ use super::addresses::{Addresses, Place};
 use super::keys::ends;
 use super::loss::Victims;
 use super::topology::Topology;
+use super::{Setup, SimError};
 use crate::trace::{SplitMix64, Tuple, Workload};
 use crate::wire::Tuple4;
 
@@ -14,6 +15,56 @@ const SHIFT: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Keep the draws of hosts and of losses apart from those of sizes and order.
 const HOSTS: u64 = 0x51a1_0001;
 const LOSSES: u64 = 0x51a1_0002;
+
+/// Draws the flows of a network's epochs. Benches use it without the network.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    pub(super) topology: Topology,
+    pub(super) addresses: Addresses,
+    /// Of all switches to each one with hosts.
+    pub(super) distances: Vec<Vec<u32>>,
+    /// Of the epoch that was drawn last, with the seed of all.
+    pub(super) workload: Workload,
+    /// Flows of all epochs so far.
+    flows: u64,
+}
+
+impl Traffic {
+    /// # Errors
+    /// If the network cannot be simulated as it is set up.
+    pub fn new(setup: &Setup) -> Result<Self, SimError> {
+        setup.check()?;
+        let topology = setup.topology.clone();
+        Ok(Self {
+            addresses: Addresses::new(&topology).ok_or(SimError::TooManyHosts)?,
+            distances: topology.edges().iter().map(|&edge| topology.distances(edge)).collect(),
+            workload: setup.workload.clone(),
+            flows: 0,
+            topology,
+        })
+    }
+
+    /// The port that a host is at.
+    pub(super) fn host_port(&self, host: u32) -> Place {
+        self.addresses.of_host(&self.topology, host as usize)
+    }
+
+    /// The switches with hosts, and the place among them of the one that a host is at.
+    pub fn edges(&self) -> (Vec<u32>, Vec<usize>) {
+        let edges = self.topology.edges();
+        let of = self.topology.hosts().iter().map(|host| edges.partition_point(|edge| edge < host)).collect();
+        (edges, of)
+    }
+
+    /// New flows for epoch number `epoch`. The seed is that of the first workload.
+    pub fn draw(&mut self, epoch: u64, workload: &Workload, victims: Option<Victims>) -> Generation {
+        self.workload = Workload { seed: self.workload.seed, ..workload.clone() };
+        let of = (&self.topology, &self.addresses);
+        let generation = Generation::new(of, &self.distances, &self.workload, victims, (epoch, self.flows));
+        self.flows += generation.flows.len() as u64;
+        generation
+    }
+}
 
 /// One flow of an epoch, and its truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +130,7 @@ impl Default for Generation {
 
 impl Generation {
     /// The flows of epoch number `epoch`: new ones in each. `before` is the number of all flows of earlier epochs.
-    pub fn new(
+    fn new(
         (topology, addresses): (&Topology, &Addresses),
         distances: &[Vec<u32>],
         workload: &Workload,
@@ -150,6 +201,7 @@ impl Generation {
     }
 
     /// Sends all packets that a flow has left to where they are to go, if none of them is to be lost, and tells how many there were.
+    /// For benches.
     #[inline]
     pub fn deliver_rest(&mut self, flow: u32) -> Option<u32> {
         let flow = self.flows.get_mut(flow as usize).filter(|flow| flow.to_lose == 0)?;

@@ -20,10 +20,51 @@ fn losses_are_named_exactly_and_the_books_balance() {
             (Some(50), &50.into(), &0.into())
         );
         assert_eq!(losses["complete"], true);
+        // The threshold is above all sizes.
+        let heavy = &epoch["programs"]["chamelemon"]["heavy"];
+        assert_eq!((&heavy["f1"], &heavy["incomplete"]), (&0.0.into(), &serde_json::json!(["below_threshold"])));
     }
     // The same but for the time that it took.
     let again = weir(words).json();
     assert_eq!(again["epochs"], document["epochs"]);
+}
+
+/// Class and epoch in the DSCP, with one bit an epoch, do as well as with the shim.
+#[test]
+fn both_telemetry_headers_are_simulated() {
+    for carrier in ["shim", "tos"] {
+        let document = weir(&format!(
+            "sim --topology line:3 --workload keyvalue,flows=300,seed=4 --loss flows=10%,rate=1% --epochs 3 --json --carrier {carrier}"
+        ))
+        .json();
+        assert_eq!((&document["carrier"], &document["shims_at_hosts"]), (&carrier.into(), &0.into()));
+        for epoch in document["epochs"].as_array().unwrap() {
+            let losses = &epoch["programs"]["chamelemon"]["losses"];
+            assert_eq!((&losses["complete"], &losses["exact_flows"]), (&true.into(), &30.into()), "{carrier}");
+        }
+    }
+}
+
+/// A program that finds heavy flows has its answers and no others, with faults too.
+#[test]
+fn every_program_answers_for_its_tasks() {
+    let words =
+        "sim --topology line:3 --workload keyvalue,flows=200,seed=4 --epochs 3 --program hashpipe:count=bytes --json";
+    for faults in ["", " --fault pause=s1,at=60ms,for=20ms"] {
+        let document = weir(&format!("{words}{faults}")).json();
+        for epoch in document["epochs"].as_array().unwrap() {
+            let report = &epoch["programs"]["hashpipe"];
+            assert_eq!((&report["score"]["recall"], &report["heavy"]["f1"]), (&1.0.into(), &1.0.into()), "{report}");
+            assert!(report["heavy"]["threshold_bytes"].is_u64() && report["gaps"] == serde_json::json!([]), "{report}");
+            let keys: Vec<_> = report.as_object().unwrap().keys().collect();
+            assert!(
+                !keys.iter().any(|key| ["losses", "incomplete", "state", "decided"].contains(&key.as_str())),
+                "{keys:?}"
+            );
+        }
+        let audited = &document["audit"]["epochs"];
+        assert!(faults.is_empty() || *audited == 0, "it answers no losses");
+    }
 }
 
 /// A sample is not all, a switch that stands still makes a gap, and a link that doubles packets gains.

@@ -13,8 +13,10 @@ use scenario::{Load, Outcome, Scenario, Shown};
 use weir::program::chamelemon::attention::sizing::{AIM, Sizing};
 use weir::program::chamelemon::network::NetworkEpoch;
 use weir::sim::loss::Flows;
-use weir::sim::{Edges, Fabric, Setup, Shape, Victims};
+use weir::sim::{Fabric, Setup, Shape, Victims};
 use weir::trace::Workload;
+
+use crate::edges::Edges;
 
 /// Packets of a flow, on average, of laws that have no mean of their own.
 const RANKED: u64 = 12;

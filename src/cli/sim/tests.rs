@@ -22,28 +22,28 @@ fn the_table_of_a_small_network() {
         2  2 000  2 244      2 144   100                100  edge1-1 → agg1-1
         3  2 000  2 234      2 134   100                100  edge0-1 → agg0-1
 
-    chamelemon, what it measured with:
+    chamelemon, what it measured with, and what it found:
 
-    epoch  state      HH   HL  LL  T_h  T_l   sampled  HH flows  HL flows  LL flows  load
-        0  healthy  3584  512   0  250    1  100.00 %         0       100         0   1 %
-        1  healthy  3584  512   0  250    1  100.00 %         0       100         0   1 %
-        2  healthy  3584  512   0    1    1  100.00 %       532       100         0   5 %
-        3  healthy  3584  512   0    1    1  100.00 %       506       100         0   5 %
+    epoch  state       hh   hl  ll  hh threshold  hl threshold    load    sample  heavy candidates  heavy losses  light losses
+        0  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        1  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        2  healthy  3 584  512   0             1             1  5.14 %  100.00 %             2 000           100             0
+        3  healthy  3 584  512   0             1             1  4.93 %  100.00 %             2 000           100             0
 
     chamelemon, its answers beside the truth:
 
-    epoch  victims  found  exact  wrong  says  heavy F1  size error  flows error  entropy error   WMRE
-        0      100    100    100      0  all     0.00 %    100.00 %       0.20 %         0.03 %  0.006
-        1      100    100    100      0  all     0.00 %    100.00 %       0.13 %         0.02 %  0.004
-        2      100    100    100      0  all   100.00 %      0.00 %       0.28 %         0.00 %  0.000
-        3      100    100    100      0  all   100.00 %      0.00 %       0.21 %         0.00 %  0.000
+    epoch  victims  found  exact  wrong  says    k    recall  precision  size error  flows error  entropy error   WMRE
+        0      100    100    100      0  all   300    0.00 %   100.00 %    100.00 %       0.20 %         0.03 %  0.006
+        1      100    100    100      0  all   300    0.00 %   100.00 %    100.00 %       0.13 %         0.02 %  0.004
+        2      100    100    100      0  all   300  100.00 %   100.00 %      0.00 %       0.28 %         0.00 %  0.000
+        3      100    100    100      0  all   300  100.00 %   100.00 %      0.00 %       0.21 %         0.00 %  0.000
 
     hashpipe, its answers beside the truth:
 
-    epoch    k    recall  precision  relative error
-        0  300  100.00 %   100.00 %          0.00 %
-        1  300  100.00 %   100.00 %          0.00 %
-        2  300  100.00 %   100.00 %          0.00 %
-        3  300  100.00 %   100.00 %          0.00 %
+    epoch    k    recall  precision  size error
+        0  300  100.00 %   100.00 %      0.00 %
+        1  300  100.00 %   100.00 %      0.00 %
+        2  300  100.00 %   100.00 %      0.00 %
+        3  300  100.00 %   100.00 %      0.00 %
     ");
 }

@@ -114,8 +114,11 @@ impl Controller {
         self.admit(request, now)
     }
 
-    /// Takes a switch in whose profile is right.
-    pub(super) fn admit(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+    /// Takes a switch in whose profile is right. Of a simulated network that may be one with any program.
+    ///
+    /// # Errors
+    /// If the switch is not like the others, or there are too many.
+    pub fn admit(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
         let JoinRequest { name, profile, parameters, first_epoch } = request;
         let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
         profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;

@@ -186,21 +186,19 @@ impl Sink for Reporter {
         let mut standing = link.standing();
         let Some(mut record) = standing.own(epoch).cloned() else { return };
         let Standing { to, hashes, told_unsent, strays, .. } = &mut *standing;
-        record.strays().into_iter().for_each(|own| strays.merge(own));
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
-            return;
+            return strays.keep(&record);
         };
         let hashed = hashes.as_ref().is_some_and(|hashes| record.is_hashed_with(hashes));
         if !hashed {
             link.foreign.fetch_add(1, Relaxed);
-            return;
+            return strays.keep(&record);
         }
         let unsent = link.unsent.load(Relaxed);
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
         let (first, last) = (epoch.first, epoch.last);
-        // Those of records that were not sent come along.
-        record.strays_mut().into_iter().for_each(|own| *own = std::mem::take(strays));
+        strays.tell_with(&mut record);
         let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
@@ -208,8 +206,7 @@ impl Sink for Reporter {
 
     fn partial(&mut self, epoch: Closed<'_>) {
         let mut standing = self.0.standing();
-        let strays = standing.own(epoch).and_then(AnyRecord::strays).cloned();
-        strays.iter().for_each(|own| standing.strays.merge(own));
+        standing.own(epoch).into_iter().for_each(|record| standing.strays.keep(record));
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {

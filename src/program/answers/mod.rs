@@ -1,11 +1,13 @@
 //! Answers by task, whatever the program: with their epochs and gaps, and why they are not complete.
 
 mod completeness;
+mod distribution;
 mod epoch;
 mod gap;
 mod task;
 
 pub use completeness::{Reason, Reasons};
+pub use distribution::{Distribution, rounded};
 pub use epoch::{
     Adaptation, Change, Changes, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Loss, Losses,
     SwitchAnswers,

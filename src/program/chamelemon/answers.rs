@@ -119,12 +119,22 @@ pub(super) fn of_run(analysis: Analysis, truth: Option<&Truth>, most: usize) -> 
 pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {
     let candidates = network.heavy_hitters(0).len();
     let losses = network.losses.as_ref();
+    let [heavy, light] = [losses.and_then(|losses| losses.heavy.flows), losses.and_then(|losses| losses.light.flows)];
     let facts = json!({
         "heavy_candidates": (!network.edges.is_empty()).then_some(candidates),
-        "heavy_losses": losses.and_then(|losses| losses.heavy.flows),
-        "light_losses": losses.and_then(|losses| losses.light.flows),
+        "heavy_losses": heavy,
+        "light_losses": light,
+        "load_share": load(network, heavy.zip(light)),
     });
     Adaptation { measured: network.runtime.described(), facts: object(facts), ..Adaptation::default() }
+}
+
+/// Flows over the buckets of an upstream encoder, at the switch with most candidates: these, and the victims of the network.
+fn load(network: &NetworkEpoch, victims: Option<(f64, f64)>) -> Option<f64> {
+    let ((heavy, light), shape) = (victims?, network.edges.first()?.analysis.sketches().shape);
+    let candidates = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>()?;
+    let buckets: u32 = (0..shape.rows()).map(|row| shape.cells(row, shape.upstream)).sum();
+    Some((candidates.into_iter().fold(0.0, f64::max) + heavy + light) / f64::from(buckets))
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
+pub use crate::program::answers::Distribution;
 pub use candidates::{Candidates, Expected};
-pub use estimate::Distribution;
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
 pub use series::Below;
 pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};

@@ -10,10 +10,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use weir::sim::report::ChameleMonReport;
+
+use crate::edges::EdgesReport;
 
 pub use runs::Sweep;
-use runs::{Job, ORDERS, PANELS, PERIOD, Point, Run, WORKLOADS, is_decoded};
+use runs::{Job, ORDERS, PANELS, PERIOD, Point, Run, WORKLOADS};
 
 use super::plot::{self, Axis, Curve, Figure, Panel, Source};
 
@@ -87,7 +88,7 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
 }
 
 /// What is drawn of a report.
-type Value = fn(&ChameleMonReport) -> Option<f64>;
+type Value = fn(&EdgesReport) -> Option<f64>;
 
 /// A quantity: what it is called in file names and on the axis, whether the axis is logarithmic, and its curves.
 struct Quantity {
@@ -105,9 +106,9 @@ const QUANTITIES: [Quantity; 4] = [
         column: "buckets",
         log: false,
         curves: &[
-            ("heavy hitters", |r| Some(r.hh_buckets.into())),
-            ("heavy losses", |r| Some(r.hl_buckets.into())),
-            ("light losses", |r| Some(r.ll_buckets.into())),
+            ("heavy hitters", |r| Some(r.runtime.division.hh.into())),
+            ("heavy losses", |r| Some(r.runtime.division.hl.into())),
+            ("light losses", |r| Some(r.runtime.division.ll.into())),
         ],
     },
     Quantity {
@@ -127,8 +128,8 @@ const QUANTITIES: [Quantity; 4] = [
         column: "packets",
         log: true,
         curves: &[
-            ("T_h", |r| Some(r.hh_threshold_packets.max(1).into())),
-            ("T_l", |r| Some(r.hl_threshold_packets.max(1).into())),
+            ("T_h", |r| Some(r.runtime.hh_threshold.max(1).into())),
+            ("T_l", |r| Some(r.runtime.hl_threshold.max(1).into())),
         ],
     },
     Quantity {
@@ -183,7 +184,7 @@ fn axis(sweep: Sweep) -> (u32, Axis) {
 fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
     let point = |number: usize, value: Value| {
         let points: Vec<_> = seeds.iter().filter_map(|run| run.points.get(number)).collect();
-        let values: Vec<f64> = points.iter().filter_map(|point| value(point.report()?)).collect();
+        let values: Vec<f64> = points.iter().filter_map(|point| value(&point.report)).collect();
         let [min, max] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of));
         let y = values.iter().sum::<f64>() / values.len().max(1) as f64;
         Some(plot::Point { x: points.first()?.x, y, min: min?, max: max?, trials: values.len() })
@@ -206,12 +207,11 @@ fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
 /// time until the next change ends.
 fn absorbed(points: &[Point]) -> Vec<Option<usize>> {
     let period = |points: &[Point]| {
-        let last = points.last()?.report()?;
-        points.iter().position(|point| {
-            let shifted = point.report().is_some_and(|report| {
-                report.state == last.state && report.hl_buckets.abs_diff(last.hl_buckets) * 10 <= last.hl_buckets
-            });
-            shifted && is_decoded(&point.epoch)
+        let last = &points.last()?.report;
+        let hl = last.runtime.division.hl;
+        points.iter().position(|Point { report, .. }| {
+            let near = report.runtime.division.hl.abs_diff(hl) * 10 <= hl;
+            report.state == last.state && near && report.is_decoded()
         })
     };
     points.chunks(PERIOD).skip(1).map(period).collect()
@@ -225,8 +225,8 @@ fn csv(runs: &[Run]) -> String {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
     for run in runs {
         for point in &run.points {
-            let Some(r) = point.report() else { continue };
-            let losses = r.losses.unwrap_or_default();
+            let r = &point.report;
+            let losses = r.answers.losses.as_ref().and_then(|losses| losses.losses).unwrap_or_default();
             let Job { workload, order, sweep, seed } = run.job;
             let paper = paper::state(workload, sweep, point.load).map_or("", |state| state.name());
             let fields = [
@@ -239,17 +239,17 @@ fn csv(runs: &[Run]) -> String {
                 point.load.1.to_string(),
                 r.state.name().into(),
                 paper.into(),
-                r.hh_buckets.to_string(),
-                r.hl_buckets.to_string(),
-                r.ll_buckets.to_string(),
-                r.hh_threshold_packets.to_string(),
-                r.hl_threshold_packets.to_string(),
+                r.runtime.division.hh.to_string(),
+                r.runtime.division.hl.to_string(),
+                r.runtime.division.ll.to_string(),
+                r.runtime.hh_threshold.to_string(),
+                r.runtime.hl_threshold.to_string(),
                 format!("{:.5}", r.sampled_share),
                 number(r.hh_flows),
                 number(r.hl_flows),
                 number(r.ll_flows),
                 number(r.load.map(|load| 100.0 * load)),
-                is_decoded(&point.epoch).to_string(),
+                r.is_decoded().to_string(),
                 losses.true_flows.to_string(),
                 losses.right_flows.to_string(),
                 losses.exact_flows.to_string(),

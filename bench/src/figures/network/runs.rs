@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use weir::program::chamelemon::attention::State;
+use weir::program::chamelemon::Runtime;
 use weir::sim::loss::Flows;
-use weir::sim::report::ChameleMonReport;
-use weir::sim::{Edges, EpochReport, Fabric, ProgramReport, Setup, Shape, SimError, Victims};
+use weir::sim::{Fabric, Setup, Shape, Victims};
 use weir::trace::{Workload, WorkloadError};
+
+use crate::edges::{Edges, EdgesReport};
 
 /// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
 /// packets, would be hundreds with the cache followers of 2015.
@@ -84,16 +85,7 @@ pub struct Point {
     pub load: Load,
     /// Epochs until nothing changed any more; `None` when something still did.
     pub settled: Option<usize>,
-    pub epoch: EpochReport,
-}
-
-impl Point {
-    pub fn report(&self) -> Option<&ChameleMonReport> {
-        match self.epoch.programs.get("chamelemon")? {
-            ProgramReport::ChameleMon(report) => Some(report),
-            ProgramReport::Heavy(_) => None,
-        }
-    }
+    pub report: EdgesReport,
 }
 
 /// What is simulated.
@@ -154,37 +146,27 @@ fn one(job: Job, scale: Option<u32>, full: bool) -> Result<Run> {
         let workload = traffic(load.0)?;
         let victims = Victims { flows: Flows::Share(load.1 / 100.0), rate: LOSS_RATE };
         let mut epoch = || edges.epoch(&workload, Some(victims));
-        let (settled, epoch) = if sweep == Sweep::Time { (None, epoch()?) } else { settle(epoch)? };
-        points.push(Point { x, load, settled, epoch });
+        let (settled, report) = if sweep == Sweep::Time { (None, epoch()?) } else { settle(epoch)? };
+        points.push(Point { x, load, settled, report });
     }
     Ok(Run { job, points })
 }
 
 /// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too, takes its points when the
 /// configuration is stable.
-fn settle(mut epoch: impl FnMut() -> Result<EpochReport, SimError>) -> Result<(Option<usize>, EpochReport)> {
-    let mut last: Option<EpochReport> = None;
+fn settle(mut epoch: impl FnMut() -> Result<EdgesReport>) -> Result<(Option<usize>, EdgesReport)> {
+    // The sampling has a seed of its own in every epoch.
+    let parameters = |report: &EdgesReport| Runtime { sample_seed: 0, ..report.runtime };
+    let mut last: Option<EdgesReport> = None;
     for passed in 1..=*EPOCHS.end() {
         let report = epoch()?;
         let same = last.as_ref().is_some_and(|last| parameters(last) == parameters(&report));
-        if passed >= *EPOCHS.start() && same && is_decoded(&report) {
+        if passed >= *EPOCHS.start() && same && report.is_decoded() {
             return Ok((Some(passed), report));
         }
         last = Some(report);
     }
     Ok((None, last.context("an epoch has passed")?))
-}
-
-fn parameters(report: &EpochReport) -> Option<(State, [u32; 5], f64)> {
-    let ProgramReport::ChameleMon(r) = report.programs.get("chamelemon")? else { return None };
-    let numbers = [r.hh_buckets, r.hl_buckets, r.ll_buckets, r.hh_threshold_packets, r.hl_threshold_packets];
-    Some((r.state, numbers, r.sampled_share))
-}
-
-/// Whether all that was measured was decoded. In the ill state that is a sample of the victims.
-pub fn is_decoded(report: &EpochReport) -> bool {
-    let Some(ProgramReport::ChameleMon(r)) = report.programs.get("chamelemon") else { return false };
-    r.hh_complete && r.losses.is_some() && r.incomplete.are_at_most_a_sample()
 }
 
 fn setup(workload: Workload) -> Result<Setup> {

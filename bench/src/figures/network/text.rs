@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::runs::{PANELS, Point, Run, Sweep, is_decoded};
+use super::runs::{PANELS, Point, Run, Sweep};
 use super::{absorbed, cut, paper};
 use weir::program::chamelemon::attention::State;
-use weir::sim::report::ChameleMonReport;
+
+use crate::edges::EdgesReport;
 
 pub fn of(runs: &[Run], scale: Option<u32>) -> String {
     let mut text = format!("In the simulated testbed; {}. Ranges are over seeds.\n", cut(scale));
@@ -48,8 +49,8 @@ fn span(values: impl IntoIterator<Item = f64>) -> String {
 
 fn point(text: &mut String, seeds: &[Run], number: usize) {
     let points: Vec<&Point> = seeds.iter().filter_map(|run| run.points.get(number)).collect();
-    let reports: Vec<&ChameleMonReport> = points.iter().filter_map(|point| point.report()).collect();
-    let of = |value: fn(&ChameleMonReport) -> f64| span(reports.iter().map(|report| value(report)));
+    let reports: Vec<&EdgesReport> = points.iter().map(|point| &point.report).collect();
+    let of = |value: fn(&EdgesReport) -> f64| span(reports.iter().map(|report| value(report)));
     let ill = reports.iter().filter(|report| report.state == State::Ill).count();
     let state = match ill {
         0 => "healthy".into(),
@@ -58,16 +59,16 @@ fn point(text: &mut String, seeds: &[Run], number: usize) {
     };
     let (job, load) = (seeds[0].job, points[0].load);
     let theirs = paper::state(job.workload, job.sweep, load).map_or("", |state| state.name());
-    let decoded = points.iter().filter(|point| is_decoded(&point.epoch)).count();
+    let decoded = reports.iter().filter(|report| report.is_decoded()).count();
     writeln!(
         text,
         "  {:5} {state} (paper {theirs})  HH {} HL {} LL {}  T_h {} T_l {}  sampled {} %  load {} % (paper {})  {decoded} of {} decoded",
         points[0].x,
-        of(|r| r.hh_buckets.into()),
-        of(|r| r.hl_buckets.into()),
-        of(|r| r.ll_buckets.into()),
-        of(|r| r.hh_threshold_packets.into()),
-        of(|r| r.hl_threshold_packets.into()),
+        of(|r| r.runtime.division.hh.into()),
+        of(|r| r.runtime.division.hl.into()),
+        of(|r| r.runtime.division.ll.into()),
+        of(|r| r.runtime.hh_threshold.into()),
+        of(|r| r.runtime.hl_threshold.into()),
         of(|r| 100.0 * r.sampled_share),
         of(|r| 100.0 * r.load.unwrap_or(f64::NAN)),
         paper::load(job.workload, job.sweep).map_or("-".into(), |load| format!("≥ {load} %")),

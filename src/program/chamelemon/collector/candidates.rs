@@ -14,8 +14,9 @@
 //! counter above [`DENSE`]. *Deviation.* §4.3.1 takes the number of flows of that size from the distribution, which with large flows on every third counter is 20 to
 //! 45 % too few.
 
-use super::estimate::{DENSE, panjer, rounded};
-use super::{Analysis, Distribution, Level};
+use super::estimate::{DENSE, panjer};
+use super::{Analysis, Level};
+use crate::program::answers::{Distribution, rounded};
 
 /// Shares of an epoch: the middles of its thirds, and its end.
 const TIMES: [f64; 4] = [1.0 / 6.0, 0.5, 5.0 / 6.0, 1.0];

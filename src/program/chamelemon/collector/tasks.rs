@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use super::estimate::{self, Distribution};
+use super::estimate;
 use super::series::Below;
 use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
+use crate::program::answers::Distribution;
 use crate::program::answers::Reason;
 use crate::program::chamelemon::completeness::unmeasured;
 use crate::program::chamelemon::{FlowId, Hashes, Runtime};

@@ -1,36 +1,39 @@
-//! A program's controller, as it runs beside live switches, driven in virtual time.
+//! The controller of one program, as it runs beside live switches, driven in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Setup;
+use super::report::ProgramReport;
 use super::topology::MAX_SWITCHES;
 use crate::control::controller::{
     Controller, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report, Settings,
 };
 use crate::epoch::Nanos;
-use crate::program::{AnyEpoch, AnyRecord, ProgramConfig};
+use crate::program::{AnyAnalysis, AnyEpoch, ProgramConfig};
 
-/// One switch's record, and the epochs that it covers.
+/// One switch's record, and what its clock showed when it was sent.
 #[derive(Debug)]
 pub struct Named {
     pub switch: Arc<str>,
-    pub first_epoch: u64,
-    pub epoch: u64,
-    /// What its clock showed when it sent the record.
     pub sent: Nanos,
-    pub record: AnyRecord,
+    pub report: Report,
 }
 
 /// Epochs whose answers are kept where faults may change them later.
 const KEPT: usize = 1 << 17;
+/// Flows that the controller keeps of each of them. Scores are taken of more, when an epoch closes.
+const KEPT_FLOWS: usize = 16;
 
-/// The controller of one program.
-pub struct Follow {
+/// One program's controller, and the answers that are scored.
+pub struct SimulatedController {
+    program: ProgramConfig,
     controller: Controller,
+    /// For the answers that are scored.
+    analysis: AnyAnalysis,
 }
 
-impl Follow {
+impl SimulatedController {
     /// Lets the switches join.
     ///
     /// # Errors
@@ -41,7 +44,7 @@ impl Follow {
             patience: setup.wait.unwrap_or(setup.epoch),
             notice: setup.latency,
             history: if setup.faults.is_empty() { 1 } else { KEPT },
-            flows: 16,
+            flows: KEPT_FLOWS,
             shifts: setup.shifts,
             one_clock: setup.faults.is_empty(),
             switches: MAX_SWITCHES,
@@ -58,75 +61,51 @@ impl Follow {
         for name in switches {
             let (name, profile) = (name.to_string(), profile.clone());
             let request = JoinRequest { name, profile, parameters: program.start(), first_epoch: 0 };
-            controller.join(&request, now)?;
+            controller.admit(&request, now)?;
         }
-        Ok(Self { controller })
+        Ok(Self { program: program.clone(), controller, analysis: program.analysis(setup.workload.seed) })
     }
 
-    /// Takes the records of an epoch, one of each switch. An update is for all of them.
-    pub fn epoch(&mut self, records: Vec<Named>, now: Nanos) -> Option<ParameterUpdate> {
-        let ordered = self.take(records, now, |_, _| {});
-        self.controller.answer();
-        ordered
+    pub fn program(&self) -> &ProgramConfig {
+        &self.program
     }
 
-    /// Takes the records that have come, and closes the epochs that are due; `closed` is told of each.
+    /// Takes the records that have come, and closes the epochs that are due; `closed` is given the answers of
+    /// each. An update is for all switches.
     pub fn follow(
         &mut self,
         records: Vec<Named>,
         now: Nanos,
-        mut closed: impl FnMut(&AnyEpoch, String),
+        mut closed: impl FnMut(&EpochAnswers),
     ) -> Option<ParameterUpdate> {
-        let ordered = self.take(records, now, &mut closed);
-        let before = self.newest();
-        let due = self.controller.tick(now);
-        self.tell(before, &mut closed);
-        due.or(ordered)
-    }
-
-    fn take(
-        &mut self,
-        records: Vec<Named>,
-        now: Nanos,
-        mut closed: impl FnMut(&AnyEpoch, String),
-    ) -> Option<ParameterUpdate> {
-        let mut ordered = None;
-        for Named { switch, first_epoch, epoch, sent, record } in records {
+        let mut update = None;
+        for Named { switch, sent, report } in records {
             self.controller.clock(&switch, sent, now);
             let before = self.newest();
             // What the controller cannot use is told as a gap of the epoch.
-            if let Ok(Some(update)) =
-                self.controller.report(&switch, Report { first_epoch, epoch, whole: true, record }, now)
-            {
-                ordered = Some(update);
-            }
+            update = self.controller.report(&switch, report, now).ok().flatten().or(update);
             self.tell(before, &mut closed);
         }
-        ordered
+        let before = self.newest();
+        let due = self.controller.tick(now);
+        self.tell(before, &mut closed);
+        due.or(update)
     }
 
     fn newest(&self) -> Option<u64> {
-        self.network().map(AnyEpoch::number)
+        self.controller.newest().map(AnyEpoch::number)
     }
 
-    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&AnyEpoch, String)) {
-        if self.newest() != before {
-            self.controller.answer();
-            let why = self.why();
-            self.network().into_iter().for_each(|network| closed(network, why.clone()));
+    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&EpochAnswers)) {
+        if self.newest() == before {
+            return;
         }
-    }
-
-    /// The epoch that closed last.
-    pub fn network(&self) -> Option<&AnyEpoch> {
-        self.controller.newest()
-    }
-
-    /// What was decided from it, in words.
-    pub fn why(&self) -> String {
+        self.controller.answer();
+        let epoch = self.controller.newest();
+        let answers = epoch.and_then(|epoch| self.analysis.answers(epoch, None, None, ProgramReport::LIMITS));
         let newest = self.controller.store().last(0.0).epochs.pop();
-        let adaptation = newest.as_ref().and_then(|answers| answers.adaptation.as_ref());
-        adaptation.map_or_else(String::new, |adaptation| adaptation.why.clone())
+        let adaptation = newest.and_then(|newest| newest.adaptation.clone());
+        answers.into_iter().for_each(|answers| closed(&EpochAnswers { adaptation: adaptation.clone(), ..answers }));
     }
 
     /// The answers as they stand now, by epoch.
@@ -145,6 +124,8 @@ mod tests {
     fn there_is_room_for_every_switch_of_a_topology() {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
-        assert!(Follow::new(&ProgramConfig::networked(), &setup, &names).is_ok());
+        for program in ProgramConfig::defaults() {
+            assert!(SimulatedController::new(&program, &setup, &names).is_ok());
+        }
     }
 }

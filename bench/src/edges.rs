@@ -3,47 +3,88 @@
 //! A packet's class is decided where it enters, by the packets that came to that switch before it; what happens
 //! to it afterwards shows in the sums of its class only. So one pass over the order of packets, with each
 //! flow's counters looked up once, gives the registers of all switches. The flows, their losses, the
-//! decoding and the controller are those of [`Simulation`](super::Simulation), and so are the answers, except
+//! decoding and the controller are those of `weir sim`, and so are the answers, except
 //! that packets which reach two ports of a switch within a link's delay keep their order here. No frame is
 //! built: an epoch takes some 20 ns a packet, a thirtieth of a simulation.
 
 use std::sync::Arc;
 
-use super::addresses::{Addresses, Place};
-use super::report::{ChameleMonReport, EpochReport, ProgramReport};
-use super::traffic::{Generation, Where};
-use super::{Setup, SimError, Topology, Victims};
-use crate::assemble::AssembleError;
-use crate::pisa::hash::HashFamily;
-use crate::program::chamelemon::attention::Attention;
-use crate::program::chamelemon::collector::INFINITE;
-use crate::program::chamelemon::network::{Before, NetworkEpoch, Reported};
-use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
-use crate::program::{Bank, Dataplane, ProgramConfig};
-use crate::trace::Workload;
+use anyhow::{Context as _, Result};
+use weir::pisa::hash::HashFamily;
+use weir::program::answers::EpochAnswers;
+use weir::program::chamelemon::attention::State;
+use weir::program::chamelemon::collector::INFINITE;
+use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
+use weir::program::chamelemon::{
+    ChameleMon, ChameleMonDataplane, Config, FlowId, NetworkAnalysis, Runtime, Schedule, Sketches,
+};
+use weir::program::{Analysis, Bank, Dataplane, Decision, ProgramConfig};
+use weir::sim::{Generation, ProgramReport, Setup, Traffic, Victims, Where};
+use weir::trace::Workload;
 
 /// The edge switches of a network, all with the first ChameleMon of the setup.
 pub struct Edges {
-    topology: Topology,
-    addresses: Addresses,
-    distances: Vec<Vec<u32>>,
+    traffic: Traffic,
     /// The edge, counted among the edges, that each host is at.
     edge_of: Vec<usize>,
     names: Vec<Arc<str>>,
-    name: String,
+    config: ProgramConfig,
     /// Makes blank records with the lengths of an epoch's parameters.
     program: ChameleMonDataplane,
     schedule: Schedule,
     spare: Box<dyn Bank>,
-    attention: Attention,
+    analysis: NetworkAnalysis,
     shifts: bool,
-    /// The parameters of the next epoch, and of the one after it: an order takes effect two epochs after the
+    /// The parameters of the next epoch, and of the one after it: an update takes effect two epochs after the
     /// one that it was made from.
-    orders: [Runtime; 2],
-    seed: u64,
+    updates: [Runtime; 2],
     next: u64,
-    flows_before: u64,
     generation: Generation,
+}
+
+/// What an epoch was measured with, what was found, and the answers beside the truth.
+#[derive(Clone, Debug)]
+pub struct EdgesReport {
+    pub runtime: Runtime,
+    pub state: State,
+    pub sampled_share: f64,
+    /// Heavy-hitter candidates of the switch that had most, and whether all of all switches were decoded.
+    pub hh_flows: Option<f64>,
+    pub hh_complete: bool,
+    /// Victims that were heavy, and those of sampled light losses.
+    pub hl_flows: Option<f64>,
+    pub ll_flows: Option<f64>,
+    /// The three over the buckets of an upstream encoder.
+    pub load: Option<f64>,
+    pub answers: ProgramReport,
+}
+
+impl EdgesReport {
+    fn new(network: &NetworkEpoch, answers: ProgramReport) -> Self {
+        let runtime = network.runtime;
+        let hh_flows = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
+        let hh_flows = hh_flows.map(|flows| flows.into_iter().fold(0.0, f64::max));
+        let losses = network.losses.as_ref();
+        let (hl_flows, ll_flows) = (losses.and_then(|l| l.heavy.flows), losses.and_then(|l| l.light.flows));
+        let measured = answers.measured.as_ref();
+        Self {
+            runtime,
+            state: State::of(&runtime),
+            sampled_share: f64::from(runtime.sample) / f64::from(Runtime::ALL),
+            hh_flows,
+            hh_complete: network.hh_complete(),
+            hl_flows,
+            ll_flows,
+            load: measured.and_then(|measured| measured.parameters.get("load_share")?.as_f64()),
+            answers,
+        }
+    }
+
+    /// Whether all that was measured was decoded. In the ill state that is a sample of the victims.
+    pub fn is_decoded(&self) -> bool {
+        let losses = self.answers.losses.as_ref();
+        self.hh_complete && losses.is_some_and(|l| l.losses.is_some() && l.incomplete.are_at_most_a_sample())
+    }
 }
 
 /// What is counted of a flow: the classes of the packets that entered, and of those that were lost.
@@ -62,34 +103,27 @@ const HH: usize = 3;
 impl Edges {
     /// # Errors
     /// If the network cannot be simulated as it is set up, or runs no ChameleMon.
-    pub fn new(setup: &Setup) -> Result<Self, SimError> {
-        setup.check()?;
-        let chamelemon =
-            |program: &ProgramConfig| Some((program.name().to_string(), program.get::<ChameleMon>()?.clone()));
-        let (name, config) = setup.programs.iter().find_map(chamelemon).ok_or(SimError::NoChameleMon)?;
-        let topology = setup.topology.clone();
-        let addresses = Addresses::new(&topology).ok_or(SimError::TooManyHosts)?;
-        let edges = topology.edges();
-        let names: Vec<Arc<str>> = edges.iter().map(|edge| format!("s{edge}").into()).collect();
+    pub fn new(setup: &Setup) -> Result<Self> {
+        let program = setup.programs.iter().find(|program| program.get::<ChameleMon>().is_some());
+        let program = program.context("no program is chamelemon")?;
+        let config = program.get::<ChameleMon>().context("it is")?;
+        let traffic = Traffic::new(setup)?;
+        let (edges, edge_of) = traffic.edges();
         let hashes = HashFamily::reproducible(setup.workload.seed);
-        let (program, schedule) = follower(&config, &hashes)?;
+        let (dataplane, schedule) = follower(config, &hashes)?;
         Ok(Self {
-            distances: edges.iter().map(|&edge| topology.distances(edge)).collect(),
-            edge_of: topology.hosts().iter().map(|host| edges.partition_point(|edge| edge < host)).collect(),
-            attention: Attention::new(config.shape(), config.tower.most(), setup.workload.seed),
+            edge_of,
+            names: edges.iter().map(|edge| format!("s{edge}").into()).collect(),
+            analysis: NetworkAnalysis::new(config, setup.workload.seed),
             shifts: setup.shifts,
-            orders: [config.runtime(); 2],
-            spare: program.spare(),
+            updates: [config.runtime(); 2],
+            spare: dataplane.spare(),
             generation: Generation::default(),
-            seed: setup.workload.seed,
             next: 0,
-            flows_before: 0,
-            topology,
-            addresses,
-            names,
-            program,
+            config: program.clone(),
+            traffic,
+            program: dataplane,
             schedule,
-            name,
         })
     }
 
@@ -97,43 +131,37 @@ impl Edges {
     ///
     /// # Errors
     /// If the encoders have no room for the parameters.
-    pub fn epoch(&mut self, workload: &Workload, victims: Option<Victims>) -> Result<EpochReport, SimError> {
+    pub fn epoch(&mut self, workload: &Workload, victims: Option<Victims>) -> Result<EdgesReport> {
         let (network, why) = self.shift(workload, victims)?;
-        let mut report = EpochReport::of(network.epoch, &self.generation, Vec::new());
-        let answers = ChameleMonReport::new(&network, why, &self.generation, |_| true);
-        report.programs.insert(self.name.clone(), ProgramReport::ChameleMon(Box::new(answers)));
-        Ok(report)
+        let mut adaptation = self.analysis.adaptation(&network);
+        adaptation.iter_mut().for_each(|adaptation| adaptation.why.clone_from(&why));
+        let answers = self.analysis.answers(&network, None, ProgramReport::LIMITS);
+        let answers = EpochAnswers { adaptation, ..answers };
+        let answers = ProgramReport::new(&self.config, &answers, &self.generation, |_| true);
+        Ok(EdgesReport::new(&network, answers))
     }
 
     /// The same without answers: what was measured, and in words what was decided from it.
     ///
     /// # Errors
     /// If the encoders have no room for the parameters.
-    pub fn shift(&mut self, workload: &Workload, victims: Option<Victims>) -> Result<(NetworkEpoch, String), SimError> {
-        let [runtime, latest] = self.orders;
+    pub fn shift(&mut self, workload: &Workload, victims: Option<Victims>) -> Result<(NetworkEpoch, String)> {
+        let [runtime, latest] = self.updates;
         let network = self.measure(workload, victims, runtime)?;
         let mut why = String::new();
-        self.orders = [latest; 2];
+        self.updates = [latest; 2];
         if self.shifts {
-            let decision = self.attention.shift(&network, &latest, network.epoch + 2);
-            (self.orders[1], why) = (decision.runtime, decision.why);
+            let decision = self.analysis.decide(&network, &latest, network.epoch + 2);
+            Decision { parameters: self.updates[1], why } = decision;
         }
         Ok((network, why))
     }
 
     /// What is measured with these parameters.
-    fn measure(
-        &mut self,
-        workload: &Workload,
-        victims: Option<Victims>,
-        runtime: Runtime,
-    ) -> Result<NetworkEpoch, SimError> {
+    fn measure(&mut self, workload: &Workload, victims: Option<Victims>, runtime: Runtime) -> Result<NetworkEpoch> {
         let epoch = self.next;
         self.next += 1;
-        let workload = Workload { seed: self.seed, ..workload.clone() };
-        let of = (&self.topology, &self.addresses);
-        self.generation = Generation::new(of, &self.distances, &workload, victims, (epoch, self.flows_before));
-        self.flows_before += self.generation.flows.len() as u64;
+        self.generation = self.traffic.draw(epoch, workload, victims);
         let records = match self.blank(epoch, runtime)? {
             Some(blank) => self.records(&blank),
             None => Vec::new(),
@@ -174,8 +202,8 @@ impl Edges {
     }
 
     /// An empty record of an epoch, as a switch with these parameters hands it over.
-    fn blank(&mut self, epoch: u64, runtime: Runtime) -> Result<Option<Sketches>, SimError> {
-        self.schedule.update(epoch, runtime).map_err(AssembleError::from)?;
+    fn blank(&mut self, epoch: u64, runtime: Runtime) -> Result<Option<Sketches>> {
+        self.schedule.update(epoch, runtime)?;
         self.program.enter(epoch, true);
         self.program.exchange(self.spare.as_mut());
         self.program.exchange_egress(self.spare.as_mut());
@@ -229,7 +257,7 @@ impl Edges {
                 classes[flow].lost[class] += 1;
                 self.generation.lost(number, Where::Switch(0));
             } else {
-                let exit: Place = self.generation.flows[flow].exit;
+                let exit = self.generation.flows[flow].exit;
                 self.generation.delivered(number, exit);
             }
             if estimate >= beyond
@@ -263,10 +291,79 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
     [false, division.ll > 0, division.hl > 0, division.hh > 0]
 }
 
-fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule), SimError> {
-    let mut program = ChameleMonDataplane::new(config, hashes).map_err(AssembleError::from)?;
+fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule)> {
+    let mut program = ChameleMonDataplane::new(config, hashes)?;
     let schedule = Schedule::new(config.clone(), config.runtime());
     program.equip();
     program.follow(&schedule);
     Ok((program, schedule))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir::sim::{Fabric, Shape, Simulation, Sums};
+
+    use super::*;
+
+    /// Links without end of rate, 10 µs long, and epochs of 50 ms.
+    fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
+        Setup {
+            topology: topology.parse::<Shape>().unwrap().build().unwrap(),
+            programs: vec!["chamelemon:hh_threshold=1".parse().unwrap()],
+            everywhere: false,
+            workload: workload.parse().unwrap(),
+            losses: losses.iter().map(|loss| loss.parse().unwrap()).collect(),
+            epoch: 50_000_000,
+            transit: 10_000_000,
+            latency: 1_000_000,
+            shifts: true,
+            delay: 10_000,
+            rate: None,
+            patience: 0,
+            faults: Vec::new(),
+            wait: None,
+            fabric: Fabric::default(),
+        }
+    }
+
+    /// The edge switches alone answer as the whole network does, epoch by epoch, while parameters shift. Packets come further
+    /// apart than a link is long, so that both take them in the same order.
+    #[test]
+    fn edges_alone_are_measured_as_in_the_network() {
+        for workload in ["hadoop/burst,flows=2500,longest=8,seed=3", "keyvalue/uniform,flows=4000,seed=5"] {
+            let small = "chamelemon:hh_threshold=1,tower=8x2048+16x1024,upstream=384,downstream=288,hl=48";
+            let setup = Setup {
+                programs: vec![small.parse().unwrap()],
+                delay: 1000,
+                ..setup("testbed", workload, &["flows=35%,rate=2%"])
+            };
+            let mut simulation = Simulation::new(&setup).unwrap();
+            let whole = (0..9).filter_map(|_| simulation.epoch(&setup.workload, setup.victims())).collect::<Vec<_>>();
+            let whole = [whole, simulation.finish()].concat();
+            assert_eq!(whole.len(), 9);
+            let mut edges = Edges::new(&setup).unwrap();
+            let mut states = Vec::new();
+            for report in &whole {
+                let alone = edges.epoch(&setup.workload, setup.victims()).unwrap();
+                let Sums { sent, lost, .. } = edges.generation().sums();
+                assert_eq!((sent, lost), (report.sent_packets, report.lost_packets));
+                assert_eq!(alone.answers, report.programs["chamelemon"], "epoch {}", report.epoch);
+                states.push(alone.state);
+            }
+            assert!(states.contains(&State::Healthy) && states.contains(&State::Ill), "{states:?}");
+        }
+    }
+
+    /// Flows that end below T_h in bursts, half of the candidates lifted by collisions: the threshold went up and down for ever.
+    #[test]
+    fn bursts_come_to_rest() {
+        let setup = setup("testbed", "hadoop/burst,flows=50k,longest=30,seed=3", &["flows=15%,rate=1%"]);
+        let mut edges = Edges::new(&setup).unwrap();
+        let reports: Vec<_> = (0..14).map(|_| edges.epoch(&setup.workload, setup.victims()).unwrap()).collect();
+        let shown: Vec<_> = reports[5..]
+            .iter()
+            .map(|report| (report.runtime.hh_threshold, report.state, report.is_decoded()))
+            .collect();
+        assert!(shown.iter().all(|epoch| *epoch == shown[0] && epoch.2), "{shown:?}");
+    }
 }
