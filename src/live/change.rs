@@ -133,8 +133,8 @@ impl Shared {
             change.tx_bursts = infos.as_ref().map(|infos| TxBursts::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
-            let measure = measures.as_mut().and_then(Iterator::next);
-            change.parts.measure = measure.map(|measure| measure.timed(&self.workers[worker], cycles));
+            let telemetry = measures.as_mut().and_then(Iterator::next);
+            change.parts.telemetry = telemetry.map(|telemetry| telemetry.timed(&self.workers[worker], cycles));
             change.parts.order = Some(next.config.switch.order.into());
             change
         });
@@ -229,8 +229,8 @@ impl Shared {
         for (remote, stats) in state.remotes.iter().zip(&self.workers) {
             let mut change = remote.done()?;
             // Hands over the registers of the running epoch.
-            if let Some(measure) = &mut change.parts.measure {
-                measure.finish(stats);
+            if let Some(telemetry) = &mut change.parts.telemetry {
+                telemetry.finish(stats);
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::control::controller::NetworkProfile;
 use crate::control::rpc::{Controlled, Dial, Hello, Link};
 use crate::control::tls;
-use crate::epoch::{HandOver, Nanos};
+use crate::epoch::{EpochClock, Nanos};
 use crate::pisa::hash::HashFamily;
 
 /// What the controller calls the switch.
@@ -21,7 +21,7 @@ fn name(config: &Config) -> &str {
 fn hello(config: &Config) -> Option<Hello> {
     let program = config.programs.iter().find(|program| program.is_networked())?.clone();
     let length = config.switch.epoch.0.as_nanos() as Nanos;
-    let transit = HandOver::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
+    let transit = EpochClock::longest_transit(length).min(config.switch.transit.0.as_nanos() as Nanos);
     let parameters = program.start();
     let profile = NetworkProfile { program, length, transit, header: config.switch.carrier };
     let software = format!("weir {}", env!("CARGO_PKG_VERSION"));

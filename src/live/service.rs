@@ -168,11 +168,11 @@ impl Service for Shared {
         let epochs = (query.seconds.max(0.0) * 1e9 / length as f64).ceil() as usize;
         let history = self.history();
         let selection = match query.after {
-            Some(after) => history.next(after),
-            None => history.last(epochs),
+            Some(after) => history.next(own, after),
+            None => history.last(own, epochs),
         };
         drop(history);
-        Ok(view::HeavyFlows::new(programs[own].name(), &selection.heavy(own), length, query.top, query.threshold))
+        Ok(view::HeavyFlows::new(programs[own].name(), &selection.heavy(), length, query.top, query.threshold))
     }
 
     fn board(&self, query: &HeavyQuery) -> Result<Board, String> {

@@ -20,6 +20,14 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// If the other one is of another shape. This one is then as it was.
     fn merge(&mut self, other: &Self) -> Result<(), MergeError>;
 
+    /// Adds the same replica's record of a later part of the epoch.
+    ///
+    /// # Errors
+    /// If it is of another shape. This one is then as it was.
+    fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+        self.merge(later)
+    }
+
     /// The byte form: versioned, and one only for each record.
     fn encode(&self) -> Vec<u8>;
 
@@ -54,6 +62,7 @@ pub struct AnyRecord(Box<dyn Erased>);
 trait Erased: Any + Send + Sync + fmt::Debug {
     fn program(&self) -> &'static str;
     fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError>;
+    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError>;
     fn encode(&self) -> Vec<u8>;
     fn copy(&self) -> Box<dyn Erased>;
     fn equals(&self, other: &dyn Erased) -> bool;
@@ -70,6 +79,11 @@ impl<R: Record> Erased for R {
     fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError> {
         let wrong = MergeError::Program { program: R::PROGRAM, other: other.program() };
         Record::merge(self, (other as &dyn Any).downcast_ref().ok_or(wrong)?)
+    }
+
+    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError> {
+        let wrong = MergeError::Program { program: R::PROGRAM, other: later.program() };
+        Record::append(self, (later as &dyn Any).downcast_ref().ok_or(wrong)?)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -126,6 +140,14 @@ impl AnyRecord {
     /// If they are of two programs, or of two shapes.
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         self.0.merge(&*other.0)
+    }
+
+    /// [`Record::append`], of two records of one program.
+    ///
+    /// # Errors
+    /// If they are of two programs, or of two shapes.
+    pub fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+        self.0.append(&*later.0)
     }
 
     /// [`Record::encode`].

@@ -85,8 +85,8 @@ pub fn nodes(
         let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, switch));
         let (routing, forwards) = Routing::new(&config, &named, routed(&ports), polynomials, workers)?;
         let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &hashes, workers)?;
-        let replicas = forwards.into_iter().zip(measures).map(|(forward, measure)| {
-            Switch::new(ports.clone(), measure, forward, Order::PacketMajor).with_telemetry_header(carrier)
+        let replicas = forwards.into_iter().zip(measures).map(|(forward, telemetry)| {
+            Switch::new(ports.clone(), telemetry, forward, Order::PacketMajor).with_telemetry_header(carrier)
         });
         nodes.push(Node::new(replicas.collect(), collecting, schedules, routing));
     }

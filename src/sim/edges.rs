@@ -266,7 +266,7 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
 fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule), SimError> {
     let mut program = ChameleMonDataplane::new(config, hashes).map_err(AssembleError::from)?;
     let schedule = Schedule::new(config.clone(), config.runtime());
-    program.equip();
+    program.allocate();
     program.follow(&schedule);
     Ok((program, schedule))
 }

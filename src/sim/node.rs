@@ -7,11 +7,13 @@ use crate::epoch::Collecting;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 
-/// All programs' records of an epoch.
+/// A program's record of an epoch.
 pub struct Handed {
+    /// The program's place.
+    pub program: usize,
     pub first_epoch: u64,
     pub epoch: u64,
-    pub records: Vec<AnyRecord>,
+    pub record: AnyRecord,
 }
 
 /// A switch with what stands beside it.
@@ -38,6 +40,17 @@ impl Node {
         Self { workers, schedules, collector, handed, _routing: routing }
     }
 
+    /// Has a worker do what `work` says. Banks that rotate meanwhile are taken at once, so that a
+    /// program that cuts its epochs finds a spare.
+    pub fn drive(&mut self, worker: usize, work: impl FnOnce(&mut Switch)) {
+        let switch = &mut self.workers[worker];
+        let due = switch.due();
+        work(switch);
+        if switch.due() != due {
+            self.collector.collect_ready();
+        }
+    }
+
     /// What its workers have handed over, of epochs on which all have reported.
     pub fn records(&mut self) -> Vec<Handed> {
         self.collector.collect_ready();
@@ -54,21 +67,19 @@ struct Keeper {
 }
 
 impl Sink for Keeper {
-    fn closed(&mut self, Closed { first, last, records }: Closed<'_>) {
-        let mut records = records.to_vec();
-        for (record, strays) in records.iter_mut().zip(&mut self.strays) {
-            if let Some(own) = record.strays_mut() {
-                own.merge(&std::mem::take(strays));
-            }
+    fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
+        let mut record = record.clone();
+        if let (Some(own), Some(strays)) = (record.strays_mut(), self.strays.get_mut(program)) {
+            own.merge(&std::mem::take(strays));
         }
-        let handed = Handed { first_epoch: first, epoch: last, records };
+        let handed = Handed { program, first_epoch: first, epoch: last, record };
         self.handed.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
-        self.strays.resize(epoch.records.len(), Strays::default());
-        for (record, strays) in epoch.records.iter().zip(&mut self.strays) {
-            record.strays().into_iter().for_each(|own| strays.merge(own));
+        self.strays.resize(self.strays.len().max(epoch.program + 1), Strays::default());
+        if let (Some(own), Some(strays)) = (epoch.record.strays(), self.strays.get_mut(epoch.program)) {
+            strays.merge(own);
         }
     }
 }

@@ -216,8 +216,8 @@ impl Simulation {
         let mut records: Vec<Vec<_>> = self.collectors.iter().map(|_| Vec::new()).collect();
         let clocks = self.network.clocks();
         for ((node, name), sent) in self.network.nodes().iter_mut().zip(&self.names).zip(clocks) {
-            for node::Handed { first_epoch, epoch, records: handed } in node.records() {
-                for (records, record) in records.iter_mut().zip(handed) {
+            for node::Handed { program, first_epoch, epoch, record } in node.records() {
+                if let Some(records) = records.get_mut(program) {
                     records.push(Handed { switch: name.clone(), first_epoch, epoch, sent, record });
                 }
             }

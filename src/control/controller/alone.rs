@@ -83,7 +83,9 @@ impl Alone {
     pub(super) fn take(&mut self, epoch: Closed<'_>, system: Nanos) {
         let AloneSettings { history, fabric, .. } = self.settings();
         let Some((number, schedule)) = &self.program else { return };
-        let Some(record) = epoch.records.get(*number) else { return };
+        if epoch.program != *number {
+            return;
+        }
         if self.controller.is_none() {
             self.controller = self.begin(epoch.last, schedule);
         }
@@ -91,7 +93,7 @@ impl Alone {
         controller.set(history, fabric);
         let length = controller.profile().map_or(1, |profile| profile.length);
         let now = system.max((epoch.last + 1).saturating_mul(length));
-        let report = Report { first_epoch: epoch.first, epoch: epoch.last, record: record.clone() };
+        let report = Report { first_epoch: epoch.first, epoch: epoch.last, record: epoch.record.clone() };
         let reported = controller.report(&self.name, report, now).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             None

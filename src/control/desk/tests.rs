@@ -25,8 +25,8 @@ use crate::control::tls::{self, Clients};
 use crate::control::{Closed, view};
 use crate::epoch::Nanos;
 use crate::pisa::hash::HashFamily;
+use crate::program::AnySchedule;
 use crate::program::answers::Reason;
-use crate::program::{AnyRecord, AnySchedule};
 
 const SEED: u64 = 11;
 
@@ -161,15 +161,15 @@ impl Fake {
     fn report(&self, epoch: u64) {
         let program = config().program;
         let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &self.schedule).unwrap();
-        dataplane.equip();
+        dataplane.allocate();
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
         dataplane.exchange(bank.as_mut());
         // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
-        let records: [AnyRecord; 1] = [bank.record()];
-        self.sink.lock().unwrap().closed(Closed { first: epoch, last: epoch, records: &records });
+        let record = bank.record();
+        self.sink.lock().unwrap().closed(Closed { program: 0, first: epoch, last: epoch, record: &record });
     }
 
     /// Reports epoch after epoch as they end, until `done`.
@@ -253,9 +253,9 @@ fn records_that_are_not_sent_are_counted() {
     let mut sink = link.reporter();
     let fake = HashFamily::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
-    dataplane.equip();
-    let records: [AnyRecord; 1] = [dataplane.spare().record()];
-    (0..5).for_each(|epoch| sink.closed(Closed { first: epoch, last: epoch, records: &records }));
+    dataplane.allocate();
+    let record = dataplane.spare().record();
+    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
     let view = link.view();
     assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
 }

@@ -152,7 +152,7 @@ impl Link {
 impl Standing {
     /// The record that is for the controller.
     fn own<'a>(&self, epoch: Closed<'a>) -> Option<&'a AnyRecord> {
-        epoch.records.get(self.place).filter(|_| self.schedule.is_some())
+        Some(epoch.record).filter(|_| epoch.program == self.place && self.schedule.is_some())
     }
 
     /// What the running epoch is measured with.

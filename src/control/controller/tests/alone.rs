@@ -33,7 +33,7 @@ impl Switch {
 
     fn take(&mut self, report: Report, now: Nanos) {
         let Report { first_epoch, epoch, record } = report;
-        self.alone.take(Closed { first: first_epoch, last: epoch, records: &[record] }, now);
+        self.alone.take(Closed { program: 0, first: first_epoch, last: epoch, record: &record }, now);
     }
 
     /// The epochs that were answered, with what is missing of each.
