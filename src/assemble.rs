@@ -75,7 +75,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
-    let Measures { measures, collecting, schedules } = measures(config, epoch, &hashes, replicas)?;
+    let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let (publisher, wanted) = (Publisher::default(), wanted(config, &hashes)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
@@ -84,7 +84,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
             .with_telemetry_header(config.switch.carrier)
             .with_policy(policy)
     };
-    let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
+    let switches = forwards.into_iter().zip(telemetries).zip(policies).map(replica).collect();
     let history = Arc::new(Mutex::new(History::new(kept_epochs(&config.switch, epoch), &config.programs)));
     let collector = Collector::new(collecting, history.clone());
     Ok(Assembly {
@@ -117,20 +117,20 @@ pub fn hashes(config: &Config) -> Result<HashFamily, AssembleError> {
 }
 
 /// The replicas' programs, the collector's ends of their rotation, and where parameters are set.
-pub struct Measures {
-    pub measures: Vec<Telemetry>,
+pub struct Telemetries {
+    pub telemetries: Vec<Telemetry>,
     pub collecting: Vec<Collecting>,
     pub schedules: Vec<AnySchedule>,
 }
 
 /// Builds the programs of all replicas.
-pub fn measures(
+pub fn telemetries(
     config: &Config,
     epoch: Option<Nanos>,
     hashes: &HashFamily,
     replicas: usize,
-) -> Result<Measures, AssembleError> {
-    let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+) -> Result<Telemetries, AssembleError> {
+    let (mut telemetries, mut collecting) = (Vec::new(), Vec::new());
     let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
     let transit = config.switch.transit.0.as_nanos() as Nanos;
     for _ in 0..replicas {
@@ -139,10 +139,10 @@ pub fn measures(
         let programs = programs.collect::<Result<_, _>>()?;
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
-        measures.push(telemetry);
+        telemetries.push(telemetry);
         collecting.push(channels);
     }
-    Ok(Measures { measures, collecting, schedules })
+    Ok(Telemetries { telemetries, collecting, schedules })
 }
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the

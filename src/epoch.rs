@@ -62,7 +62,7 @@ impl EpochClock {
         Self { length, transit: 0, running: None, due: 0, behind: 0, leaving: false, prepared: false }
     }
 
-    /// Lets packets leave for this long after the end of their epoch, and at most for half an epoch.
+    /// Lets packets leave for this long after the end of their epoch, at most half an epoch.
     #[must_use]
     pub fn with_transit(self, transit: Nanos) -> Self {
         let max = self.length.map_or(0, Self::longest_transit);
@@ -108,8 +108,8 @@ impl EpochClock {
         now.saturating_sub(self.behind)
     }
 
-    /// What there is to do at `now`; to be asked again until nothing is left. After
-    /// [`EpochEvent::Start`] and [`EpochEvent::End`] the clock is to [enter](Self::enter) the epoch.
+    /// What there is to do at `now`; to be asked again until nothing is left. The clock is to
+    /// [enter](Self::enter) the epoch of [`EpochEvent::Start`] and [`EpochEvent::End`].
     pub fn event(&mut self, now: Nanos) -> Option<EpochEvent> {
         let now = self.time(now);
         let epoch = self.length.map_or(0, |length| now / length);

@@ -383,13 +383,13 @@ fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFra
     left
 }
 
-/// The records that a switch has handed over at its end, by epoch.
+/// The records that a switch has sent at its end, by epoch.
 fn records(switch: &mut Switch, collecting: &Collecting) -> BTreeMap<u64, Sketches> {
     switch.finish();
     collected(collecting)
 }
 
-/// Those that it has handed over by now. It gets its registers back.
+/// Those that it has sent by now. It gets its registers back.
 fn collected(collecting: &Collecting) -> BTreeMap<u64, Sketches> {
     let sketches = |record: AnyRecord| *record.into::<Sketches>().expect("ChameleMon's record");
     let take = |FullBank { last_epoch, mut bank, .. }: FullBank| {

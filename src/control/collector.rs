@@ -229,7 +229,7 @@ impl Collector {
 
 /// Nothing of any program yet.
 fn merging(replicas: &[Collecting]) -> Vec<Merging> {
-    let programs = replicas.first().map_or(0, Vec::len);
+    let programs = replicas.iter().map(Vec::len).max().unwrap_or_default();
     let parts = || replicas.iter().map(|_| Parts::default()).collect();
     (0..programs).map(|_| Merging { parts: parts(), ..Merging::default() }).collect()
 }

@@ -97,8 +97,7 @@ impl History {
     /// Adds all epochs up and keeps every flow, for a run that has an end. Its memory grows with the flows.
     pub fn whole(programs: &[ProgramConfig]) -> Self {
         let series = programs.iter().map(ProgramConfig::series).collect();
-        let records = programs.iter().map(|_| None).collect();
-        Self { whole: Some(Whole { series, records, ..Whole::default() }), ..Self::new(1, programs) }
+        Self { whole: Some(Whole { series, ..Whole::default() }), ..Self::new(1, programs) }
     }
 
     /// The programs, in the order of the configuration.
@@ -219,14 +218,14 @@ impl Selection {
 impl Whole {
     fn push(&mut self, program: usize, first: u64, last: u64, record: AnyRecord) {
         self.epochs = span(self.epochs, first, last);
-        let (Some(series), Some(sum)) = (self.series.get_mut(program), self.records.get_mut(program)) else { return };
-        series.add(&record);
-        match sum {
+        self.series.get_mut(program).into_iter().for_each(|series| series.add(&record));
+        self.records.resize(self.records.len().max(program + 1), None);
+        match &mut self.records[program] {
             Some(sum) => {
                 let merged = sum.merge(&record);
                 debug_assert!(merged.is_ok(), "{merged:?}");
             }
-            None => *sum = Some(record),
+            none => *none = Some(record),
         }
     }
 }

@@ -57,7 +57,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Config: Settings;
     /// What may change from epoch to epoch; `()` when nothing does.
     type Parameters: Parameters;
-    /// The counters that a switch hands over at the end of an epoch.
+    /// The counters that leave a switch at the end of an epoch.
     type Record: Record;
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;

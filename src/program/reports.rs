@@ -1,8 +1,8 @@
 //! Reports about single packets: what a program tells beside its registers, bounded.
 //!
-//! A hardware switch sends a digest. Here a report goes to a buffer of the program's bank, which was
-//! allocated with the bank, and travels with the record. A report that finds the buffer full is
-//! counted.
+//! A hardware switch sends a digest. Here a report goes to a buffer of the program's bank, which
+//! was allocated with the bank, and travels with the record. A report that finds the buffer full
+//! is counted.
 
 use std::fmt;
 
@@ -199,7 +199,7 @@ mod tests {
             prop_assert_eq!(from.end(), Ok(()));
         }
 
-        /// Bytes of a peer take no more memory than the limit, and are read only if they would be written.
+        /// Bytes of a peer take no more memory than the limit, and have one form only.
         #[test]
         fn other_bytes_are_refused(bytes in prop::collection::vec(prop_oneof![0..6u8, any::<u8>()], 0..12), limit in 0..5usize) {
             let mut from = Reader::new(&bytes);

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
 use super::{Fabric, Node, Setup, SimError};
-use crate::assemble::{Measures, ROUTER_LABELS, measures, place, port_info, routed};
+use crate::assemble::{ROUTER_LABELS, Telemetries, place, port_info, routed, telemetries};
 use crate::config::Length;
 use crate::control::Routing;
 use crate::epoch::Nanos;
@@ -84,8 +84,9 @@ pub fn nodes(
         // Each switch has polynomials of its own for ECMP, or all switches would choose alike.
         let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, switch));
         let (routing, forwards) = Routing::new(&config, &named, routed(&ports), polynomials, workers)?;
-        let Measures { measures, collecting, schedules } = measures(&config, Some(setup.epoch), &hashes, workers)?;
-        let replicas = forwards.into_iter().zip(measures).map(|(forward, telemetry)| {
+        let Telemetries { telemetries, collecting, schedules } =
+            telemetries(&config, Some(setup.epoch), &hashes, workers)?;
+        let replicas = forwards.into_iter().zip(telemetries).map(|(forward, telemetry)| {
             Switch::new(ports.clone(), telemetry, forward, Order::PacketMajor).with_telemetry_header(carrier)
         });
         nodes.push(Node::new(replicas.collect(), collecting, schedules, routing));

@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// What its workers have handed over, of epochs on which all have reported.
+    /// What its workers have sent, of epochs on which all have reported.
     pub fn records(&mut self) -> Vec<Handed> {
         self.collector.collect_ready();
         std::mem::take(&mut *self.handed.lock().unwrap_or_else(PoisonError::into_inner))

@@ -162,7 +162,7 @@ impl Simulation {
         Some(audit)
     }
 
-    /// Lets time go on; what the switches hand over meanwhile goes to the controllers as it comes.
+    /// Lets time go on; what the switches send meanwhile goes to the controllers as it comes.
     fn follow_to(&mut self, until: Nanos) {
         while self.network.now() < until {
             let look = self.network.now() + self.length / LOOKS;
@@ -211,7 +211,7 @@ impl Simulation {
         Some(report)
     }
 
-    /// What the switches have handed over, by program.
+    /// What the switches have sent, by program.
     fn records(&mut self) -> Vec<Vec<Handed>> {
         let mut records: Vec<Vec<_>> = self.collectors.iter().map(|_| Vec::new()).collect();
         let clocks = self.network.clocks();

@@ -28,13 +28,14 @@ impl Telemetry {
     /// Returns the collector's ends as well.
     pub fn new(mut programs: Vec<Box<dyn Dataplane>>, clock: EpochClock, spares: usize) -> (Self, Collecting) {
         programs.iter_mut().for_each(|program| program.allocate());
-        let rotation = |program: &Box<dyn Dataplane>| {
+        let (mut rotations, mut channels) = (Vec::new(), Vec::new());
+        for program in &programs {
             let (rotation, channel) = BankRotation::new(spares);
             // The channel has room for all spares.
             (0..spares).for_each(|_| _ = channel.spares.try_send(program.spare()));
-            (rotation, channel)
-        };
-        let (rotations, channels) = programs.iter().map(rotation).unzip();
+            rotations.push(rotation);
+            channels.push(channel);
+        }
         let needs = programs.iter().fold(Needs::NONE, |needs, program| needs | program.needs());
         let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
         // Without egress stages there is nothing to wait for.
@@ -47,8 +48,8 @@ impl Telemetry {
         (Self { programs, rotations, clock, needs, egress, ends, digest, describes, identity }, channels)
     }
 
-    /// Sends off what has been measured so far; nothing may be measured afterwards. There is no next
-    /// epoch that the registers could run on into, so a spare is made when none has come back.
+    /// Sends off what has been measured so far; nothing may be measured afterwards. There is no
+    /// next epoch that the registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self, stats: &SwitchStats) {
         let Some(epoch) = self.clock.started() else { return };
         self.end_transit(End::Switch, stats);

@@ -226,8 +226,8 @@ proptest! {
     }
 }
 
-/// All sub-epochs of all epochs through a whole switch: no packet is missing, and each that stood in
-/// a long queue is reported or counted.
+/// All sub-epochs of all epochs through a whole switch: no packet is missing, and each that stood
+/// in a long queue is reported or counted.
 #[test]
 fn a_switch_counts_every_packet() {
     let config = Config { slots: 1 << 16, reports: 100, depth: 20, sub_epochs: 7, adapt: false };
