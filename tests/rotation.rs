@@ -21,10 +21,13 @@ const EPOCH: u64 = 1 << 20;
 const TRANSIT: u64 = 1 << 17;
 const SPARES: usize = 2;
 
+/// The number of sub-epochs of an epoch.
+type Cut = fn(u64) -> u32;
+
 /// Counts packets, and cuts epoch number e into as many sub-epochs as `cut` says.
 struct Tally {
     needs: Needs,
-    cut: fn(u64) -> u32,
+    cut: Cut,
     epoch: u64,
     counted: Counted,
 }
@@ -106,7 +109,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(programs: &[(Needs, fn(u64) -> u32)]) -> Self {
+    fn new(programs: &[(Needs, Cut)]) -> Self {
         let tally = |&(needs, cut)| {
             let tally = Tally { needs, cut, epoch: 0, counted: Counted::default() };
             Box::new(tally) as Box<dyn Dataplane>
@@ -149,7 +152,7 @@ impl Bench {
 /// One program gets no banks back. It runs on alone; the other's records stay one epoch each.
 #[test]
 fn programs_rotate_by_themselves() {
-    let whole: (Needs, fn(u64) -> u32) = (Needs::EGRESS, |_| 1);
+    let whole: (Needs, Cut) = (Needs::EGRESS, |_| 1);
     let mut bench = Bench::new(&[whole, whole]);
     let mut rotated = [Vec::new(), Vec::new()];
     for round in 0..10 * 8 {
@@ -245,7 +248,7 @@ proptest! {
     #[test]
     fn every_packet_is_in_one_bank(steps in prop::collection::vec((0..EPOCH / 3, any::<u8>()), 1..300)) {
         let cut = |epoch: u64| [1, 2, 16, 64][epoch as usize % 4];
-        let all = [(Needs::EGRESS, cut as fn(u64) -> u32), (Needs::SUB_EPOCHS, cut), (Needs::EGRESS | Needs::SUB_EPOCHS, cut)];
+        let all = [(Needs::EGRESS, cut as Cut), (Needs::SUB_EPOCHS, cut), (Needs::EGRESS | Needs::SUB_EPOCHS, cut)];
         let mut bench = Bench::new(&all);
         let (mut now, mut rotated) = (0, vec![Vec::new(); all.len()]);
         for (step, (wait, serves)) in steps.iter().enumerate() {

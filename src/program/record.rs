@@ -198,6 +198,41 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Other;
 
+    /// One that keeps the parts of an epoch apart.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Apart(Vec<u8>);
+
+    impl Record for Apart {
+        const PROGRAM: &'static str = "apart";
+
+        fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+            self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+            Ok(())
+        }
+
+        fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+            self.0.extend(&later.0);
+            Ok(())
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            self.0.clone()
+        }
+    }
+
+    /// Parts are added in another way than replicas, if the record says so.
+    #[test]
+    fn parts_are_appended_and_replicas_merged() {
+        let mut record = AnyRecord::new(Apart(vec![1]));
+        record.append(&AnyRecord::new(Apart(vec![2]))).unwrap();
+        record.merge(&AnyRecord::new(Apart(vec![10, 20]))).unwrap();
+        assert_eq!(record.get(), Some(&Apart(vec![11, 22])));
+        assert!(record.append(&AnyRecord::new(Other)).is_err());
+        let mut one = AnyRecord::new(One(3));
+        one.append(&AnyRecord::new(One(4))).unwrap();
+        assert_eq!(one.get(), Some(&One(7)));
+    }
+
     impl Record for One {
         const PROGRAM: &'static str = "one";
 
