@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
 use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
 use crate::control::{Collector, Learning, Routing};
-use crate::epoch::{self, Collecting, Nanos};
+use crate::epoch::{Collecting, EpochClock, Nanos};
 use crate::forward::acl::{self, RuleCounts};
 use crate::forward::policy::{Policy, Publisher};
 use crate::forward::route::RoutedPort;
@@ -16,11 +16,11 @@ use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, ProgramConfig, ProgramError};
-use crate::switch::{Measure, PortInfo, Switch};
+use crate::switch::{PortInfo, Switch, Telemetry};
 
 mod room;
 
-/// Sets of zeroed registers that each replica can be ahead of the collector.
+/// Zeroed banks by which each program of a replica can be ahead of the collector.
 const SPARES: usize = 2;
 /// Names the table of stations to the [`HashFamily`].
 const STATION_LABEL: &str = "forward/stations";
@@ -85,16 +85,16 @@ pub fn assemble_router(
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
-    let Measures { measures, collecting, schedules } = measures(config, epoch, &hashes, replicas)?;
+    let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let (publisher, wanted) = (Publisher::default(), wanted(config, &hashes)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
-    let replica = |((forward, measure), policy)| {
-        Switch::new(ports.clone(), measure, forward, config.switch.order.into())
+    let replica = |((forward, telemetry), policy)| {
+        Switch::new(ports.clone(), telemetry, forward, config.switch.order.into())
             .with_telemetry_header(config.switch.carrier)
             .with_policy(policy)
     };
-    let switches = forwards.into_iter().zip(measures).zip(policies).map(replica).collect();
+    let switches = forwards.into_iter().zip(telemetries).zip(policies).map(replica).collect();
     let collector = Collector::new(collecting);
     Ok(Assembly { switches, collector, learning, routing, ports, placement, tables, publisher, names, schedules })
 }
@@ -113,37 +113,33 @@ pub fn hashes(config: &Config) -> Result<HashFamily, AssembleError> {
     }
 }
 
-/// The replicas' programs, the collector's ends of their hand-over, and where parameters are set.
-pub struct Measures {
-    pub measures: Vec<Measure>,
+/// The replicas' programs, the collector's ends of their rotation, and where parameters are set.
+pub struct Telemetries {
+    pub telemetries: Vec<Telemetry>,
     pub collecting: Vec<Collecting>,
     pub schedules: Vec<AnySchedule>,
 }
 
 /// Builds the programs of all replicas.
-pub fn measures(
+pub fn telemetries(
     config: &Config,
     epoch: Option<Nanos>,
     hashes: &HashFamily,
     replicas: usize,
-) -> Result<Measures, AssembleError> {
-    let (mut measures, mut collecting) = (Vec::new(), Vec::new());
+) -> Result<Telemetries, AssembleError> {
+    let (mut telemetries, mut collecting) = (Vec::new(), Vec::new());
     let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
     let transit = config.switch.transit.nanos();
-    for replica in 0..replicas {
+    for _ in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
         let programs = configured.map(|(program, schedule)| program.dataplane(hashes, schedule));
         let programs = programs.collect::<Result<_, _>>()?;
-        let (hand_over, collector) = epoch::hand_over(replica, epoch, SPARES);
-        let measure = Measure::new(programs, hand_over.with_transit(transit));
-        for _ in 0..SPARES {
-            // The channel has room for all spares.
-            let _ = collector.spares.try_send(measure.spare());
-        }
-        measures.push(measure);
-        collecting.push(collector);
+        let clock = EpochClock::new(epoch).with_transit(transit);
+        let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
+        telemetries.push(telemetry);
+        collecting.push(channels);
     }
-    Ok(Measures { measures, collecting, schedules })
+    Ok(Telemetries { telemetries, collecting, schedules })
 }
 
 /// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the

@@ -26,7 +26,6 @@ pub struct Replayer {
     burst: Burst<HeapFrame>,
     ingress: PortId,
     now: Nanos,
-    epoch: Option<Nanos>,
     tx_bursts: TxBursts<HeapFrame>,
     pool: Vec<HeapFrame>,
     memory_bits: u64,
@@ -61,7 +60,6 @@ impl Replayer {
             burst: Burst::new(),
             ingress: 0,
             now: 0,
-            epoch,
             switching: Duration::ZERO,
             memory_bits: placement.register_bits_used(),
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
@@ -86,7 +84,7 @@ impl Replayer {
     /// Takes one frame in by a port, of which a capture kept `bytes` and that was `wire_len` bytes long.
     #[inline]
     pub fn cut_packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) {
-        if ingress != self.ingress || self.burst.is_full() || self.is_of_another_epoch(at) {
+        if ingress != self.ingress || self.burst.is_full() || self.is_of_another_time(at) {
             // An empty burst has no time, and would begin an epoch at 0.
             if !self.burst.is_empty() {
                 self.flush();
@@ -114,9 +112,9 @@ impl Replayer {
         trace
     }
 
-    /// A burst has one time, so an epoch ends between bursts.
-    fn is_of_another_epoch(&self, at: Nanos) -> bool {
-        self.epoch.is_some_and(|length| at > self.now && at / length != self.now / length)
+    /// A burst has one time, so epochs and sub-epochs end between bursts.
+    fn is_of_another_time(&self, at: Nanos) -> bool {
+        at > self.now && at >= self.switch.due()
     }
 
     /// Processes what has been taken in, and counts what goes out.

@@ -61,9 +61,12 @@ pub struct SwitchStats {
     ports: Box<[CachePadded<PortStats>]>,
     /// Packets that are neither IPv4 nor IPv6, which no program measures.
     pub unmeasured: Count,
-    /// Ends of an epoch at which no zeroed bank was there, so that the epoch's record also covers the next one.
+    /// Ends of an epoch at which a program found no zeroed bank, so that its record also covers the
+    /// next epoch.
     pub late_epochs: Count,
-    /// Records that the collector did not take.
+    /// The same at the ends of sub-epochs.
+    pub late_sub_epochs: Count,
+    /// Banks that the collector did not take.
     pub lost_epochs: Count,
     /// Learn digests that found their queue full.
     pub lost_learn_digests: Count,
@@ -89,6 +92,7 @@ impl Default for SwitchStats {
             ports: (0..MAX_PORTS).map(|_| CachePadded::default()).collect(),
             unmeasured: Count::default(),
             late_epochs: Count::default(),
+            late_sub_epochs: Count::default(),
             lost_epochs: Count::default(),
             lost_learn_digests: Count::default(),
             suppressed_messages: Count::default(),

@@ -10,6 +10,7 @@ mod ingress;
 mod parts;
 mod replicate;
 mod tapped;
+mod telemetry;
 mod timed;
 mod waited;
 
@@ -27,8 +28,9 @@ use crate::tap::{Tap, Taps, Unwatched, Watch};
 use crate::wire::Frame;
 
 use egress::Exit;
-pub use parts::{Measure, Parts};
+pub use parts::Parts;
 use replicate::Exits;
+pub use telemetry::Telemetry;
 
 /// Most packets in a burst.
 pub const BURST: usize = 64;
@@ -167,7 +169,7 @@ impl<F> TxBursts<F> {
 /// One core's replica of the switch.
 pub struct Switch {
     ports: Vec<PortInfo>,
-    measure: Measure,
+    telemetry: Telemetry,
     forward: Forward,
     order: Order,
     stats: Arc<SwitchStats>,
@@ -191,13 +193,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    pub fn new(ports: Vec<PortInfo>, measure: Measure, forward: Forward, order: Order) -> Self {
+    pub fn new(ports: Vec<PortInfo>, telemetry: Telemetry, forward: Forward, order: Order) -> Self {
         let (fabric, at_once) = (has_fabric(&ports), at_once(&forward, &ports));
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
         Self {
             ports,
-            measure,
+            telemetry,
             forward,
             order,
             stats,
@@ -236,7 +238,7 @@ impl Switch {
     }
 
     /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
-    /// and frees nothing: whoever made the parts drops what comes back, and [finishes](Measure::finish) a measure.
+    /// and frees nothing: whoever made the parts drops what comes back, and [finishes](Telemetry::finish) telemetry.
     pub fn exchange(&mut self, parts: &mut Parts) {
         if let Some(ports) = &mut parts.ports {
             self.fabric = has_fabric(ports);
@@ -251,22 +253,27 @@ impl Switch {
         if let Some(order) = &mut parts.order {
             std::mem::swap(&mut self.order, order);
         }
-        if let Some(measure) = &mut parts.measure {
-            measure.hand_over.set_behind(self.measure.hand_over.behind());
-            std::mem::swap(&mut self.measure, measure);
+        if let Some(telemetry) = &mut parts.telemetry {
+            telemetry.clock.set_behind(self.telemetry.clock.behind());
+            std::mem::swap(&mut self.telemetry, telemetry);
         }
     }
 
-    /// The clock that counts epochs is behind the one that the switch is driven by; see [`HandOver::set_behind`].
+    /// The clock that counts epochs is behind the one that the switch is driven by; see [`EpochClock::set_behind`].
     ///
-    /// [`HandOver::set_behind`]: crate::epoch::HandOver::set_behind
+    /// [`EpochClock::set_behind`]: crate::epoch::EpochClock::set_behind
     pub fn set_behind(&mut self, behind: Nanos) {
-        self.measure.hand_over.set_behind(behind);
+        self.telemetry.clock.set_behind(behind);
     }
 
     /// The epoch that is running.
     pub fn epoch(&self) -> u64 {
-        self.measure.hand_over.running()
+        self.telemetry.clock.running()
+    }
+
+    /// When the next epoch, sub-epoch or transit time ends, so that a burst has packets of one time.
+    pub fn due(&self) -> Nanos {
+        self.telemetry.clock.due()
     }
 
     pub fn stats(&self) -> &Arc<SwitchStats> {
@@ -315,9 +322,9 @@ impl Switch {
         self.count_received(ingress, burst);
         let features = self.features;
         // With one way for all packets of a port there is no need to look at each.
-        let looks = self.fabric | self.measure.egress | features;
+        let looks = self.fabric | self.telemetry.egress | features;
         let fixed = if looks { None } else { self.forward.fixed(ingress) };
-        if let (Some(verdict), true) = (fixed, self.measure.programs.is_empty()) {
+        if let (Some(verdict), true) = (fixed, self.telemetry.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
             return self.move_whole(ingress, burst, verdict, out);
         }
@@ -326,7 +333,7 @@ impl Switch {
             self.ingress_features(ingress, burst, now, out, watch);
         }
         let phvs = &mut self.phvs[..burst.len()];
-        for program in &mut self.measure.programs {
+        for program in &mut self.telemetry.programs {
             watch.program(program.as_mut(), phvs, self.order);
         }
         if let Some(verdict) = fixed {
@@ -339,7 +346,7 @@ impl Switch {
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
         let routed =
             if self.forward.router().is_some() { self.rewrite(burst, now, out, watch) } else { Routed::default() };
-        if self.measure.egress {
+        if self.telemetry.egress {
             return self.emit_through_egress(burst, &routed, now, out, watch);
         }
         if routed.long | routed.answered == 0 {
@@ -356,14 +363,14 @@ impl Switch {
     /// Ends the epoch when `now` lies in another one, and what else the time brings. A driver calls it also when no packets come.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {
-        if self.measure.hand_over.is_due(now) {
-            self.measure.turn(now, &self.stats);
+        if self.telemetry.clock.is_due(now) {
+            self.telemetry.advance(now, &self.stats);
         }
     }
 
     /// Hands over what has been measured so far; nothing may be processed afterwards.
     pub fn finish(&mut self) {
-        self.measure.finish(&self.stats);
+        self.telemetry.finish(&self.stats);
     }
 
     #[inline(always)]

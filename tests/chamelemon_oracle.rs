@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
-use weir::epoch::{self, Collecting};
+use weir::epoch::{Collecting, EpochClock, FullBank};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{Disposition, Order, Phv};
@@ -19,7 +19,7 @@ use weir::program::chamelemon::{
     Naming, Runtime, Schedule, Sketches,
 };
 use weir::program::{AnyRecord, Dataplane, ProgramConfig};
-use weir::switch::{BURST, Burst, Measure, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
+use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 
@@ -166,7 +166,7 @@ fn counters(sums: &[Vec<Bucket>]) -> Vec<Vec<([u32; 4], i128)>> {
 /// The registers that a run leaves.
 fn run(config: &Config, hashes: &HashFamily, packets: &mut [Phv], burst: usize, order: Order) -> Box<ChameleMonBank> {
     let mut program = ChameleMonDataplane::new(config, hashes).unwrap();
-    program.equip();
+    program.allocate();
     for burst in packets.chunks_mut(burst) {
         program.ingress(burst, order);
         program.egress(burst, order);
@@ -364,11 +364,10 @@ fn built(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
 /// A switch whose ports 0 and 1 are joined.
 fn switch(roles: [Role; 2], config: &Config, hashes: &HashFamily, carrier: TelemetryHeader) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
-    let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![built(config, hashes)], hand_over.with_transit(TRANSIT));
-    (0..4).for_each(|_| collecting.spares.try_send(measure.spare()).unwrap());
-    let switch = Switch::new(roles.map(port).to_vec(), measure, forward, Order::PacketMajor);
+    let clock = EpochClock::new(Some(EPOCH)).with_transit(TRANSIT);
+    let (telemetry, collecting) = Telemetry::new(vec![built(config, hashes)], clock, 4);
+    let switch = Switch::new(roles.map(port).to_vec(), telemetry, forward, Order::PacketMajor);
     (switch.with_telemetry_header(carrier), collecting)
 }
 
@@ -384,22 +383,22 @@ fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFra
     left
 }
 
-/// The records that a switch has handed over at its end, by epoch.
+/// The records that a switch has sent at its end, by epoch.
 fn records(switch: &mut Switch, collecting: &Collecting) -> BTreeMap<u64, Sketches> {
     switch.finish();
     collected(collecting)
 }
 
-/// Those that it has handed over by now. It gets its registers back.
+/// Those that it has sent by now. It gets its registers back.
 fn collected(collecting: &Collecting) -> BTreeMap<u64, Sketches> {
     let sketches = |record: AnyRecord| *record.into::<Sketches>().expect("ChameleMon's record");
-    let take = |mut banks: epoch::Banks| {
-        let record = (banks.last_epoch, sketches(banks.banks[0].record()));
-        banks.banks.iter_mut().for_each(|bank| bank.clear());
-        let _ = collecting.spares.try_send(banks.banks);
+    let take = |FullBank { last_epoch, mut bank, .. }: FullBank| {
+        let record = (last_epoch, sketches(bank.record()));
+        bank.clear();
+        let _ = collecting[0].spares.try_send(bank);
         record
     };
-    collecting.full.try_iter().map(take).collect()
+    collecting[0].full.try_iter().map(take).collect()
 }
 
 /// Frames of a workload with their flows, of both families.
@@ -531,12 +530,12 @@ fn a_packet_counts_in_its_own_epoch_or_in_none() {
 fn losses_within_one_switch() {
     let config = Config { hh_threshold: 20, ..Config::default() };
     let port = |mtu| PortInfo { role: Role::Host, mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
-    let (hand_over, collecting) = epoch::hand_over(0, Some(EPOCH), 4);
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-    let measure = Measure::new(vec![built(&config, &HashFamily::reproducible(5))], hand_over);
-    let mut switch = Switch::new(ports, measure, forward, Order::StageMajor);
+    let programs = vec![built(&config, &HashFamily::reproducible(5))];
+    let (telemetry, collecting) = Telemetry::new(programs, EpochClock::new(Some(EPOCH)), 4);
+    let mut switch = Switch::new(ports, telemetry, forward, Order::StageMajor);
     let mut lost = BTreeMap::new();
     for (number, chunk) in frames(5).chunks(BURST).enumerate() {
         let open = number % 7 != 2;

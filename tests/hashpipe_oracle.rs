@@ -46,7 +46,7 @@ fn run<const SUM: bool>(
     order: Order,
 ) -> HashPipeBank<Tuple4, Tuple6> {
     let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, hashes);
-    program.equip();
+    program.allocate();
     packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
     program.exchange(&mut bank);
@@ -102,7 +102,7 @@ proptest! {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let program = || {
             let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&HashFamily::reproducible(seed)).unwrap();
-            program.equip();
+            program.allocate();
             program
         };
         let (mut plain, mut traced) = (program(), program());
@@ -142,7 +142,7 @@ proptest! {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let hashes = HashFamily::reproducible(1);
         let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&hashes).unwrap();
-        program.equip();
+        program.allocate();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {
             program.ingress(std::slice::from_mut(phv), Order::PacketMajor);

@@ -87,7 +87,7 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
     }
 }
 
-/// The registers carry on when ports come and go, and every packet of a flow is in the epochs' records.
+/// The registers stay in use when ports come and go, and every packet of a flow is in the epochs' records.
 #[test]
 fn measurement_goes_on_while_ports_come_and_go() {
     let live = switch();

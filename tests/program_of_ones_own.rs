@@ -39,7 +39,7 @@ fn packets(trace: &Trace) -> Vec<Phv> {
 /// What a replica has measured of these packets.
 fn measured(config: &Config, packets: &[Phv], order: Order) -> Sketch {
     let mut replica = ProgramConfig::new::<CountMin>(config.clone()).build(&HashFamily::reproducible(FAMILY)).unwrap();
-    replica.equip();
+    replica.allocate();
     packets.to_vec().chunks_mut(100).for_each(|burst| replica.ingress(burst, order));
     let mut bank = replica.spare();
     replica.exchange(bank.as_mut());

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use proptest::prelude::*;
 use weir::config::SwitchConfig;
 use weir::control::Learning;
-use weir::epoch;
+use weir::epoch::EpochClock;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
-use weir::switch::{BURST, Burst, Measure, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
+use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.
@@ -184,8 +184,8 @@ impl Bench {
         let programs = world.program.then(|| program.build(&hashes).unwrap()).into_iter().collect();
         let order = if world.stage_major { Order::StageMajor } else { Order::PacketMajor };
         // Nobody collects: every epoch runs on into the next.
-        let (hand_over, _) = epoch::hand_over(0, Some(50_000_000), 1);
-        let switch = Switch::new(ports.clone(), Measure::new(programs, hand_over), forward, order);
+        let (telemetry, _) = Telemetry::new(programs, EpochClock::new(Some(50_000_000)), 0);
+        let switch = Switch::new(ports.clone(), telemetry, forward, order);
         let switch = switch.with_telemetry_header(world.carrier);
         let fixed = learning.is_none() && ports.iter().all(|port| port.role == Role::Host);
         Self {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::epoch;
+use weir::epoch::EpochClock;
 use weir::pisa::hash::{Crc, Polynomial};
 use weir::pisa::{Disposition, DropReason, Order, Phv, PortId, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
-use weir::switch::{BURST, Burst, Measure, Parts, TxBursts};
+use weir::switch::{BURST, Burst, Parts, Telemetry, TxBursts};
 use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, identity, parse, shim, tos};
 
 #[path = "common/frames.rs"]
@@ -70,7 +70,7 @@ impl Dataplane for Watcher {
     fn exchange(&mut self, _: &mut dyn Bank) {}
 
     fn usage(&self) -> ProgramUse {
-        ProgramUse { program: "watcher", chains: Vec::new() }
+        ProgramUse { program: "watcher", chains: Vec::new(), reports: None }
     }
 }
 
@@ -165,9 +165,9 @@ impl Bench {
         let mut assembly = assemble(&world.config(), None, 1).unwrap();
         let seen = Arc::<Mutex<Vec<Phv>>>::default();
         let program = Watcher { needs: world.needs, seen: seen.clone() };
-        let (hand_over, _) = epoch::hand_over(0, Some(1 << 26), 1);
-        let measure = Measure::new(vec![Box::new(program)], hand_over);
-        assembly.switches[0].exchange(&mut Parts { measure: Some(measure), ..Parts::default() });
+        let clock = EpochClock::new(Some(1 << 26));
+        let (telemetry, _) = Telemetry::new(vec![Box::new(program)], clock, 1);
+        assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
         Self { assembly, world, seen }
     }
 

@@ -48,7 +48,7 @@ impl Edge {
     fn new(config: &Config, hashes: &HashFamily) -> Result<Self> {
         let mut program = ChameleMonDataplane::new(config, hashes)?;
         let schedule = Schedule::new(config.clone(), config.runtime());
-        program.equip();
+        program.allocate();
         program.follow(&schedule);
         program.enter(0, true);
         let spare = program.spare();

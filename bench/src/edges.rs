@@ -294,7 +294,7 @@ fn encoded(runtime: &Runtime) -> [bool; 4] {
 fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule)> {
     let mut program = ChameleMonDataplane::new(config, hashes)?;
     let schedule = Schedule::new(config.clone(), config.runtime());
-    program.equip();
+    program.allocate();
     program.follow(&schedule);
     Ok((program, schedule))
 }

@@ -28,7 +28,7 @@ impl HashPipe {
         let slots = number((counters / stages).max(1));
         let config = Config { stages: number(stages), slots, slots6: Some(0), ..Config::default() };
         let mut program = hashpipe::HashPipeDataplane::new(&config, hashes);
-        program.equip();
+        program.allocate();
         Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }
 

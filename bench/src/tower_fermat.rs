@@ -66,7 +66,7 @@ impl TowerFermat {
     pub fn new(bytes: usize, layout: Layout, seed: u64) -> Self {
         let mut program = ChameleMonDataplane::new(&config(bytes, layout), &HashFamily::reproducible(seed))
             .expect("a configuration of ours");
-        program.equip();
+        program.allocate();
         Self { program, phvs: Vec::new(), analysis: None }
     }
 

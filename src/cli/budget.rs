@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Failure, Programs, output, placed};
 use crate::config::{Config, ForwardMode};
-use crate::pisa::{PhysicalStage, Placement, Target};
+use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
 
 #[derive(Debug, Args)]
 pub struct Budget {
@@ -32,6 +32,15 @@ struct Document {
     tcam_blocks_used: u32,
     tcam_share: f64,
     stages: Vec<PhysicalStage>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reports: Vec<ProgramReports>,
+}
+
+#[derive(Serialize)]
+struct ProgramReports {
+    program: &'static str,
+    #[serde(flatten)]
+    usage: ReportUse,
 }
 
 impl Budget {
@@ -68,6 +77,7 @@ fn document(placement: Placement) -> Document {
         tcam_blocks_used: tcam,
         tcam_share: f64::from(tcam) / f64::from(target.stages * target.tcam_blocks),
         stages: placement.stages,
+        reports: placement.reports.into_iter().map(|(program, usage)| ProgramReports { program, usage }).collect(),
     }
 }
 
@@ -141,7 +151,10 @@ fn text(placement: &Placement) -> String {
             line("TCAM blocks", placement.tcam_blocks_used().into(), (target.stages * target.tcam_blocks).into()),
         ],
     );
-    format!("{table}\n\n{totals}")
+    let reports = placement.reports.iter().map(|(program, ReportUse { reports, report_bits })| {
+        format!("\n{program}: up to {} reports of {report_bits} bits about single packets", output::grouped(*reports))
+    });
+    format!("{table}\n\n{totals}{}", reports.collect::<String>())
 }
 
 /// Stands before what is there several times.

@@ -213,6 +213,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
     let measurement = &ports.measurement;
     for (n, what) in [
         (measurement.late_epochs, "epochs ran on into the next, because the collector was behind"),
+        (measurement.late_sub_epochs, "sub-epochs ran on into the next, because the collector was behind"),
         (measurement.lost_epochs, "epochs' records were lost"),
         (measurement.lost_learn_digests, "learn digests found their queue full"),
         (measurement.refused_stations, "times a new station found the table full"),

@@ -109,6 +109,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
     Measurement {
         unmeasured_packets: now.unmeasured_packets.saturating_sub(before.unmeasured_packets),
         late_epochs: now.late_epochs.saturating_sub(before.late_epochs),
+        late_sub_epochs: now.late_sub_epochs.saturating_sub(before.late_sub_epochs),
         lost_epochs: now.lost_epochs.saturating_sub(before.lost_epochs),
         lost_learn_digests: now.lost_learn_digests.saturating_sub(before.lost_learn_digests),
         refused_stations: now.refused_stations.saturating_sub(before.refused_stations),

@@ -1,37 +1,58 @@
-//! The collector: takes the replicas' registers at the end of each epoch, gives zeroed ones back,
-//! merges, and hands records on.
+//! The collector: takes the replicas' banks as they rotate, gives zeroed ones back, merges, and hands
+//! records on.
+//!
+//! Each program goes its own way. The sub-epochs of a replica's epoch are put together first, then
+//! the replicas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Select};
 
-use crate::epoch::{Banks, Collecting};
-use crate::program::{AnyRecord, AnySchedule};
-
-/// An epoch for which some replicas have not reported yet.
-struct Pending {
-    first: u64,
-    records: Vec<AnyRecord>,
-    /// The replicas that have reported.
-    replicas: Vec<usize>,
-    /// Whether the epoch was over when each of them reported.
-    over: bool,
-}
+use crate::epoch::{BankChannel, Collecting, End, FullBank};
+use crate::program::{AnyRecord, AnySchedule, MergeError};
 
 /// How many epochs a replica may be behind before its absence no longer holds the others up.
 const PATIENCE: u64 = 2;
 
 /// Merges the replicas of one switch.
 pub struct Collector {
+    /// By replica, then by program.
     replicas: Vec<Collecting>,
-    pending: BTreeMap<u64, Pending>,
-    /// The last epoch of the newest record of each replica.
-    newest: Vec<u64>,
+    programs: Vec<Merging>,
     sinks: Vec<Box<dyn Sink>>,
 }
 
-/// One program's record of an epoch, merged over all replicas; of several when the collector was late.
+/// What replicas have sent of one program.
+#[derive(Default)]
+struct Merging {
+    /// By replica.
+    parts: Vec<Parts>,
+    /// By last epoch.
+    pending: BTreeMap<u64, Pending>,
+}
+
+/// One replica's part in it.
+#[derive(Default)]
+struct Parts {
+    /// What came of an epoch that is not over, and the epochs that it covers. It has as many banks
+    /// as an epoch has sub-epochs, at most.
+    open: Option<((u64, u64), AnyRecord)>,
+    /// The last epoch of its newest record.
+    newest: u64,
+}
+
+/// An epoch for which some replicas have not reported yet.
+struct Pending {
+    first: u64,
+    record: AnyRecord,
+    /// The replicas that have reported.
+    replicas: Vec<usize>,
+    /// Whether the epoch was over when each of them reported.
+    over: bool,
+}
+
+/// All replicas' records of a program over an epoch; over several epochs when the collector was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed<'a> {
     /// The program's place in the configuration.
@@ -55,8 +76,8 @@ pub trait Sink: Send {
 
 impl Collector {
     pub fn new(replicas: Vec<Collecting>) -> Self {
-        let newest = vec![0; replicas.len()];
-        Self { replicas, pending: BTreeMap::new(), newest, sinks: Vec::new() }
+        let programs = merging(&replicas);
+        Self { replicas, programs, sinks: Vec::new() }
     }
 
     /// Lets `sink` have all records from now on.
@@ -66,103 +87,144 @@ impl Collector {
 
     /// Takes what the replicas have sent. Waits up to `timeout` for the first; false when there was none.
     pub fn collect(&mut self, timeout: Duration) -> bool {
-        let Ok(first) = self.receive(timeout) else { return false };
-        self.take(first);
+        let Ok((replica, program, first)) = self.receive(timeout) else { return false };
+        self.take(replica, program, first);
         self.collect_ready();
         true
     }
 
     /// Takes what the replicas have sent, without waiting.
     pub fn collect_ready(&mut self) {
-        while let Some(banks) = self.replicas.iter().find_map(|replica| replica.full.try_recv().ok()) {
-            self.take(banks);
+        while let Some((replica, program, bank)) = self.try_receive() {
+            self.take(replica, program, bank);
         }
+    }
+
+    fn try_receive(&self) -> Option<(usize, usize, FullBank)> {
+        self.channels().find_map(|(replica, program, channel)| Some((replica, program, channel.full.try_recv().ok()?)))
+    }
+
+    /// All channels, with the replica and the program of each.
+    fn channels(&self) -> impl Iterator<Item = (usize, usize, &BankChannel)> {
+        let replicas = self.replicas.iter().enumerate();
+        replicas.flat_map(|(replica, programs)| {
+            (0..).zip(programs).map(move |(program, channel)| (replica, program, channel))
+        })
     }
 
     /// Closes all epochs, also those that a replica did not report on.
     pub fn finish(&mut self) {
         self.collect_ready();
-        while let Some(last) = self.pending.keys().next().copied() {
-            self.close(last);
+        for program in 0..self.programs.len() {
+            for replica in 0..self.replicas.len() {
+                if let Some((epochs, record)) = self.programs[program].parts[replica].open.take() {
+                    self.add(replica, program, epochs, record, false);
+                }
+            }
+            while let Some(last) = self.programs[program].pending.keys().next().copied() {
+                self.close(program, last);
+            }
         }
     }
 
     /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
-    /// [finished](crate::switch::Measure::finish). The sinks get their last records first.
+    /// [finished](crate::switch::Telemetry::finish). The sinks get their last records first.
     pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[AnySchedule]) {
         self.finish();
-        self.newest = vec![0; replicas.len()];
+        self.programs = merging(&replicas);
         self.replicas = replicas;
         self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
     }
 
-    fn receive(&self, timeout: Duration) -> Result<Banks, RecvTimeoutError> {
+    fn receive(&self, timeout: Duration) -> Result<(usize, usize, FullBank), RecvTimeoutError> {
         let mut select = Select::new();
-        for replica in &self.replicas {
-            select.recv(&replica.full);
+        for (_, _, channel) in self.channels() {
+            select.recv(&channel.full);
         }
         let ready = select.select_timeout(timeout).map_err(|_| RecvTimeoutError::Timeout)?;
-        let index = ready.index();
-        ready.recv(&self.replicas[index].full).map_err(|_| RecvTimeoutError::Disconnected)
+        let (replica, program, channel) = self.channels().nth(ready.index()).ok_or(RecvTimeoutError::Timeout)?;
+        let bank = ready.recv(&channel.full).map_err(|_| RecvTimeoutError::Disconnected)?;
+        Ok((replica, program, bank))
     }
 
-    fn take(&mut self, mut banks: Banks) {
-        let records: Vec<_> = banks.banks.iter().map(|bank| bank.record()).collect();
-        banks.banks.iter_mut().for_each(|bank| bank.clear());
-        if let Some(replica) = self.replicas.get(banks.replica) {
-            // The channel has room for every set that exists, so this fails only when the switch is gone.
-            let _ = replica.spares.try_send(banks.banks);
+    /// Takes a replica's bank. The record of its epoch is whole when the last bank has come.
+    fn take(&mut self, replica: usize, program: usize, full: FullBank) {
+        let FullBank { first_epoch, last_epoch, end, mut bank } = full;
+        let mut record = bank.record();
+        bank.clear();
+        // The channel has room for every bank that exists, so this fails only when the switch is gone.
+        let _ = self.replicas[replica][program].spares.try_send(bank);
+        let parts = &mut self.programs[program].parts[replica];
+        let (mut first, mut fits) = (first_epoch, true);
+        if let Some(((opened, _), mut whole)) = parts.open.take() {
+            first = first.min(opened);
+            fits = added(whole.append(&record), last_epoch);
+            record = whole;
         }
-        let (first, last) = (banks.first_epoch, banks.last_epoch);
-        let newest = self.newest.get_mut(banks.replica).map_or(0, |newest| std::mem::replace(newest, last));
-        if last < newest {
-            self.step_back(last, records.len());
+        if end == End::SubEpoch {
+            parts.open = Some(((first, last_epoch), record));
+            return;
         }
-        match self.pending.get_mut(&last) {
+        let newest = std::mem::replace(&mut parts.newest, last_epoch);
+        if last_epoch < newest {
+            self.step_back(program, last_epoch);
+        }
+        self.add(replica, program, (first, last_epoch), record, fits && end == End::Epoch);
+    }
+
+    /// Adds a replica's record of an epoch.
+    fn add(&mut self, replica: usize, program: usize, (first, last): (u64, u64), record: AnyRecord, over: bool) {
+        let merging = &mut self.programs[program];
+        match merging.pending.get_mut(&last) {
             None => {
-                self.pending.insert(last, Pending { first, records, replicas: vec![banks.replica], over: banks.over });
+                merging.pending.insert(last, Pending { first, record, replicas: vec![replica], over });
             }
             Some(pending) => {
                 pending.first = pending.first.min(first);
                 // One that reports an epoch twice measured it twice, because its clock was set back.
-                pending.over &= banks.over && !pending.replicas.contains(&banks.replica);
-                pending.replicas.push(banks.replica);
-                for (merged, record) in pending.records.iter_mut().zip(&records) {
-                    if let Err(error) = merged.merge(record) {
-                        // Replicas are built from one configuration, so their records have one shape.
-                        tracing::error!(target: "weir", event = "records", "epoch {last}: {error}");
-                        pending.over = false;
-                    }
-                }
+                pending.over &= over && !pending.replicas.contains(&replica);
+                pending.replicas.push(replica);
+                pending.over &= added(pending.record.merge(&record), last);
             }
         }
         let done = |(&epoch, pending): (&u64, &Pending)| {
             (pending.replicas.len() >= self.replicas.len() || epoch + PATIENCE < last).then_some(epoch)
         };
-        let done: Vec<_> = self.pending.iter().filter_map(done).collect();
-        done.into_iter().for_each(|epoch| self.close(epoch));
+        let done: Vec<_> = merging.pending.iter().filter_map(done).collect();
+        done.into_iter().for_each(|epoch| self.close(program, epoch));
     }
 
     /// The clock was set back: what was measured under numbers that come again is not to be taken for the newest.
-    fn step_back(&mut self, last: u64, programs: usize) {
-        while let Some(later) = self.pending.keys().next_back().copied().filter(|later| *later > last) {
-            self.close(later);
+    fn step_back(&mut self, program: usize, last: u64) {
+        let later = |merging: &Merging| merging.pending.keys().next_back().copied().filter(|later| *later > last);
+        while let Some(later) = later(&self.programs[program]) {
+            self.close(program, later);
         }
-        for sink in &mut self.sinks {
-            (0..programs).for_each(|program| sink.set_back(program, last));
-        }
+        self.sinks.iter_mut().for_each(|sink| sink.set_back(program, last));
     }
 
-    fn close(&mut self, last: u64) {
-        if let Some(Pending { first, records, replicas, over }) = self.pending.remove(&last) {
-            // A part of an epoch would be taken for all of it.
-            let whole = over && replicas.len() == self.replicas.len();
-            for (program, record) in records.iter().enumerate() {
-                let closed = Closed { program, first, last, record };
-                self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
-            }
-        }
+    fn close(&mut self, program: usize, last: u64) {
+        let Some(Pending { first, record, replicas, over }) = self.programs[program].pending.remove(&last) else {
+            return;
+        };
+        // A part of an epoch would be taken for all of it.
+        let whole = over && replicas.len() == self.replicas.len();
+        let closed = Closed { program, first, last, record: &record };
+        self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
     }
+}
+
+/// Nothing of any program yet.
+fn merging(replicas: &[Collecting]) -> Vec<Merging> {
+    let programs = replicas.iter().map(Vec::len).max().unwrap_or_default();
+    let parts = || replicas.iter().map(|_| Parts::default()).collect();
+    (0..programs).map(|_| Merging { parts: parts(), ..Merging::default() }).collect()
+}
+
+/// Whether a record was added. Replicas are built from one configuration, so their records have one
+/// shape.
+fn added(result: Result<(), MergeError>, epoch: u64) -> bool {
+    result.inspect_err(|error| tracing::error!(target: "weir", event = "records", "epoch {epoch}: {error}")).is_ok()
 }
 
 #[cfg(test)]
@@ -170,7 +232,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::epoch::{HandOver, Turn, hand_over};
+    use crate::epoch::BankRotation;
     use crate::program::Bank;
     use crate::program::ProgramConfig;
     use crate::program::hashpipe::{Counts, HashPipe};
@@ -195,8 +257,30 @@ mod tests {
         }
     }
 
+    /// A replica of one program, and its running epoch.
+    struct Replica {
+        rotation: BankRotation,
+        running: u64,
+    }
+
+    impl Replica {
+        /// One whose first epoch is number 1.
+        fn new() -> (Self, Collecting) {
+            let (mut rotation, channel) = BankRotation::new(2);
+            rotation.start(1);
+            (Self { rotation, running: 1 }, vec![channel])
+        }
+
+        /// Rotates a bank with this count, and enters epoch `next`.
+        fn send(&mut self, count: u64, next: u64, end: End) {
+            let last = std::mem::replace(&mut self.running, next);
+            let bank = self.rotation.end(Box::new(Fake(count)), last, next, end);
+            assert!(self.rotation.send(bank));
+        }
+    }
+
     struct Bench {
-        replicas: Vec<HandOver>,
+        replicas: Vec<Replica>,
         collector: Collector,
         seen: Seen,
     }
@@ -204,6 +288,7 @@ mod tests {
     /// A record as a sink was given it.
     #[derive(Clone, Copy, Debug)]
     struct Record {
+        program: usize,
         first: u64,
         last: u64,
         count: u64,
@@ -215,9 +300,8 @@ mod tests {
 
     impl Seen {
         fn take(&self, Closed { program, first, last, record }: Closed<'_>, whole: bool) {
-            assert_eq!(program, 0);
             let count = record.get::<Counts>().unwrap().0.values().sum();
-            self.0.lock().unwrap().push(Record { first, last, count, whole });
+            self.0.lock().unwrap().push(Record { program, first, last, count, whole });
         }
 
         fn all(&self) -> Vec<Record> {
@@ -248,21 +332,17 @@ mod tests {
     }
 
     impl Bench {
-        /// Replicas whose epochs are a nanosecond long and start with number 1.
         fn new(replicas: usize) -> Self {
-            let (mut switches, collecting): (Vec<_>, Vec<_>) =
-                (0..replicas).map(|replica| hand_over(replica, Some(1), 2)).unzip();
-            switches.iter_mut().for_each(|switch| assert_eq!(switch.turn(1), Turn::Start(1)));
+            let (replicas, collecting): (Vec<_>, Vec<_>) = (0..replicas).map(|_| Replica::new()).unzip();
             let (mut collector, seen) = (Collector::new(collecting), Seen::default());
             collector.subscribe(Box::new(seen.clone()));
-            Self { replicas: switches, collector, seen }
+            Self { replicas, collector, seen }
         }
 
         /// A replica ends its running epoch with this count.
         fn report(&mut self, replica: usize, count: u64) {
-            let next = self.replicas[replica].running() + 1;
-            let banks = self.replicas[replica].end(vec![Box::new(Fake(count))], next);
-            assert!(self.replicas[replica].send(banks));
+            let next = self.replicas[replica].running + 1;
+            self.replicas[replica].send(count, next, End::Epoch);
             self.collector.collect_ready();
         }
 
@@ -295,10 +375,10 @@ mod tests {
     fn spares_come_back_cleared() {
         let mut bench = Bench::new(2);
         bench.report(1, 7);
-        assert!(bench.replicas[0].spare().is_none());
-        let spare = bench.replicas[1].spare().expect("the bank goes back to the replica that sent it");
-        assert_eq!(spare[0].record(), AnyRecord::new(Counts::default()));
-        assert!(bench.replicas[1].spare().is_none());
+        assert!(bench.replicas[0].rotation.spare().is_none());
+        let spare = bench.replicas[1].rotation.spare().expect("the bank goes back to the replica that sent it");
+        assert_eq!(spare.record(), AnyRecord::new(Counts::default()));
+        assert!(bench.replicas[1].rotation.spare().is_none());
     }
 
     #[test]
@@ -324,8 +404,8 @@ mod tests {
     #[test]
     fn a_record_over_several_epochs() {
         let late = |bench: &mut Bench| {
-            assert_eq!(bench.replicas[0].turn(2), Turn::End(2));
-            bench.replicas[0].carry_on(2);
+            bench.replicas[0].rotation.extend(2);
+            bench.replicas[0].running = 2;
             bench.report(0, 30);
         };
         // What it covers is told also when it comes last.
@@ -341,6 +421,75 @@ mod tests {
         assert_eq!(bench.window(1), (32, Some((1, 2))));
         bench.collector.finish();
         assert_eq!(bench.window(9), (33, Some((1, 2))));
+    }
+
+    /// The banks of an epoch's sub-epochs make one record, and an epoch is not over before the last.
+    #[test]
+    fn sub_epochs_make_one_record() {
+        let mut bench = Bench::new(2);
+        for (replica, counts) in [[1, 2, 4], [8, 16, 32]].into_iter().enumerate() {
+            for count in counts {
+                bench.replicas[replica].send(count, 1, End::SubEpoch);
+                bench.collector.collect_ready();
+                assert_eq!(bench.window(9), (0, None));
+            }
+        }
+        bench.report(0, 64);
+        bench.report(1, 128);
+        assert_eq!((bench.window(1), bench.seen.whole().len()), ((255, Some((1, 1))), 1));
+        // The last sub-epoch ran on past its epoch.
+        bench.replicas[0].send(1, 2, End::SubEpoch);
+        bench.replicas[0].rotation.extend(3);
+        bench.replicas[0].running = 3;
+        bench.report(0, 2);
+        bench.report(1, 4);
+        bench.report(1, 8);
+        bench.collector.finish();
+        assert_eq!(bench.seen.whole(), [(1, 1), (2, 3)]);
+        assert_eq!(bench.window(2), (15, Some((2, 3))));
+    }
+
+    /// A bank that was lost is told with the last one of its epoch, which is not whole then.
+    #[test]
+    fn a_lost_sub_epoch_spoils_its_epoch() {
+        let mut bench = Bench::new(1);
+        let fill = |bench: &mut Bench| (0..3).for_each(|_| bench.replicas[0].send(1, 1, End::SubEpoch));
+        fill(&mut bench);
+        let bank = bench.replicas[0].rotation.end(Box::new(Fake(1)), 1, 1, End::SubEpoch);
+        assert!(!bench.replicas[0].rotation.send(bank), "there is no room");
+        bench.collector.collect_ready();
+        bench.report(0, 1);
+        bench.report(0, 1);
+        assert_eq!(bench.seen.whole(), [(2, 2)]);
+        assert_eq!(bench.window(9), (5, Some((1, 2))));
+        // Nor is one whose last bank never comes.
+        bench.replicas[0].send(7, 3, End::SubEpoch);
+        bench.collector.finish();
+        assert_eq!((bench.window(9), bench.seen.whole().len()), ((12, Some((1, 3))), 1));
+    }
+
+    /// What a program's replicas have not sent holds up no other program.
+    #[test]
+    fn programs_close_by_themselves() {
+        let rotations = |_| (0..2).map(|_| BankRotation::new(2)).unzip::<_, _, Vec<_>, Vec<_>>();
+        let (mut rotations, collecting): (Vec<_>, Vec<_>) = (0..2).map(rotations).unzip();
+        let (mut collector, seen) = (Collector::new(collecting), Seen::default());
+        collector.subscribe(Box::new(seen.clone()));
+        let mut send = |replica: usize, program: usize, epoch, count| {
+            let rotation: &mut BankRotation = &mut rotations[replica][program];
+            let bank = rotation.end(Box::new(Fake(count)), epoch, epoch + 1, End::Epoch);
+            assert!(rotation.send(bank));
+            collector.collect_ready();
+        };
+        send(0, 0, 0, 1);
+        send(0, 1, 0, 10);
+        send(1, 0, 0, 2);
+        (1..=2).for_each(|epoch| (0..2).for_each(|replica| send(replica, 0, epoch, 4)));
+        assert_eq!(seen.all().iter().map(|seen| seen.count).sum::<u64>(), 19);
+        assert_eq!(
+            seen.all().iter().map(|seen| (seen.program, seen.last)).collect::<Vec<_>>(),
+            [(0, 0), (0, 1), (0, 2)]
+        );
     }
 
     #[test]
@@ -367,8 +516,7 @@ mod tests {
         assert_eq!(bench.seen.whole(), [(1, 1)], "of epoch 2 each reported, but not in time");
         (0..3).for_each(|_| bench.report(1, 1));
         assert_eq!(bench.seen.whole(), [(1, 1), (3, 3), (4, 4), (5, 5)]);
-        bench.replicas[0].stop();
-        bench.report(0, 1);
+        bench.replicas[0].send(1, 7, End::Switch);
         bench.report(1, 1);
         assert_eq!(bench.seen.whole().len(), 4, "one was stopped within epoch 6");
     }
@@ -379,8 +527,7 @@ mod tests {
     fn clocks_that_are_set_back() {
         let mut bench = Bench::new(2);
         let report = |bench: &mut Bench, replica: usize, next, count| {
-            let banks = bench.replicas[replica].end(vec![Box::new(Fake(count))], next);
-            assert!(bench.replicas[replica].send(banks));
+            bench.replicas[replica].send(count, next, End::Epoch);
             bench.collector.collect_ready();
         };
         for replica in [0, 1] {
@@ -405,15 +552,13 @@ mod tests {
     fn renewed_replicas_start_anew() {
         let mut bench = Bench::new(2);
         bench.report(0, 3);
-        let (mut switch, collecting) = hand_over(0, Some(1), 2);
-        assert_eq!(switch.turn(1), Turn::Start(1));
+        let (mut switch, collecting) = Replica::new();
         bench.collector.renew(vec![collecting], &[program().schedule()]);
         assert_eq!(bench.window(9), (0, None));
-        let banks = switch.end(vec![Box::new(Fake(8))], 2);
-        assert!(switch.send(banks));
+        switch.send(8, 2, End::Epoch);
         bench.collector.collect_ready();
         assert_eq!(bench.window(9), (8, Some((1, 1))));
-        assert!(switch.spare().is_some(), "the bank goes back to the new replica");
+        assert!(switch.rotation.spare().is_some(), "the bank goes back to the new replica");
     }
 
     #[test]
@@ -421,10 +566,9 @@ mod tests {
         let mut bench = Bench::new(1);
         assert!(!bench.collector.collect(Duration::from_millis(1)));
         let mut replica = bench.replicas.remove(0);
-        let banks = replica.end(vec![Box::new(Fake(9))], 2);
         let sends = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
-            assert!(replica.send(banks));
+            replica.send(9, 2, End::Epoch);
         });
         assert!(bench.collector.collect(Duration::from_secs(10)), "taken as soon as it is sent");
         assert_eq!(bench.window(1), (9, Some((1, 1))));

@@ -182,6 +182,11 @@ impl Families<'_> {
                 "Epochs whose record also covers the next, the collector being behind",
                 counted.late_epochs,
             ),
+            (
+                "sub_epochs_late",
+                "Sub-epochs whose record also covers the next, the collector being behind",
+                counted.late_sub_epochs,
+            ),
             ("epochs_lost", "Epochs whose record the collector did not take", counted.lost_epochs),
             ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
             ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),

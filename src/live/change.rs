@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
-use crate::assemble::{self, AssembleError, Forwarding, Measures, routed};
+use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::control::tables::Wanted;
 use crate::control::{Learning, Routing, view};
@@ -88,7 +88,7 @@ pub(super) struct State {
     pub remotes: Vec<Remote>,
 }
 
-/// The collector's ends of other programs' hand-over, and what is told when it has taken them.
+/// The collector's ends of other programs' rotation, and what is told when it has taken them.
 pub(super) struct Renewal {
     pub replicas: Vec<Collecting>,
     pub schedules: Vec<AnySchedule>,
@@ -104,7 +104,7 @@ struct Made {
     learning: Option<Option<Learning>>,
     routing: Option<Option<Routing>>,
     forwards: Option<Vec<Forward>>,
-    measures: Option<Measures>,
+    telemetries: Option<Telemetries>,
 }
 
 impl Shared {
@@ -121,10 +121,10 @@ impl Shared {
             return Ok(Vec::new());
         }
         let made = self.make(state, &next, &diff)?;
-        let Made { opened, removed, infos, learning, routing, forwards, measures } = made;
-        let (measures, collected) =
-            measures.map_or((None, None), |m| (Some(m.measures), Some((m.collecting, m.schedules))));
-        let (mut forwards, mut measures) = (forwards.map(Vec::into_iter), measures.map(Vec::into_iter));
+        let Made { opened, removed, infos, learning, routing, forwards, telemetries } = made;
+        let (telemetries, collected) =
+            telemetries.map_or((None, None), |m| (Some(m.telemetries), Some((m.collecting, m.schedules))));
+        let (mut forwards, mut telemetries) = (forwards.map(Vec::into_iter), telemetries.map(Vec::into_iter));
         let workers = state.remotes.len();
         let changes = (0..workers).map(|worker| {
             let mut change =
@@ -133,8 +133,8 @@ impl Shared {
             change.tx_bursts = infos.as_ref().map(|infos| TxBursts::new(infos.len()));
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
-            let measure = measures.as_mut().and_then(Iterator::next);
-            change.parts.measure = measure.map(|measure| measure.timed(&self.workers[worker], cycles));
+            let telemetry = telemetries.as_mut().and_then(Iterator::next);
+            change.parts.telemetry = telemetry.map(|telemetry| telemetry.timed(&self.workers[worker], cycles));
             change.parts.order = Some(next.config.switch.order.into());
             change
         });
@@ -171,7 +171,8 @@ impl Shared {
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
         let epoch = config.switch.epoch.nanos();
-        let measures = diff.measure.then(|| assemble::measures(config, Some(epoch), &hashes, workers)).transpose()?;
+        let telemetries =
+            diff.telemetry.then(|| assemble::telemetries(config, Some(epoch), &hashes, workers)).transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
         let named = named(&kept, &opened);
         let routes = |config: &Config| config.switch.forward == ForwardMode::Route;
@@ -198,7 +199,7 @@ impl Shared {
         }
         set_devices(state, &kept)?;
         let infos = diff.ports.then_some(infos);
-        Ok(Made { opened, removed, infos, learning, routing, forwards, measures })
+        Ok(Made { opened, removed, infos, learning, routing, forwards, telemetries })
     }
 
     /// That of the network that the switch is of.
@@ -228,9 +229,9 @@ impl Shared {
         }
         for (remote, stats) in state.remotes.iter().zip(&self.workers) {
             let mut change = remote.done()?;
-            // Hands over the registers of the running epoch.
-            if let Some(measure) = &mut change.parts.measure {
-                measure.finish(stats);
+            // Sends off the banks of the running epoch.
+            if let Some(telemetry) = &mut change.parts.telemetry {
+                telemetry.finish(stats);
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::control::controller::NetworkProfile;
 use crate::control::rpc::{Controlled, Dial, Hello, Link};
 use crate::control::tls;
-use crate::epoch::HandOver;
+use crate::epoch::EpochClock;
 use crate::pisa::hash::HashFamily;
 
 /// What the controller calls the switch.
@@ -21,7 +21,7 @@ fn name(config: &Config) -> &str {
 fn hello(config: &Config) -> Option<Hello> {
     let program = config.programs.iter().find(|program| program.is_networked())?.clone();
     let length = config.switch.epoch.nanos();
-    let transit = HandOver::longest_transit(length).min(config.switch.transit.nanos());
+    let transit = EpochClock::longest_transit(length).min(config.switch.transit.nanos());
     let parameters = program.start();
     let profile = NetworkProfile { program, length, transit, header: config.switch.carrier };
     let software = format!("weir {}", env!("CARGO_PKG_VERSION"));

@@ -14,7 +14,7 @@ pub(super) struct Diff {
     pub forward: bool,
     /// What the file says of routing.
     pub routing: bool,
-    pub measure: bool,
+    pub telemetry: bool,
     /// All differences, for people.
     pub words: Vec<String>,
 }
@@ -31,16 +31,16 @@ impl Diff {
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {
-            diff.measure = true;
+            diff.telemetry = true;
             let names = programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
             diff.words.push(if names.is_empty() { "no programs".into() } else { format!("programs {names}") });
         }
         if next.hashes.is_some() {
-            diff.measure = true;
+            diff.telemetry = true;
             diff.words.push("the network's hash functions".into());
         }
-        diff.measure |= diff.value("switch.epoch", running.epoch, switch.epoch);
-        diff.measure |= diff.value("switch.transit", running.transit, switch.transit);
+        diff.telemetry |= diff.value("switch.epoch", running.epoch, switch.epoch);
+        diff.telemetry |= diff.value("switch.transit", running.transit, switch.transit);
         diff.forward |= diff.value("switch.forward", forward(running.forward), forward(switch.forward));
         let learns = switch.forward == ForwardMode::Learn;
         diff.forward |= diff.value("switch.mac_table", running.mac_table, switch.mac_table) && learns;

@@ -58,6 +58,16 @@ pub struct ProgramUse {
     pub program: &'static str,
     /// Chains of stages that do not depend on each other.
     pub chains: Vec<Vec<StageUse>>,
+    /// The reports about single packets that it can keep. They take no register memory: a hardware
+    /// switch sends each as a digest.
+    pub reports: Option<ReportUse>,
+}
+
+/// Reports about single packets of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportUse {
+    pub reports: u32,
+    pub report_bits: u32,
 }
 
 /// A match table as the budget sees it. It may be spread over stages.
@@ -275,6 +285,8 @@ impl PhysicalStage {
 pub struct Placement {
     pub target: Target,
     pub stages: Vec<PhysicalStage>,
+    /// By program.
+    pub reports: Vec<(&'static str, ReportUse)>,
 }
 
 impl Placement {
@@ -285,7 +297,9 @@ impl Placement {
 
     /// Places match tables with the programs: those that programs stand behind first, the others where they leave room.
     pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
-        let mut placement = Self { target, stages: vec![PhysicalStage::default(); target.stages as usize] };
+        let reports = programs.iter().filter_map(|program| Some((program.program, program.reports?))).collect();
+        let stages = vec![PhysicalStage::default(); target.stages as usize];
+        let mut placement = Self { target, stages, reports };
         let mut from = 0;
         for table in tables.iter().filter(|table| table.before_programs) {
             from = from.max(placement.place_table(table)?);
@@ -433,7 +447,7 @@ mod tests {
 
     fn program() -> ProgramUse {
         let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
-        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]] }
+        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: None }
     }
 
     #[test]
@@ -467,7 +481,7 @@ mod tests {
         let with = |hashes: u32| {
             let stages =
                 vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0][0].clone()];
-            ProgramUse { program: "p", chains: vec![stages] }
+            ProgramUse { program: "p", chains: vec![stages], reports: None }
         };
         let placement = Placement::new(Target::TOFINO, &[with(7)]).unwrap();
         let units: Vec<_> = placement.stages.iter().map(PhysicalStage::hash_units).collect();

@@ -14,7 +14,7 @@ mod word;
 
 pub use budget::{
     ArrayUse, BudgetError, Excess, HashUse, PhysicalStage, Placed, PlacedHash, PlacedTable, Placement, ProgramUse,
-    StageUse, TableNeed, Target,
+    ReportUse, StageUse, TableNeed, Target,
 };
 pub use count::Count;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};

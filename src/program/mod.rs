@@ -15,10 +15,12 @@ mod needs;
 mod parameters;
 mod record;
 mod registry;
+mod reports;
 mod run;
 mod schedule;
 mod staged;
 mod strays;
+mod sub_epoch;
 
 use std::any::Any;
 use std::ops::RangeInclusive;
@@ -34,10 +36,12 @@ pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
+pub use reports::{Report, ReportBuffer, Reports};
 pub use run::{AnySeries, NoSeries, RunAnswers, Series, Truth};
 pub use schedule::{AnySchedule, Schedule, Steps};
 pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
+pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};
 
 /// A telemetry system: what it is configured with, its dataplane, its records and the answers that are made of them.
 ///
@@ -53,7 +57,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Config: Settings;
     /// What may change from epoch to epoch; `()` when nothing does.
     type Parameters: Parameters;
-    /// The counters that a switch hands over at the end of an epoch.
+    /// The counters that leave a switch at the end of an epoch.
     type Record: Record;
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
@@ -161,8 +165,17 @@ pub trait Dataplane: Send {
     fn prepare(&mut self, _epoch: u64) {}
     /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the collector was late.
     fn enter(&mut self, _epoch: u64, _fresh: bool) {}
+    /// The number of sub-epochs of the epoch that was just entered, at most [`MAX_SUB_EPOCHS`]. Asked
+    /// with [`Needs::SUB_EPOCHS`] when an epoch is entered with fresh registers.
+    fn sub_epochs(&self) -> u32 {
+        1
+    }
+    /// A sub-epoch begins, also the first of an epoch: with `fresh` registers, or with those in use
+    /// when the collector was late. A bank that runs on past its epoch is not cut before that
+    /// epoch's end. Called with [`Needs::SUB_EPOCHS`].
+    fn enter_sub_epoch(&mut self, _sub_epoch: SubEpoch, _fresh: bool) {}
     /// Gives the program its first registers. It is built without, so that asking what it [uses](Self::usage) costs none.
-    fn equip(&mut self) {
+    fn allocate(&mut self) {
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
         self.exchange_egress(bank.as_mut());
@@ -172,13 +185,15 @@ pub trait Dataplane: Send {
     /// Swaps the registers of the ingress stages with those of `spare`, which came from a replica of the same configuration; a
     /// bank of another kind is left alone.
     fn exchange(&mut self, spare: &mut dyn Bank);
-    /// Swaps the registers of the egress stages. Packets of the epoch before the running one leave unmeasured from now on.
+    /// Swaps the registers of the egress stages: a transit time after those of the ingress stages, or
+    /// with [`Needs::SUB_EPOCHS`] right after them. Packets of the epoch before the running one leave
+    /// unmeasured from now on.
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;
 }
 
-/// The registers of one replica over one epoch.
+/// The registers of one replica over one epoch or sub-epoch.
 pub trait Bank: Any + Send {
     /// Zeroes all registers.
     fn clear(&mut self);

@@ -20,6 +20,14 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// If the other one is of another shape. This one is then as it was.
     fn merge(&mut self, other: &Self) -> Result<(), MergeError>;
 
+    /// Adds the same replica's record of a later part of the epoch.
+    ///
+    /// # Errors
+    /// If it is of another shape. This one is then as it was.
+    fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+        self.merge(later)
+    }
+
     /// The byte form: versioned, and one only for each record.
     fn encode(&self) -> Vec<u8>;
 
@@ -54,6 +62,7 @@ pub struct AnyRecord(Box<dyn Erased>);
 trait Erased: Any + Send + Sync + fmt::Debug {
     fn program(&self) -> &'static str;
     fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError>;
+    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError>;
     fn encode(&self) -> Vec<u8>;
     fn copy(&self) -> Box<dyn Erased>;
     fn equals(&self, other: &dyn Erased) -> bool;
@@ -70,6 +79,11 @@ impl<R: Record> Erased for R {
     fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError> {
         let wrong = MergeError::Program { program: R::PROGRAM, other: other.program() };
         Record::merge(self, (other as &dyn Any).downcast_ref().ok_or(wrong)?)
+    }
+
+    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError> {
+        let wrong = MergeError::Program { program: R::PROGRAM, other: later.program() };
+        Record::append(self, (later as &dyn Any).downcast_ref().ok_or(wrong)?)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -128,6 +142,14 @@ impl AnyRecord {
         self.0.merge(&*other.0)
     }
 
+    /// [`Record::append`], of two records of one program.
+    ///
+    /// # Errors
+    /// If they are of two programs, or of two shapes.
+    pub fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+        self.0.append(&*later.0)
+    }
+
     /// [`Record::encode`].
     pub fn encode(&self) -> Vec<u8> {
         self.0.encode()
@@ -175,6 +197,41 @@ mod tests {
 
     #[derive(Clone, Debug, PartialEq)]
     struct Other;
+
+    /// One that keeps the parts of an epoch apart.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Apart(Vec<u8>);
+
+    impl Record for Apart {
+        const PROGRAM: &'static str = "apart";
+
+        fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+            self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+            Ok(())
+        }
+
+        fn append(&mut self, later: &Self) -> Result<(), MergeError> {
+            self.0.extend(&later.0);
+            Ok(())
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            self.0.clone()
+        }
+    }
+
+    /// Parts are added in another way than replicas, if the record says so.
+    #[test]
+    fn parts_are_appended_and_replicas_merged() {
+        let mut record = AnyRecord::new(Apart(vec![1]));
+        record.append(&AnyRecord::new(Apart(vec![2]))).unwrap();
+        record.merge(&AnyRecord::new(Apart(vec![10, 20]))).unwrap();
+        assert_eq!(record.get(), Some(&Apart(vec![11, 22])));
+        assert!(record.append(&AnyRecord::new(Other)).is_err());
+        let mut one = AnyRecord::new(One(3));
+        one.append(&AnyRecord::new(One(4))).unwrap();
+        assert_eq!(one.get(), Some(&One(7)));
+    }
 
     impl Record for One {
         const PROGRAM: &'static str = "one";

@@ -142,7 +142,7 @@ impl Network {
             let clock = self.clock(switch as u32, now);
             for worker in 0..self.nodes[switch].workers.len() {
                 if self.paused(switch as u32, worker).is_none() {
-                    self.nodes[switch].workers[worker].tick(clock);
+                    self.nodes[switch].drive(worker, |replica| replica.tick(clock));
                 }
             }
         }
@@ -207,9 +207,9 @@ impl Network {
             let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
             let arrived: ArrayVec<Tag, BURST> = self.burst.iter().map(|packet| packet.tag).collect();
             let clock = self.clock(switch, now);
-            let replica = &mut self.nodes[switch as usize].workers[worker];
-            replica.process(own, &mut self.burst, clock, &mut self.tx_bursts);
-            let entered = replica.epoch() as u32;
+            let (burst, out) = (&mut self.burst, &mut self.tx_bursts);
+            self.nodes[switch as usize].drive(worker, |replica| replica.process(own, burst, clock, out));
+            let entered = self.nodes[switch as usize].workers[worker].epoch() as u32;
             let arrived = &arrived[..arrived.len() - self.burst.len()];
             self.enter(port, entered, arrived);
             self.depart(switch, arrived);

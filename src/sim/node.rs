@@ -36,7 +36,18 @@ impl Node {
         Self { workers, schedules, collector, handed, _routing: routing }
     }
 
-    /// What its workers have handed over, of epochs on which all have reported.
+    /// Has a worker do what `work` says. Banks that rotate meanwhile are taken at once, so that a
+    /// program that cuts its epochs finds a spare.
+    pub fn drive(&mut self, worker: usize, work: impl FnOnce(&mut Switch)) {
+        let switch = &mut self.workers[worker];
+        let due = switch.due();
+        work(switch);
+        if switch.due() != due {
+            self.collector.collect_ready();
+        }
+    }
+
+    /// What its workers have sent, of epochs on which all have reported.
     pub fn records(&mut self) -> Vec<Handed> {
         self.collector.collect_ready();
         std::mem::take(&mut *self.handed.lock().unwrap_or_else(PoisonError::into_inner))

@@ -150,7 +150,7 @@ impl Simulation {
         Some(audit)
     }
 
-    /// Lets time go on; what the switches hand over meanwhile goes to the controllers as it comes.
+    /// Lets time go on; what the switches send meanwhile goes to the controllers as it comes.
     fn follow_to(&mut self, until: Nanos) {
         while self.network.now() < until {
             let look = self.network.now() + self.length / LOOKS;

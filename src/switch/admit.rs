@@ -119,7 +119,7 @@ impl Switch {
             Role::Fabric if self.is_marked(frame, phv, port, tag) => Disposition::ToFabric,
             Role::Fabric => Disposition::Unmarked,
         };
-        if !self.measure.egress {
+        if !self.telemetry.egress {
             self.deparse(frame, phv, tag, disposition);
         }
         Ok(disposition)

@@ -48,7 +48,7 @@ impl Switch {
     fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
         let shim = || {
             let shim = Shim { hop: phv.hop, loops: phv.loops, epoch: phv.epoch, class: phv.class };
-            if self.measure.digest { shim.with_digest(phv.digest) } else { shim }
+            if self.telemetry.digest { shim.with_digest(phv.digest) } else { shim }
         };
         match (phv.headers.shim, disposition) {
             (true, Disposition::ToHost) => wire::shim::pop(frame).is_ok(),

@@ -158,7 +158,7 @@ impl Switch {
         phv.begin(ingress, frame.wire_len() as u32);
         phv.verdict = Verdict::Port(port);
         match self.send(frame, &phv, port, out) {
-            Ok(exit) if self.measure.egress => {
+            Ok(exit) if self.telemetry.egress => {
                 let mut waiting = Waiting::none();
                 self.reparse(&mut phv, exit, out);
                 self.wait(phv, exit, &mut waiting, now, out, watch);
@@ -183,7 +183,7 @@ impl Switch {
 
     #[inline(always)]
     fn is_seen(&self, disposition: Disposition) -> bool {
-        disposition.leaves() || (disposition != Disposition::Lost && self.measure.ends)
+        disposition.leaves() || (disposition != Disposition::Lost && self.telemetry.ends)
     }
 
     fn wait<F: Frame, W: Watch>(
@@ -226,11 +226,11 @@ impl Switch {
         for (phv, exit) in phvs.iter_mut().zip(exits) {
             (phv.egress, phv.disposition) = (exit.port(), exit.disposition());
         }
-        if self.measure.describes {
+        if self.telemetry.describes {
             self.describe(exits, now, out);
         }
         let phvs = &mut self.phvs[..exits.len()];
-        for (number, program) in self.measure.programs.iter_mut().enumerate() {
+        for (number, program) in self.telemetry.programs.iter_mut().enumerate() {
             watch.egress(number, program.as_mut(), phvs, self.order);
         }
         if self.rewrites {
@@ -241,7 +241,7 @@ impl Switch {
     /// Writes what programs need to know of packets that leave.
     #[inline(never)]
     fn describe<F: Frame>(&mut self, exits: &[Exit], now: Nanos, out: &TxBursts<F>) {
-        let needs = self.measure.needs;
+        let needs = self.telemetry.needs;
         for (phv, exit) in self.phvs.iter_mut().zip(exits) {
             if needs.contains(Needs::TIME) {
                 phv.egress_ns = now;
@@ -249,7 +249,7 @@ impl Switch {
             if needs.contains(Needs::QUEUE_DEPTH) {
                 phv.queue_depth = exit.slot() as u16;
             }
-            if let (Some(crc), Some(frame)) = (&self.measure.identity, out.waiting(exit)) {
+            if let (Some(crc), Some(frame)) = (&self.telemetry.identity, out.waiting(exit)) {
                 phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));
             }
         }

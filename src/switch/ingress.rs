@@ -14,12 +14,12 @@ impl Switch {
         let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
         let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
-        let epoch = wire::shim::epoch_of(self.measure.hand_over.running());
+        let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
         let telemetry = Telemetry {
             role,
             header,
-            by_bit: self.measure.hand_over.by_bit(),
-            digest_beside: self.measure.digest.then_some(epoch),
+            by_bit: self.telemetry.clock.by_bit(),
+            digest_beside: self.telemetry.digest.then_some(epoch),
         };
         for (frame, rejected) in burst.iter().zip(&mut rejected) {
             let phv = &mut self.phvs[kept];

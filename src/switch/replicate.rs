@@ -167,7 +167,7 @@ struct Replication<'a> {
 
 impl<'a> Replication<'a> {
     fn of(switch: &'a Switch, phv: &Phv, exits: &'a mut Exits) -> Self {
-        let ends = switch.measure.ends || phv.class == shim::NO_CLASS;
+        let ends = switch.telemetry.ends || phv.class == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
         Self { switch, phv: Phv { class, ..*phv }, sent: false, untracked: false, exits }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Measure, Switch};
+use super::{Switch, Telemetry};
 use crate::pisa::{Order, Phv, Probe, ProgramUse};
-use crate::program::{Bank, Dataplane, Needs};
+use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
 /// One burst in this many is timed, and counts for as many. A prime, because bursts of several ports
@@ -19,11 +19,11 @@ impl Switch {
     /// Counts the cycles of its programs by `clock`, in its statistics. To be called once, before the
     /// switch is driven.
     pub fn time_programs(&mut self, clock: impl Fn() -> u64 + Clone + Send + 'static) {
-        self.measure.time(&self.stats, clock);
+        self.telemetry.time(&self.stats, clock);
     }
 }
 
-impl Measure {
+impl Telemetry {
     /// Counts the cycles of its programs by `clock`, in `stats`.
     pub fn timed(mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static) -> Self {
         self.time(stats, clock);
@@ -107,8 +107,16 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.enter(epoch, fresh);
     }
 
-    fn equip(&mut self) {
-        self.program.equip();
+    fn sub_epochs(&self) -> u32 {
+        self.program.sub_epochs()
+    }
+
+    fn enter_sub_epoch(&mut self, sub_epoch: SubEpoch, fresh: bool) {
+        self.program.enter_sub_epoch(sub_epoch, fresh);
+    }
+
+    fn allocate(&mut self) {
+        self.program.allocate();
     }
 
     fn spare(&self) -> Box<dyn Bank> {
@@ -202,8 +210,17 @@ mod tests {
             self.called("enter");
         }
 
-        fn equip(&mut self) {
-            self.called("equip");
+        fn sub_epochs(&self) -> u32 {
+            self.called("sub_epochs");
+            1
+        }
+
+        fn enter_sub_epoch(&mut self, _: SubEpoch, _: bool) {
+            self.called("enter_sub_epoch");
+        }
+
+        fn allocate(&mut self) {
+            self.called("allocate");
         }
 
         fn spare(&self) -> Box<dyn Bank> {
@@ -221,7 +238,7 @@ mod tests {
 
         fn usage(&self) -> ProgramUse {
             self.called("usage");
-            ProgramUse { program: "slow", chains: Vec::new() }
+            ProgramUse { program: "slow", chains: Vec::new(), reports: None }
         }
     }
 
@@ -305,12 +322,13 @@ mod tests {
         slow.calls.lock().unwrap().clear();
         assert!(timed.needs().contains(Needs::EGRESS));
         assert_eq!(timed.usage().program, "slow");
-        timed.equip();
+        timed.allocate();
         let mut bank = timed.spare();
         timed.exchange(bank.as_mut());
         timed.exchange_egress(bank.as_mut());
         timed.prepare(1);
         timed.enter(1, true);
+        timed.enter_sub_epoch(SubEpoch { index: 0, of: timed.sub_epochs() }, true);
         timed.confuse(1, 1);
         pass(&mut timed, 1, 1);
         timed.trace(&mut Phv::default(), &mut Recorder::default());

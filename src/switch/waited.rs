@@ -17,8 +17,8 @@ impl Switch {
     /// How long packets may wait for the driver before it has to tell of it.
     #[inline(always)]
     pub fn longest_wait(&self) -> Nanos {
-        let by_bit = self.fabric && self.header == TelemetryHeader::Tos && self.measure.egress;
-        if by_bit { self.measure.hand_over.transit() } else { Nanos::MAX }
+        let by_bit = self.fabric && self.header == TelemetryHeader::Tos && self.telemetry.egress;
+        if by_bit { self.telemetry.clock.transit() } else { Nanos::MAX }
     }
 
     /// The driver stood still from `since` to `now`, in the midst of so many packets: they may have come in
@@ -52,7 +52,7 @@ impl Switch {
     /// The first and the last epoch of those that packets of between these times can be of, when their bit
     /// does not tell all of them apart.
     fn confused(&self, since: Nanos, now: Nanos) -> Option<(u64, u64)> {
-        if self.longest_wait() == Nanos::MAX { None } else { self.measure.hand_over.confused(since, now) }
+        if self.longest_wait() == Nanos::MAX { None } else { self.telemetry.clock.confused(since, now) }
     }
 
     /// Packets of each epoch bit may be of any of these epochs.
@@ -62,7 +62,7 @@ impl Switch {
         let back = (first + MOST).max(end.saturating_sub(MOST));
         for epoch in (first..end.min(first + MOST)).chain(back..end) {
             let packets = by_bit[(epoch & 1) as usize];
-            self.measure.programs.iter_mut().for_each(|program| program.confuse(epoch, packets));
+            self.telemetry.programs.iter_mut().for_each(|program| program.confuse(epoch, packets));
         }
     }
 }

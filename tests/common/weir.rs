@@ -1,7 +1,7 @@
 //! The real binary in a namespace.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -24,8 +24,13 @@ pub struct Weir {
 impl Weir {
     /// Starts a switch and waits until its ports are up.
     pub fn start(lab: &Lab, space: &Namespace, name: &str, arguments: &str) -> Self {
+        Self::start_binary(BINARY.as_ref(), lab, space, name, arguments)
+    }
+
+    /// Starts a switch of a binary with other programs.
+    pub fn start_binary(binary: &Path, lab: &Lab, space: &Namespace, name: &str, arguments: &str) -> Self {
         let socket = lab.path(&format!("{name}.sock"));
-        let mut command = space.command(BINARY);
+        let mut command = space.command(&binary.to_string_lossy());
         command.args(["run", "--json", "--name", name, "--socket"]).arg(&socket);
         command.args(arguments.split_ascii_whitespace()).current_dir(lab.directory());
         let mut child =

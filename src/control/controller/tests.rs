@@ -65,7 +65,7 @@ impl Edge {
     fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
         let mut program = ChameleMonDataplane::new(&config(), &hashes()).unwrap();
         let schedule = Schedule::new(config(), runtime);
-        program.equip();
+        program.allocate();
         program.follow(&schedule);
         program.enter(epoch, true);
         let spare = program.spare();

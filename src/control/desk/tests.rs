@@ -156,7 +156,7 @@ impl Fake {
     fn report(&self, epoch: u64) {
         let program = config().program;
         let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &self.schedule).unwrap();
-        dataplane.equip();
+        dataplane.allocate();
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
         dataplane.exchange(bank.as_mut());
@@ -248,7 +248,7 @@ fn records_that_are_not_sent_are_counted() {
     let mut sink = link.reporter();
     let fake = HashFamily::reproducible(1);
     let mut dataplane = config().program.build(&fake).unwrap();
-    dataplane.equip();
+    dataplane.allocate();
     let record = dataplane.spare().record();
     (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
     let view = link.view();

@@ -92,7 +92,7 @@ fn worker(core: usize, n: u64) -> Worker {
 
 fn status() -> Status {
     let ports = vec![port("a", 1), port("b-1.x", 2)];
-    let measurement = Measurement { late_epochs: 3, ..Measurement::default() };
+    let measurement = Measurement { late_epochs: 3, late_sub_epochs: 5, ..Measurement::default() };
     Status {
         name: "edge".into(),
         version: "1.2.3".into(),
@@ -116,6 +116,7 @@ fn every_total_comes_back_out_of_the_text() {
     assert_eq!(take("weir_build_info", &[("version", "1.2.3"), ("switch", "edge")]), 1.0);
     assert_eq!(take("weir_start_time_seconds", &[]), 1.7e9);
     assert_eq!(take("weir_epochs_late_total", &[]), 3.0);
+    assert_eq!(take("weir_sub_epochs_late_total", &[]), 5.0);
     for zero in [
         "unmeasured_packets",
         "epochs_lost",

@@ -98,7 +98,10 @@ pub struct Measurement {
     pub unmeasured_packets: u64,
     /// Ends of an epoch whose record also covers the next one, because the collector was behind.
     pub late_epochs: u64,
-    /// Records that the collector did not take.
+    /// Ends of a sub-epoch whose record also covers the next one, for the same reason.
+    #[serde(default)]
+    pub late_sub_epochs: u64,
+    /// Banks that the collector did not take.
     pub lost_epochs: u64,
     /// Learn digests that found their queue full; the station is learned from a later packet.
     pub lost_learn_digests: u64,
@@ -118,6 +121,7 @@ impl Measurement {
     pub fn add(&mut self, stats: &SwitchStats) {
         self.unmeasured_packets += stats.unmeasured.get();
         self.late_epochs += stats.late_epochs.get();
+        self.late_sub_epochs += stats.late_sub_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();
         self.lost_learn_digests += stats.lost_learn_digests.get();
         self.suppressed_messages += stats.suppressed_messages.get();

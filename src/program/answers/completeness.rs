@@ -36,10 +36,12 @@ pub enum Reason {
     Outdated,
     /// Flows may have been evicted from the tables, and counts are what is left.
     Evicted,
+    /// Reports about single packets found no room.
+    Overflow,
 }
 
 impl Reason {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Gap,
         Self::NotAnalysed,
         Self::Undecoded,
@@ -52,6 +54,7 @@ impl Reason {
         Self::NotKept,
         Self::Outdated,
         Self::Evicted,
+        Self::Overflow,
     ];
 
     /// Its name in JSON.
@@ -69,6 +72,7 @@ impl Reason {
             Self::NotKept => "not_kept",
             Self::Outdated => "outdated",
             Self::Evicted => "evicted",
+            Self::Overflow => "overflow",
         }
     }
 
@@ -97,6 +101,7 @@ impl fmt::Display for Reason {
             Self::TooMany => "there are too many flows to tell",
             Self::NotKept => "more flows were found than are kept",
             Self::Outdated => "its epochs are older than what was asked for",
+            Self::Overflow => "reports about single packets found no room",
             Self::Evicted => "flows may have been evicted, and counts are at least what is told",
         })
     }

@@ -38,6 +38,8 @@ pub enum Gap {
     /// Packets that became copies or fragments, of which some went on to another switch or could not be sent,
     /// and copies and fragments that a switch without the program made: their losses are not known.
     Unfollowed { packets: u64 },
+    /// Reports about single packets that found no room. Only they are missing.
+    Overflow { reports: u64 },
 }
 
 impl Gap {
@@ -52,6 +54,7 @@ impl Gap {
                 | Self::Clock { .. }
                 | Self::Unmarked { .. }
                 | Self::Unfollowed { .. }
+                | Self::Overflow { .. }
         )
     }
 }
@@ -82,6 +85,7 @@ impl fmt::Display for Gap {
             Self::Unmarked { packets } => {
                 write!(f, "{packets} packets went on without a shim, for which there was no room")
             }
+            Self::Overflow { reports } => write!(f, "{reports} reports about single packets found no room"),
             Self::Unfollowed { packets } => {
                 write!(f, "{packets} packets became copies or fragments, which cannot be followed")
             }

@@ -1,4 +1,4 @@
-//! The registers that a replica hands over at the end of an epoch.
+//! The bank of a replica: its registers over one epoch.
 
 use std::sync::Arc;
 

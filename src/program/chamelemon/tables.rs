@@ -423,6 +423,7 @@ impl Dataplane for ChameleMonDataplane {
             side_by_side(&self.tower),
             side_by_side(&self.upstream),
         ];
-        ProgramUse { program: "chamelemon", chains: vec![ingress, vec![side_by_side(&self.downstream)]] }
+        let chains = vec![ingress, vec![side_by_side(&self.downstream)]];
+        ProgramUse { program: "chamelemon", chains, reports: None }
     }
 }

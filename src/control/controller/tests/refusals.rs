@@ -19,7 +19,7 @@ fn records_of_no_use_are_refused() {
     assert_eq!(network.controller.report("z", report, now), Err(ReportError::Unknown { name: "z".into() }));
     let other = Config { upstream: 600, ..config() };
     let mut program = ChameleMonDataplane::new(&other, &hashes()).unwrap();
-    program.equip();
+    program.allocate();
     let report = Report { epoch: 7, first_epoch: 7, whole: true, record: program.spare().record() };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
     let record = AnyRecord::new(crate::program::hashpipe::Counts::default());

@@ -57,7 +57,7 @@ impl Truth {
 fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (Sketches, BTreeMap<FlowId, Truth>) {
     let mut rng = SplitMix64::new(seed);
     let mut program = ChameleMonDataplane::new(config, &HashFamily::reproducible(seed)).unwrap();
-    program.equip();
+    program.allocate();
     program.follow(&Schedule::new(config.clone(), config.runtime()));
     program.enter(4, true);
     let random = rng.below(2) == 0;

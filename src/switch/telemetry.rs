@@ -1,0 +1,175 @@
+//! The telemetry programs of a replica, and the rotation of their banks.
+
+use crate::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
+use crate::pisa::hash::{Crc, Polynomial};
+use crate::program::{Dataplane, Needs, SubEpoch};
+use crate::stats::SwitchStats;
+
+/// Telemetry programs with their registers, and where these go at the end of an epoch.
+pub struct Telemetry {
+    pub(super) programs: Vec<Box<dyn Dataplane>>,
+    /// One for each program, in their order.
+    rotations: Vec<BankRotation>,
+    pub(super) clock: EpochClock,
+    /// What the programs need, all together.
+    pub(super) needs: Needs,
+    /// Of that: egress stages; packets that end here; the digest.
+    pub(super) egress: bool,
+    pub(super) ends: bool,
+    pub(super) digest: bool,
+    /// Something is to be known of each packet that leaves, beside its port.
+    pub(super) describes: bool,
+    /// What makes a packet's identity, where one is needed.
+    pub(super) identity: Option<Box<Crc>>,
+}
+
+impl Telemetry {
+    /// Takes memory for the programs' first registers, and for this number of spare banks of each.
+    /// Returns the collector's ends as well.
+    pub fn new(mut programs: Vec<Box<dyn Dataplane>>, clock: EpochClock, spares: usize) -> (Self, Collecting) {
+        programs.iter_mut().for_each(|program| program.allocate());
+        let (mut rotations, mut channels) = (Vec::new(), Vec::new());
+        for program in &programs {
+            let (rotation, channel) = BankRotation::new(spares);
+            // The channel has room for all spares.
+            (0..spares).for_each(|_| _ = channel.spares.try_send(program.spare()));
+            rotations.push(rotation);
+            channels.push(channel);
+        }
+        let needs = programs.iter().fold(Needs::NONE, |needs, program| needs | program.needs());
+        let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
+        // Without egress stages there is nothing to wait for.
+        let clock = if egress { clock } else { clock.with_transit(0) };
+        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY];
+        let describes = described.into_iter().any(|need| needs.contains(need));
+        // All switches have the same.
+        let crc = || Box::new(Crc::new(Polynomial::STANDARD[0]));
+        let identity = needs.contains(Needs::IDENTITY).then(crc);
+        (Self { programs, rotations, clock, needs, egress, ends, digest, describes, identity }, channels)
+    }
+
+    /// Sends off what has been measured so far; nothing may be measured afterwards. There is no
+    /// next epoch that the registers could run on into, so a spare is made when none has come back.
+    pub fn finish(&mut self, stats: &SwitchStats) {
+        let Some(epoch) = self.clock.started() else { return };
+        self.end_transit(End::Switch, stats);
+        for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
+            let mut bank = rotation.spare().unwrap_or_else(|| program.spare());
+            program.exchange(bank.as_mut());
+            program.exchange_egress(bank.as_mut());
+            let full = rotation.end(bank, epoch, epoch, End::Switch);
+            send(rotation, full, stats);
+        }
+    }
+
+    /// Does all that is due at `now`.
+    #[cold]
+    pub(super) fn advance(&mut self, now: Nanos, stats: &SwitchStats) {
+        let time = self.clock.time(now);
+        while let Some(event) = self.clock.event(now) {
+            match event {
+                EpochEvent::Start(epoch) => self.start(epoch, time),
+                EpochEvent::Transit => self.end_transit(End::Epoch, stats),
+                EpochEvent::Prepare(epoch) => self.programs.iter_mut().for_each(|program| program.prepare(epoch)),
+                EpochEvent::End(epoch) => {
+                    self.end_transit(End::Epoch, stats);
+                    self.end_epoch(epoch, time, stats);
+                }
+            }
+        }
+        self.end_sub_epochs(time, stats);
+        if let Some(due) = self.rotations.iter().map(BankRotation::due).min() {
+            self.clock.wake_by(due);
+        }
+    }
+
+    fn start(&mut self, epoch: u64, time: Nanos) {
+        self.clock.enter(epoch);
+        for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
+            rotation.start(epoch);
+            enter(program.as_mut(), rotation, &self.clock, epoch, time);
+        }
+    }
+
+    /// Rotates the bank of each program that has a spare. The others run on.
+    fn end_epoch(&mut self, epoch: u64, time: Nanos, stats: &SwitchStats) {
+        let last = self.clock.running();
+        // A packet's epoch bit tells only the next epoch from the one before it.
+        let follows = self.clock.is_next(epoch);
+        self.clock.enter(epoch);
+        for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
+            let Some(mut bank) = rotation.spare() else {
+                stats.late_epochs.add(1);
+                rotation.extend(epoch);
+                program.enter(epoch, false);
+                if program.needs().contains(Needs::SUB_EPOCHS) {
+                    program.enter_sub_epoch(SubEpoch::WHOLE, false);
+                }
+                continue;
+            };
+            let needs = program.needs();
+            let together = needs.contains(Needs::SUB_EPOCHS) || !follows;
+            program.exchange(bank.as_mut());
+            if together {
+                program.exchange_egress(bank.as_mut());
+            }
+            let mut full = rotation.end(bank, last, epoch, End::Epoch);
+            enter(program.as_mut(), rotation, &self.clock, epoch, time);
+            if !together && needs.contains(Needs::EGRESS) {
+                if self.clock.transit() > 0 {
+                    rotation.hold(full);
+                    continue;
+                }
+                program.exchange_egress(full.bank.as_mut());
+            }
+            send(rotation, full, stats);
+        }
+    }
+
+    /// Rotates the bank of each program whose sub-epoch is over and which has a spare. The others
+    /// run on.
+    fn end_sub_epochs(&mut self, time: Nanos, stats: &SwitchStats) {
+        let epoch = self.clock.running();
+        for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
+            if time < rotation.due() {
+                continue;
+            }
+            let spare = rotation.spare();
+            let fresh = spare.is_some();
+            if let Some(mut bank) = spare {
+                program.exchange(bank.as_mut());
+                program.exchange_egress(bank.as_mut());
+                let full = rotation.end(bank, epoch, epoch, End::SubEpoch);
+                send(rotation, full, stats);
+            } else {
+                stats.late_sub_epochs.add(1);
+            }
+            program.enter_sub_epoch(rotation.advance(&self.clock, time), fresh);
+        }
+    }
+
+    /// Sends off the banks that wait for the transit time.
+    fn end_transit(&mut self, end: End, stats: &SwitchStats) {
+        for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
+            if let Some(mut held) = rotation.held() {
+                program.exchange_egress(held.bank.as_mut());
+                send(rotation, FullBank { end, ..held }, stats);
+            }
+        }
+    }
+}
+
+/// Lets a program enter an epoch with fresh registers.
+fn enter(program: &mut dyn Dataplane, rotation: &mut BankRotation, clock: &EpochClock, epoch: u64, time: Nanos) {
+    program.enter(epoch, true);
+    if program.needs().contains(Needs::SUB_EPOCHS) {
+        let sub_epoch = rotation.cut(clock, time, program.sub_epochs());
+        program.enter_sub_epoch(sub_epoch, true);
+    }
+}
+
+fn send(rotation: &mut BankRotation, bank: FullBank, stats: &SwitchStats) {
+    if !rotation.send(bank) {
+        stats.lost_epochs.add(1);
+    }
+}

@@ -1,0 +1,13 @@
+//! A program that weir does not have, with everything that a program can have: it is right in
+//! memory, replayed, simulated and live.
+
+#[path = "../common/mod.rs"]
+#[allow(dead_code, unused_imports)]
+#[cfg(feature = "dpdk")]
+mod common;
+#[path = "../common/frames.rs"]
+#[allow(dead_code)]
+mod frames;
+mod program;
+mod unit;
+mod whole;

@@ -1,0 +1,669 @@
+//! A throw-away program that has what weir's own programs do not have all at once: egress stages
+//! that know time and queue depth, reports about single packets, sub-epochs whose number changes
+//! from epoch to epoch, and parameters that its analysis adapts.
+//!
+//! *Shape:* In ingress a packet adds 1 to a counter at a slot that its five-tuple names; the first
+//! flow of a slot owns it. In egress it adds 1 to the counter of its queue depth, and a packet at
+//! `depth` or deeper is reported with its time.
+//!
+//! *Guarantee:* the counters of an epoch's sub-epochs add up to the packets that entered and left.
+//! A flow that shares its slot with no other is counted exactly.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir::pisa::hash::{HashFamily, IndexSlots};
+use weir::pisa::table::Reader as TableReader;
+use weir::pisa::{
+    Array, ArrayGroup, BATCH, Banked, Excess, GroupRegisters, GroupSalu, Order, Phv, Pipeline, Probe, ProgramUse,
+    Registers, Salu, Slot, Stage, Then,
+};
+use weir::program::answers::{
+    Adaptation, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, Reason, SwitchAnswers,
+    SwitchGap, Task,
+};
+use weir::program::bytes::{DecodeError, MAX_U64, Reader, Writer};
+use weir::program::*;
+use weir::wire::FiveTuple;
+
+/// Queue depths that are told apart; the last one stands for all that are deeper.
+pub const DEPTHS: usize = 64;
+/// Memory is bounded by these.
+const MAX_SLOTS: u32 = 1 << 16;
+const MAX_REPORTS: u32 = 1 << 12;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Counters of flows.
+    pub slots: u32,
+    /// Reports that a bank keeps.
+    pub reports: u32,
+    /// Queue depth in packets from which on a packet is reported, in the first epoch.
+    pub depth: u32,
+    /// Sub-epochs of the first epoch.
+    pub sub_epochs: u32,
+    /// Let depth and sub-epochs follow what the epochs show.
+    pub adapt: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { slots: 4096, reports: 64, depth: 8, sub_epochs: 4, adapt: true }
+    }
+}
+
+/// What changes from epoch to epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub depth: u32,
+    pub sub_epochs: u32,
+}
+
+impl Parameters for Settings {
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        [self.depth, self.sub_epochs].into_iter().for_each(|number| to.number(number.into()));
+        to.0
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        let settings = Self { depth: from.u32("the depth")?, sub_epochs: from.u32("the sub-epochs")? };
+        from.end().map(|()| settings)
+    }
+
+    fn describe(&self) -> Option<Described> {
+        let described = json!({ "depth_packets": self.depth, "sub_epochs": self.sub_epochs });
+        Some(Described { state: "measuring".into(), parameters: described.as_object()?.clone() })
+    }
+}
+
+/// A packet in ingress.
+#[derive(Clone, Copy)]
+pub struct Packet {
+    tuple: FiveTuple,
+    slot: u32,
+    owns: bool,
+}
+
+#[derive(Clone, Copy)]
+pub struct Count {
+    bits: u32,
+}
+
+impl Salu for Count {
+    type Phv = Packet;
+    type Cell = u32;
+    type Out = bool;
+    const DECIDES: bool = true;
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slot)
+    }
+
+    fn rmw(&self, count: u32, _: &Packet) -> (u32, bool) {
+        (count.saturating_add(1), count == 0)
+    }
+
+    fn commit(&self, owns: bool, packet: &mut Packet) {
+        packet.owns = owns;
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Owner {
+    bits: u32,
+}
+
+impl GroupSalu<5> for Owner {
+    type Phv = Packet;
+    type Cell = u64;
+
+    fn enabled(&self, packet: &Packet) -> bool {
+        packet.owns
+    }
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slot)
+    }
+
+    fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
+        packet.tuple.0[word]
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits
+    }
+}
+
+/// Packets by queue depth, in egress.
+#[derive(Clone, Copy)]
+pub struct Depth;
+
+impl Salu for Depth {
+    type Phv = u16;
+    type Cell = u32;
+    type Out = ();
+
+    fn slot(&self, depth: &u16) -> Slot {
+        Slot(u32::from(*depth).min(DEPTHS as u32 - 1))
+    }
+
+    fn rmw(&self, count: u32, _: &u16) -> (u32, ()) {
+        (count.saturating_add(1), ())
+    }
+
+    fn commit(&self, (): (), _: &mut u16) {}
+
+    fn hash_bits(&self) -> u32 {
+        0
+    }
+}
+
+/// A packet that stood in a long queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waited {
+    pub time_ns: u64,
+    pub port: u16,
+    pub depth: u16,
+    pub wire_bytes: u32,
+}
+
+impl Report for Waited {
+    const BITS: u32 = 64 + 16 + 16 + 32;
+    const MAX_BYTES: usize = 4 * MAX_U64;
+
+    fn encode(&self, to: &mut Writer) {
+        to.number(self.time_ns);
+        to.number(self.port.into());
+        to.number(self.depth.into());
+        to.number(self.wire_bytes.into());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let time_ns = from.number("a time")?;
+        let (port, depth) = (from.u16("a port")?, from.u16("a depth")?);
+        Ok(Self { time_ns, port, depth, wire_bytes: from.u32("a length")? })
+    }
+}
+
+type Flows = Then<Stage<Array<Count>>, Stage<ArrayGroup<Owner, 5>>>;
+type Depths = Stage<Array<Depth>>;
+
+/// A replica.
+pub struct Microbursting {
+    config: Config,
+    slots: IndexSlots<1>,
+    flows: Flows,
+    depths: Depths,
+    reports: ReportBuffer<Waited>,
+    coverage: Coverage,
+    settings: Settings,
+    schedule: TableReader<Steps<Settings>>,
+}
+
+/// The slot of each flow. Tests hash alike.
+pub fn slots(config: &Config, family: &HashFamily) -> IndexSlots<1> {
+    IndexSlots::new(family, "microbursts/shared", &[("microbursts/flows", 0, config.slots)])
+}
+
+impl Microbursting {
+    fn new(config: &Config, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
+        let slots = slots(config, family);
+        let bits = slots.bits(0);
+        let count = Stage(Array::planned("packets", Count { bits }, config.slots));
+        let owner = Stage(ArrayGroup::planned("owners", Owner { bits }, config.slots));
+        Self {
+            config: config.clone(),
+            slots,
+            flows: Then(count, owner),
+            depths: Stage(Array::planned("depths", Depth, DEPTHS as u32)),
+            reports: ReportBuffer::with_capacity(0),
+            coverage: Coverage::default(),
+            settings: Microbursts::start(config),
+            schedule: schedule.reader(),
+        }
+    }
+
+    fn packet(&self, phv: &Phv) -> Option<Packet> {
+        let tuple = FiveTuple::of(&phv.headers)?;
+        let [slot] = self.slots.slots(tuple.bytes());
+        Some(Packet { tuple, slot, owns: false })
+    }
+
+    fn report(&mut self, phv: &Phv) {
+        if u32::from(phv.queue_depth) >= self.settings.depth {
+            let (time_ns, port, depth) = (phv.egress_ns, phv.egress, phv.queue_depth);
+            self.reports.push(Waited { time_ns, port, depth, wire_bytes: phv.wire_bytes });
+        }
+    }
+}
+
+impl Dataplane for Microbursting {
+    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+        for phvs in phvs.chunks(BATCH) {
+            let mut packets: ArrayVec<Packet, BATCH> = phvs.iter().filter_map(|phv| self.packet(phv)).collect();
+            self.flows.run(&mut packets, order);
+        }
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        if let Some(mut packet) = self.packet(phv) {
+            self.flows.trace(&mut packet, probe);
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::TIME | Needs::QUEUE_DEPTH | Needs::SUB_EPOCHS
+    }
+
+    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+        for phvs in phvs.chunks(BATCH) {
+            let mut depths: ArrayVec<u16, BATCH> = phvs.iter().map(|phv| phv.queue_depth).collect();
+            self.depths.run(&mut depths, order);
+            phvs.iter().for_each(|phv| self.report(phv));
+        }
+    }
+
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.depths.trace(&mut { phv.queue_depth }, probe);
+        self.report(phv);
+    }
+
+    fn enter(&mut self, epoch: u64, fresh: bool) {
+        // Registers that run on keep the settings that they were filled with.
+        if fresh {
+            self.settings = *self.schedule.load().at(epoch);
+        }
+    }
+
+    fn sub_epochs(&self) -> u32 {
+        self.settings.sub_epochs
+    }
+
+    fn enter_sub_epoch(&mut self, sub_epoch: SubEpoch, fresh: bool) {
+        self.coverage.enter(sub_epoch, fresh);
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        Box::new(MicroburstBank {
+            flows: self.flows.zeroed(),
+            depths: self.depths.zeroed(),
+            reports: ReportBuffer::with_capacity(self.config.reports as usize),
+            coverage: Coverage::default(),
+            config: self.config.clone(),
+        })
+    }
+
+    fn exchange(&mut self, spare: &mut dyn Bank) {
+        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
+            self.flows.exchange(&mut spare.flows);
+            spare.coverage = self.coverage;
+        }
+    }
+
+    fn exchange_egress(&mut self, spare: &mut dyn Bank) {
+        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
+            self.depths.exchange(&mut spare.depths);
+            std::mem::swap(&mut self.reports, &mut spare.reports);
+        }
+    }
+
+    fn usage(&self) -> ProgramUse {
+        let (mut ingress, mut egress) = (self.slots.usage(), Vec::new());
+        self.flows.usage(&mut ingress);
+        self.depths.usage(&mut egress);
+        let reports = Some(ReportBuffer::<Waited>::usage(self.config.reports));
+        ProgramUse { program: Microbursts::NAME, chains: vec![ingress, egress], reports }
+    }
+}
+
+struct MicroburstBank {
+    flows: (Registers<u32>, GroupRegisters<u64, 5>),
+    depths: Registers<u32>,
+    reports: ReportBuffer<Waited>,
+    coverage: Coverage,
+    config: Config,
+}
+
+impl Bank for MicroburstBank {
+    fn clear(&mut self) {
+        Flows::clear(&mut self.flows);
+        Depths::clear(&mut self.depths);
+        self.reports.clear();
+        self.coverage = Coverage::default();
+    }
+
+    fn record(&self) -> AnyRecord {
+        let (counts, owners) = &self.flows;
+        let mut flows = BTreeMap::new();
+        for (&count, &words) in counts.cells().iter().zip(owners.cells()).filter(|(count, _)| **count > 0) {
+            *flows.entry(FiveTuple(words)).or_default() += u64::from(count);
+        }
+        let depths = std::array::from_fn(|depth| self.depths.cells()[depth].into());
+        let packets = flows.values().sum();
+        let fragments = vec![Fragment { coverage: self.coverage, packets, depths }];
+        AnyRecord::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
+    }
+}
+
+/// What was counted in some sub-epochs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fragment {
+    pub coverage: Coverage,
+    /// Packets that entered.
+    pub packets: u64,
+    /// Packets that left, by queue depth.
+    pub depths: [u64; DEPTHS],
+}
+
+/// A record: flows of the epoch, and fragments that share no sub-epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bursts {
+    config: Config,
+    pub fragments: Vec<Fragment>,
+    pub flows: BTreeMap<FiveTuple, u64>,
+    pub reports: Reports<Waited>,
+}
+
+impl Bursts {
+    fn none(config: &Config) -> Self {
+        let reports = Reports::none(config.reports as usize);
+        Self { config: config.clone(), fragments: Vec::new(), flows: BTreeMap::new(), reports }
+    }
+
+    /// Packets that left at this depth or deeper.
+    pub fn left(&self, depth: usize) -> u64 {
+        self.fragments.iter().flat_map(|fragment| &fragment.depths[depth..]).sum()
+    }
+
+    /// Fragments that cover the same time, of two replicas, become one.
+    fn add(&mut self, mut fragment: Fragment) {
+        while let Some(at) = self.fragments.iter().position(|own| own.coverage.overlaps(&fragment.coverage)) {
+            let own = self.fragments.swap_remove(at);
+            fragment.coverage.add(&own.coverage);
+            fragment.packets = fragment.packets.saturating_add(own.packets);
+            let depths = fragment.depths.iter_mut().zip(own.depths);
+            depths.for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        }
+        self.fragments.push(fragment);
+        self.fragments.sort_by_key(|fragment| fragment.coverage);
+    }
+
+    /// The heaviest flows.
+    pub fn heaviest(&self, most: usize) -> FlowAnswers {
+        let count = |(flow, &count): (&FiveTuple, &u64)| FlowCount { flow: FlowName::Flow(flow.flow()), count };
+        let mut answers = FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(count).collect(), most);
+        answers.lack.add_if(self.reports.overflow() > 0, Reason::Overflow);
+        answers
+    }
+
+    fn decode(config: &Config, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(1)?;
+        let mut record = Self::none(config);
+        for _ in 0..from.number("the number of fragments")? {
+            let coverage = Coverage {
+                of: from.u32("sub-epochs")?,
+                sub_epochs: from.number("sub-epochs")?,
+                later_epochs: from.u32("epochs")?,
+            };
+            let last = record.fragments.last().map(|fragment| fragment.coverage);
+            let apart = record.fragments.iter().all(|fragment| !fragment.coverage.overlaps(&coverage));
+            // Fragments that do not overlap are no more than there are sub-epochs.
+            if coverage.sub_epochs == 0 || last >= Some(coverage) || !apart {
+                return from.wrong("a fragment", "some sub-epochs, each once, in ascending order");
+            }
+            let mut fragment = Fragment { coverage, packets: from.number("packets")?, depths: [0; DEPTHS] };
+            for depth in &mut fragment.depths {
+                *depth = from.number("packets of a depth")?;
+            }
+            record.fragments.push(fragment);
+        }
+        for _ in 0..from.number("the number of flows")? {
+            let flow = FiveTuple::from_bytes(from.take("a flow")?);
+            if record.flows.last_key_value().is_some_and(|(last, _)| *last >= flow) {
+                return from.wrong("a flow", "each once, in ascending order");
+            }
+            record.flows.insert(flow, from.number("a count")?);
+        }
+        record.reports = Reports::decode(&mut from, config.reports as usize)?;
+        from.end().map(|()| record)
+    }
+}
+
+impl Record for Bursts {
+    const PROGRAM: &'static str = Microbursts::NAME;
+
+    fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        if self.config != other.config {
+            return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters" });
+        }
+        other.fragments.iter().for_each(|fragment| self.add(fragment.clone()));
+        for (flow, count) in &other.flows {
+            let sum = self.flows.entry(*flow).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        self.reports.merge(&other.reports);
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer(vec![1]);
+        to.number(self.fragments.len() as u64);
+        for Fragment { coverage: Coverage { of, sub_epochs, later_epochs }, packets, depths } in &self.fragments {
+            let numbers = [(*of).into(), *sub_epochs, (*later_epochs).into(), *packets];
+            numbers.iter().chain(depths).for_each(|&number| to.number(number));
+        }
+        to.number(self.flows.len() as u64);
+        for (flow, count) in &self.flows {
+            to.bytes(&flow.bytes());
+            to.number(*count);
+        }
+        self.reports.encode(&mut to);
+        to.0
+    }
+}
+
+/// The records of an epoch.
+pub struct Burst {
+    epoch: u64,
+    settings: Settings,
+    pub switches: Vec<(Arc<str>, Box<Bursts>)>,
+    gaps: Vec<SwitchGap>,
+}
+
+impl Epoch for Burst {
+    fn number(&self) -> u64 {
+        self.epoch
+    }
+
+    fn gaps(&self) -> &Vec<SwitchGap> {
+        &self.gaps
+    }
+
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        &mut self.gaps
+    }
+}
+
+pub struct BurstAnalysis {
+    adapts: bool,
+}
+
+impl Analysis for BurstAnalysis {
+    const TASKS: &'static [Task] = &[Task::Heavy, Task::Attention];
+    type Record = Bursts;
+    type Parameters = Settings;
+    type Early = ();
+    type Epoch = Burst;
+
+    fn fits(&self, _: &Bursts) -> bool {
+        true
+    }
+
+    fn early(&self, _: &mut Bursts) -> Option<()> {
+        Some(())
+    }
+
+    fn epoch(&self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Box<Bursts>, ()>>, _: bool) -> Burst {
+        let mut burst = Burst { epoch, settings: *settings, switches: Vec::new(), gaps: Vec::new() };
+        for Reported { switch, record, .. } in reported {
+            let lacking = match &record {
+                Err(gap) => Some(*gap),
+                Ok(record) => {
+                    let reports = record.reports.overflow();
+                    (reports > 0).then_some(Gap::Overflow { reports })
+                }
+            };
+            burst.gaps.extend(lacking.map(|gap| SwitchGap { switch: switch.clone(), gap }));
+            burst.switches.extend(record.ok().map(|record| (switch, record)));
+        }
+        burst
+    }
+
+    /// Cuts epochs in which packets come unevenly finer, and others coarser; reports as many
+    /// packets as there is room for.
+    fn decide(&mut self, burst: &Burst, latest: &Settings, _: u64) -> Decision<Settings> {
+        if !self.adapts {
+            return Decision { parameters: *latest, why: "as configured".into() };
+        }
+        let records = || burst.switches.iter().map(|(_, record)| record);
+        let overflows = records().any(|record| record.reports.overflow() > 0);
+        let silent = records().all(|record| record.reports.kept().is_empty());
+        let depth = match (overflows, silent) {
+            (true, _) => (latest.depth + 1).min(DEPTHS as u32 - 1),
+            (false, true) => (latest.depth - 1).max(1),
+            (false, false) => latest.depth,
+        };
+        let uneven = records().any(|record| {
+            let packets = || record.fragments.iter().map(|fragment| fragment.packets);
+            packets().max().unwrap_or_default() * record.fragments.len() as u64 > 2 * packets().sum::<u64>()
+        });
+        let finer = uneven || latest.sub_epochs == 1;
+        let sub_epochs = if finer { latest.sub_epochs * 2 } else { latest.sub_epochs / 2 };
+        let parameters = Settings { depth, sub_epochs: sub_epochs.clamp(1, MAX_SUB_EPOCHS) };
+        Decision { parameters, why: if finer { "finer" } else { "coarser" }.into() }
+    }
+
+    fn answers(&self, burst: &Burst, _: Option<&Burst>, limits: Limits) -> EpochAnswers {
+        let mut all = FlowAnswers::default();
+        let mut largest: BTreeMap<FlowName, u64> = BTreeMap::new();
+        let mut switches = Vec::new();
+        for (switch, record) in &burst.switches {
+            let mut answers = record.heaviest(usize::MAX);
+            all.lack.extend(&answers.lack);
+            for FlowCount { flow, count } in &answers.heavy {
+                let largest = largest.entry(*flow).or_default();
+                *largest = (*largest).max(*count);
+            }
+            answers.heavy.truncate(limits.switch_flows);
+            switches.push(SwitchAnswers { switch: switch.clone(), answers });
+        }
+        all.lack.add_if(burst.gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
+        let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        EpochAnswers {
+            epoch: burst.epoch,
+            first_epoch: burst.epoch,
+            gaps: burst.gaps.clone(),
+            network: FlowAnswers { lack: all.lack, ..FlowAnswers::heaviest(Unit::Packets, found, limits.flows) },
+            switches,
+            ..EpochAnswers::default()
+        }
+    }
+
+    fn adaptation(&self, burst: &Burst) -> Option<Adaptation> {
+        let fragments = burst.switches.iter().map(|(_, record)| record.fragments.len()).max().unwrap_or_default();
+        let reports: usize = burst.switches.iter().map(|(_, record)| record.reports.kept().len()).sum();
+        let facts = json!({ "fragments": fragments, "reports": reports });
+        let measured = burst.settings.describe().unwrap_or_default();
+        Some(Adaptation { measured, facts: facts.as_object()?.clone(), ..Adaptation::default() })
+    }
+}
+
+pub enum Microbursts {}
+
+impl Microbursts {
+    fn check(key: &'static str, value: u32, max: u32) -> Result<(), ProgramError> {
+        ProgramError::check(Self::NAME, key, value, 1..=max.into())
+    }
+}
+
+impl Program for Microbursts {
+    const NAME: &'static str = "microbursts";
+    const NETWORKED: bool = true;
+    type Config = Config;
+    type Parameters = Settings;
+    type Record = Bursts;
+    type Analysis = BurstAnalysis;
+    type Series = NoSeries<Bursts>;
+
+    fn validate(config: &Config) -> Result<(), ProgramError> {
+        Self::check("slots", config.slots, MAX_SLOTS)?;
+        Self::check("reports", config.reports, MAX_REPORTS)?;
+        Self::fits(config, &Self::start(config))
+    }
+
+    fn blame(_: &Config, _: &str, _: Excess) -> (&'static str, &'static str) {
+        ("slots", "fewer")
+    }
+
+    fn start(config: &Config) -> Settings {
+        Settings { depth: config.depth, sub_epochs: config.sub_epochs }
+    }
+
+    fn fits(_: &Config, settings: &Settings) -> Result<(), ProgramError> {
+        Self::check("depth", settings.depth, DEPTHS as u32 - 1)?;
+        Self::check("sub_epochs", settings.sub_epochs, MAX_SUB_EPOCHS)
+    }
+
+    fn dataplane(
+        config: &Config,
+        family: &HashFamily,
+        schedule: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
+        Self::validate(config)?;
+        Ok(Box::new(Microbursting::new(config, family, schedule)))
+    }
+
+    fn reader(
+        config: &Config,
+        _: &HashFamily,
+    ) -> impl Fn(&[u8]) -> Result<Bursts, DecodeError> + Send + Sync + 'static {
+        let config = config.clone();
+        move |bytes| Bursts::decode(&config, bytes)
+    }
+
+    fn longest(config: &Config) -> usize {
+        // Each replica has owners of its own, and in each sub-epoch others.
+        let owners = config.slots as usize * MAX_REPLICAS * MAX_SUB_EPOCHS as usize;
+        let fragments = MAX_SUB_EPOCHS as usize * (4 + DEPTHS) * MAX_U64;
+        let flows = owners * (size_of::<FiveTuple>() + MAX_U64);
+        1 + 2 * MAX_U64 + fragments + flows + Reports::<Waited>::max_bytes(config.reports as usize)
+    }
+
+    fn adapts(config: &Config) -> bool {
+        config.adapt
+    }
+
+    fn analysis(config: &Config, _: u64) -> BurstAnalysis {
+        BurstAnalysis { adapts: config.adapt }
+    }
+
+    fn run(_: &Config, record: &Bursts, _: &NoSeries<Bursts>, _: Option<&Truth>, most: usize) -> RunAnswers {
+        RunAnswers { heavy: record.heaviest(most), ..RunAnswers::default() }
+    }
+
+    fn exact(_: &Config) -> impl Exact + 'static {
+        FlowCounts::new(Unit::Packets)
+    }
+}

@@ -1,0 +1,298 @@
+//! The dataplane beside a naive one, the record, and the analysis.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weir::pisa::hash::HashFamily;
+use weir::pisa::{Order, Phv};
+use weir::program::answers::{Gap, Limits, Reason};
+use weir::program::*;
+use weir::replay::Replayer;
+use weir::trace::{Frames, Workload};
+use weir::wire::{FiveTuple, parse};
+
+use crate::frames;
+use crate::program::{Bursts, Config, DEPTHS, Fragment, Microbursts, Settings, Waited, slots};
+
+const FAMILY: u64 = 11;
+
+/// What happens to a switch.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Packets of flows, each with the depth of its queue.
+    Packets(Vec<(u16, u16)>),
+    /// A sub-epoch begins, with a spare or without.
+    SubEpoch(bool),
+    /// The next epoch begins, with a spare or without, and these settings are ordered for it.
+    Epoch(bool, Settings),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let settings =
+        (1..DEPTHS as u32, 1..=MAX_SUB_EPOCHS).prop_map(|(depth, sub_epochs)| Settings { depth, sub_epochs });
+    let packets = prop::collection::vec((0..40u16, 0..100u16), 0..90);
+    prop_oneof![
+        4 => packets.prop_map(Step::Packets),
+        3 => any::<bool>().prop_map(Step::SubEpoch),
+        1 => (any::<bool>(), settings).prop_map(|(fresh, settings)| Step::Epoch(fresh, settings)),
+    ]
+}
+
+fn phv(flow: u16, depth: u16, now: u64) -> Phv {
+    let mut phv = Phv::default();
+    let frame = frames::udp(1, 2, frames::station(2), flow, 10);
+    phv.begin(0, frame.len() as u32);
+    parse(&frame, &mut phv.headers).unwrap();
+    (phv.queue_depth, phv.egress, phv.egress_ns) = (depth, flow % 3, now);
+    phv
+}
+
+/// The program without batches, banks and stages.
+struct Naive {
+    config: Config,
+    settings: Settings,
+    owners: BTreeMap<u32, (FiveTuple, u64)>,
+    depths: [u64; DEPTHS],
+    waited: Vec<Waited>,
+    coverage: Coverage,
+}
+
+impl Naive {
+    fn packet(&mut self, phv: &Phv) {
+        let tuple = FiveTuple::of(&phv.headers).unwrap();
+        let [slot] = slots(&self.config, &HashFamily::reproducible(FAMILY)).slots(tuple.bytes());
+        self.owners.entry(slot).or_insert((tuple, 0)).1 += 1;
+        self.depths[usize::from(phv.queue_depth).min(DEPTHS - 1)] += 1;
+        if u32::from(phv.queue_depth) >= self.settings.depth {
+            let (time_ns, port, depth) = (phv.egress_ns, phv.egress, phv.queue_depth);
+            self.waited.push(Waited { time_ns, port, depth, wire_bytes: phv.wire_bytes });
+        }
+    }
+
+    /// Holds a record against what was counted, and forgets that.
+    fn check(&mut self, record: &Bursts) {
+        let owners = std::mem::take(&mut self.owners);
+        let packets = owners.values().map(|(_, count)| count).sum();
+        assert_eq!(record.flows, owners.into_values().collect());
+        let depths = std::mem::replace(&mut self.depths, [0; DEPTHS]);
+        assert_eq!(record.fragments, [Fragment { coverage: self.coverage, packets, depths }]);
+        let waited = std::mem::take(&mut self.waited);
+        let (kept, surplus) = waited.split_at(waited.len().min(self.config.reports as usize));
+        assert_eq!((record.reports.kept(), record.reports.overflow()), (kept, surplus.len() as u64));
+    }
+}
+
+/// A replica and the naive program, which take the same steps.
+struct Both {
+    replica: Box<dyn Dataplane>,
+    naive: Naive,
+    bank: Box<dyn Bank>,
+    schedule: Schedule<Microbursts>,
+    epoch: u64,
+    sub_epoch: SubEpoch,
+    now: u64,
+    order: Order,
+}
+
+impl Both {
+    fn new(config: &Config, order: Order) -> Self {
+        let start = Microbursts::start(config);
+        let schedule = Schedule::<Microbursts>::new(config.clone(), start);
+        let mut replica = Microbursts::dataplane(config, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
+        replica.allocate();
+        let naive = Naive {
+            config: config.clone(),
+            settings: start,
+            owners: BTreeMap::new(),
+            depths: [0; DEPTHS],
+            waited: Vec::new(),
+            coverage: Coverage::default(),
+        };
+        let (bank, sub_epoch) = (replica.spare(), SubEpoch::WHOLE);
+        let mut both = Self { replica, naive, bank, schedule, epoch: 0, sub_epoch, now: 0, order };
+        both.enter(true);
+        both
+    }
+
+    fn enter(&mut self, fresh: bool) {
+        self.replica.enter(self.epoch, fresh);
+        self.sub_epoch = SubEpoch::WHOLE;
+        if fresh {
+            self.naive.settings = self.schedule.at(self.epoch);
+            assert_eq!(self.replica.sub_epochs(), self.naive.settings.sub_epochs);
+            self.sub_epoch.of = self.replica.sub_epochs();
+        }
+        self.enter_sub_epoch(fresh);
+    }
+
+    fn enter_sub_epoch(&mut self, fresh: bool) {
+        self.replica.enter_sub_epoch(self.sub_epoch, fresh);
+        self.naive.coverage.enter(self.sub_epoch, fresh);
+    }
+
+    fn rotate(&mut self) -> Bursts {
+        self.bank.clear();
+        self.replica.exchange(self.bank.as_mut());
+        self.replica.exchange_egress(self.bank.as_mut());
+        let record = *self.bank.record().into::<Bursts>().unwrap();
+        self.naive.check(&record);
+        record
+    }
+
+    /// The record of the bank that ended, if one did.
+    fn step(&mut self, step: &Step) -> Option<Bursts> {
+        match step {
+            Step::Packets(packets) => {
+                let mut phvs: Vec<_> =
+                    (self.now..).zip(packets).map(|(now, &(flow, depth))| phv(flow, depth, now)).collect();
+                self.now += packets.len() as u64;
+                phvs.iter().for_each(|phv| self.naive.packet(phv));
+                self.replica.ingress(&mut phvs, self.order);
+                self.replica.egress(&mut phvs, self.order);
+                None
+            }
+            Step::SubEpoch(_) if self.sub_epoch.index + 1 == self.sub_epoch.of => None,
+            Step::SubEpoch(fresh) => {
+                let record = fresh.then(|| self.rotate());
+                self.sub_epoch.index += 1;
+                self.enter_sub_epoch(*fresh);
+                record
+            }
+            Step::Epoch(fresh, settings) => {
+                let record = fresh.then(|| self.rotate());
+                self.epoch += 1;
+                self.schedule.update(self.epoch, *settings).unwrap();
+                self.enter(*fresh);
+                record
+            }
+        }
+    }
+}
+
+fn small() -> Config {
+    Config { slots: 16, reports: 20, ..Config::default() }
+}
+
+/// The records of the banks of some steps, the last one's included.
+fn records(config: &Config, order: Order, steps: &[Step]) -> Vec<Bursts> {
+    let mut both = Both::new(config, order);
+    let mut records: Vec<_> = steps.iter().filter_map(|step| both.step(step)).collect();
+    records.push(both.rotate());
+    records
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whenever banks rotate, and in both orders of a burst.
+    #[test]
+    fn registers_equal_a_naive_oracle(steps in prop::collection::vec(step(), 1..40)) {
+        let [a, b] = [Order::PacketMajor, Order::StageMajor].map(|order| records(&small(), order, &steps));
+        prop_assert_eq!(a, b);
+    }
+
+    /// Replicas, sub-epochs and epochs add up whatever their order; fragments stay apart and are
+    /// bounded, and the byte form is canonical.
+    #[test]
+    fn records_add_up(steps in prop::collection::vec(step(), 1..30), at: prop::sample::Index, byte: u8) {
+        let records = records(&small(), Order::PacketMajor, &steps);
+        let mut sum = AnyRecord::new(records[0].clone());
+        records[1..].iter().for_each(|record| sum.append(&AnyRecord::new(record.clone())).unwrap());
+        let mut reversed = records[records.len() - 1].clone();
+        records.iter().rev().skip(1).for_each(|record| reversed.merge(record).unwrap());
+        let sum = *sum.into::<Bursts>().unwrap();
+        prop_assert!(sum.fragments.len() <= MAX_SUB_EPOCHS as usize);
+        let total = |of: fn(&Bursts) -> u64| (of(&sum), records.iter().map(of).sum::<u64>());
+        let totals = [
+            total(|record| record.fragments.iter().map(|fragment| fragment.packets).sum()),
+            total(|record| record.left(0)),
+            total(|record| record.flows.values().sum()),
+            total(|record| record.reports.kept().len() as u64 + record.reports.overflow()),
+        ];
+        prop_assert!(totals.iter().all(|(sum, parts)| sum == parts), "{:?}", totals);
+        prop_assert_eq!((&sum.flows, &sum.reports), (&reversed.flows, &reversed.reports));
+
+        let read = Microbursts::reader(&small(), &HashFamily::reproducible(FAMILY));
+        let mut bytes = sum.encode();
+        prop_assert!(bytes.len() <= Microbursts::longest(&small()));
+        prop_assert_eq!(read(&bytes), Ok(sum));
+        let at = at.index(bytes.len());
+        prop_assert!(read(&bytes[..at]).is_err());
+        bytes[at] = byte;
+        if let Ok(other) = read(&bytes) {
+            prop_assert_eq!(other.encode(), bytes);
+        }
+    }
+}
+
+/// All sub-epochs of all epochs through a whole switch: no packet is missing, and each that stood
+/// in a long queue is reported or counted.
+#[test]
+fn a_switch_counts_every_packet() {
+    let config = Config { slots: 1 << 16, reports: 100, depth: 20, sub_epochs: 7, adapt: false };
+    let mut switch = weir::config::Config {
+        programs: vec![ProgramConfig::new::<Microbursts>(config)],
+        ports: ["a", "b"].map(|name| weir::config::PortConfig::new(name, weir::port::Dev::Memory)).into(),
+        ..weir::config::Config::default()
+    };
+    switch.switch.forward = weir::config::ForwardMode::Xconnect;
+    switch.switch.epoch = "7ms".parse().unwrap();
+    let mut replayer = Replayer::new(switch).unwrap();
+    let trace = "isp/burst,flows=300,packets=20000,seed=3".parse::<Workload>().unwrap().generate();
+    let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |at, frame| {
+        replayer.packet(0, at, frame);
+        Ok(())
+    });
+    taken.unwrap();
+    replayer.finish();
+    let record = replayer.run().record(0).unwrap();
+    let record = record.get::<Bursts>().unwrap();
+    assert_eq!((record.left(0), record.flows.values().sum::<u64>()), (20_000, 20_000));
+    assert_eq!(record.reports.kept().len() as u64 + record.reports.overflow(), record.left(20));
+    assert!(record.reports.kept().iter().all(|waited| waited.depth >= 20) && record.left(20) > 0);
+    let indexes: Vec<_> =
+        record.fragments.iter().map(|fragment| fragment.coverage.sub_epochs.trailing_zeros()).collect();
+    assert_eq!(indexes, (0..7).collect::<Vec<_>>(), "an epoch is cut into seven");
+    assert!(record.fragments.iter().all(|fragment| fragment.packets > 1000));
+    let answers = replayer.run().answers(0, None, 10).unwrap();
+    assert_eq!(answers.heavy.lack.contains(Reason::Overflow), record.reports.overflow() > 0);
+}
+
+/// Reports that found no room are a gap with their number, and what follows from an epoch is for a
+/// later one.
+#[test]
+fn the_analysis_adapts() {
+    let config = small();
+    let mut analysis = Microbursts::analysis(&config, 0);
+    let record = |packets: Vec<(u16, u16)>| {
+        let steps = [Step::Packets(packets), Step::SubEpoch(true), Step::SubEpoch(true), Step::SubEpoch(true)];
+        let records = records(&config, Order::PacketMajor, &steps);
+        let mut sum = records[0].clone();
+        records[1..].iter().for_each(|record| sum.append(record).unwrap());
+        sum
+    };
+    let epoch = |analysis: &<Microbursts as Program>::Analysis, record: Bursts| {
+        let switch: Arc<str> = "s".into();
+        let reported = Reported { switch, record: Ok(Box::new(record)), before: Before::Nothing };
+        analysis.epoch(5, &Microbursts::start(&config), vec![reported], true)
+    };
+    let limits = Limits { flows: 9, switch_flows: 9, losses: 9 };
+    let latest = Microbursts::start(&config);
+
+    let long = epoch(&analysis, record((0..50).map(|n| (n, 60)).collect()));
+    let decided = analysis.decide(&long, &latest, 7).parameters;
+    assert_eq!(decided, Settings { depth: latest.depth + 1, sub_epochs: 2 * latest.sub_epochs });
+    let answers = analysis.answers(&long, None, limits);
+    assert_eq!(answers.gaps.iter().map(|gap| gap.gap).collect::<Vec<_>>(), [Gap::Overflow { reports: 30 }]);
+    assert!(answers.network.lack.contains(Reason::Overflow) && !answers.network.lack.contains(Reason::Gap));
+
+    let quiet = epoch(&analysis, record(Vec::new()));
+    let decided = analysis.decide(&quiet, &latest, 7).parameters;
+    assert_eq!(decided, Settings { depth: latest.depth - 1, sub_epochs: latest.sub_epochs / 2 });
+    assert!(analysis.answers(&quiet, None, limits).gaps.is_empty());
+    let decoded = Settings::decode(&decided.encode()).unwrap();
+    assert_eq!(decoded, decided);
+    let wrong = Settings { sub_epochs: MAX_SUB_EPOCHS + 1, ..decided };
+    assert!(Microbursts::fits(&config, &wrong).unwrap_err().to_string().contains("sub_epochs = 65"));
+}

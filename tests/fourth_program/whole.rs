@@ -1,0 +1,113 @@
+//! weir with the fourth program, as a process: replayed, simulated, budgeted and live.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use weir::trace::Workload;
+
+/// The switch of `switch.rs`, built if it is not there or old.
+fn binary() -> &'static PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--locked", "--offline", "--quiet", "--example", "fourth_program"]);
+        // What cargo tells a test of its package would have build scripts run again.
+        let told = |key: &str| ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"].iter().any(|told| key.starts_with(told));
+        std::env::vars().filter(|(key, _)| told(key)).for_each(|(key, _)| _ = cargo.env_remove(key));
+        if cfg!(not(feature = "dpdk")) {
+            cargo.arg("--no-default-features");
+        }
+        assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        let tests = std::env::current_exe().unwrap();
+        tests.ancestors().nth(2).unwrap().join("examples/fourth_program")
+    })
+}
+
+fn run(words: &str) -> (Value, String) {
+    let output = Command::new(binary()).args(words.split_whitespace()).output().unwrap();
+    let [text, error] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success(), "{words}: {error}");
+    (serde_json::from_str(&text).unwrap_or_default(), text)
+}
+
+#[test]
+fn replayed_with_its_score() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("t.pcap");
+    let trace = "isp/burst,flows=300,packets=20000,seed=3".parse::<Workload>().unwrap().generate();
+    trace.write_pcap(&mut std::fs::File::create(&path).unwrap()).unwrap();
+    for epoch in ["", "--epoch 30ms"] {
+        let words =
+            "--program microbursts:slots=65536,sub_epochs=16 --program hashpipe --score --reproducible 4 --json";
+        let (document, _) = run(&format!("replay {} {epoch} {words}", path.display()));
+        assert_eq!(document["packets"], 20_000);
+        let score = &document["programs"]["microbursts"]["score"];
+        assert_eq!((&score["recall"], &score["average_relative_error"]), (&1.0.into(), &0.0.into()), "{epoch}");
+    }
+}
+
+#[test]
+fn simulated_beside_the_truth() {
+    let words = "sim --topology line:3 --workload keyvalue/uniform,flows=400,seed=7 --epochs 3 --program microbursts:slots=65536 --json";
+    let (document, _) = run(words);
+    let epochs = document["epochs"].as_array().unwrap();
+    assert_eq!(epochs.len(), 3);
+    for epoch in epochs {
+        let report = &epoch["programs"]["microbursts"];
+        assert!(report["score"]["recall"].as_f64().or(report["recall"].as_f64()) >= Some(0.99), "{report:#}");
+    }
+}
+
+/// The budget tells its reports beside its registers.
+#[test]
+fn budgeted_with_its_reports() {
+    let (document, _) = run("budget --program microbursts:reports=100 --json");
+    assert_eq!(
+        document["reports"],
+        serde_json::json!([{ "program": "microbursts", "reports": 100, "report_bits": 128 }])
+    );
+    let (_, text) = run("budget --program microbursts:reports=100");
+    assert!(text.contains("microbursts: up to 100 reports of 128 bits about single packets"), "{text}");
+}
+
+/// Two hosts talk. Epochs are cut as was ordered for them, and the number changes.
+#[cfg(feature = "dpdk")]
+#[test]
+fn live_between_two_hosts() {
+    use crate::common::{Lab, Link, Weir, eventually};
+
+    let Some(lab) = Lab::new("fourth_program::live_between_two_hosts") else { return };
+    let ports = lab.ports(Link::Tap, 2);
+    let words = format!("{} --epoch 200ms --program microbursts:slots=65536", ports.arguments());
+    let weir = Weir::start_binary(binary(), &lab, &lab.switch, "switch", &words);
+    let hosts = ports.connect();
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    let (sub_epochs, fragments) = eventually("epochs to be cut in several ways", || {
+        assert!(a.ping(b, "-c 3 -W 1"));
+        let attention = weir.ask("show attention --last 20s");
+        let number = |epoch: &Value, key: &str| epoch[key].as_u64();
+        let epochs = attention["epochs"].as_array()?;
+        let both = |epoch: &Value| Some((number(epoch, "sub_epochs")?, number(epoch, "fragments")?));
+        let cut: Vec<_> = epochs.iter().filter_map(both).filter(|(_, fragments)| *fragments > 0).collect();
+        let mut kinds: Vec<_> = cut.iter().map(|(sub_epochs, _)| *sub_epochs).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        (kinds.len() > 1 && cut.len() > 8).then(|| cut.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
+    });
+    let measurement = &weir.ask("show ports")["measurement"];
+    let late = ["late_epochs", "late_sub_epochs"].map(|key| measurement[key].as_u64().unwrap());
+    if late == [0, 0] {
+        // An epoch in the midst of which the switch started has fewer.
+        let whole = |(cut, fragments): (&u64, &u64)| cut == fragments;
+        assert!(sub_epochs.iter().zip(&fragments).skip(1).all(whole), "{sub_epochs:?} {fragments:?}");
+    }
+    let heavy = weir.ask("show heavy --last 20s --program microbursts");
+    let pings = |flow: &Value| flow["flow"]["src"] == a.address() && flow["flow"]["dst"] == b.address();
+    let heavy = heavy["heavy"].as_array().unwrap();
+    assert!(heavy.iter().any(|flow| pings(flow) && flow["packets"].as_u64() >= Some(1)), "{heavy:?}");
+    let totals = weir.stop();
+    assert_eq!(totals.0["measurement"]["lost_epochs"], 0);
+}
