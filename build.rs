@@ -1,6 +1,6 @@
 //! Generates what switches and controllers say to each other, and, with the feature `dpdk`, the bindings to the installed DPDK.
 
-const PROTO: (&str, &str) = ("src/control/rpc", "controller.proto");
+const PROTO: (&str, &str) = ("src/network/rpc", "controller.proto");
 
 fn main() {
     messages();

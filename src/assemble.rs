@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, SwitchConfig};
-use crate::control::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
-use crate::control::{Collector, Learning, Routing};
-use crate::epoch::{Collecting, EpochClock, Nanos};
 use crate::forward::acl::{self, RuleCounts};
 use crate::forward::policy::{Policy, Publisher};
 use crate::forward::route::RoutedPort;
@@ -17,6 +14,10 @@ use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry};
+use crate::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
+use crate::tables::{Learning, Routing};
+use crate::telemetry::Collector;
+use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
 
 mod room;
 

@@ -3,11 +3,13 @@
 mod change;
 mod controlled;
 mod diff;
+mod duties;
 mod front;
 mod reopen;
 mod service;
 mod setup;
 mod slots;
+mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -18,26 +20,30 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::api;
+use crate::api::baseline::About;
+use crate::api::view;
+use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
-use crate::control::api::{Answering, HeavyQuery, Service};
-use crate::control::controller::{LocalAnswers, LocalSettings};
-use crate::control::duties::{Duties, duties};
-use crate::control::rpc::{self, Link};
-use crate::control::tables::{Macs, Routed, Tables};
-use crate::control::tls::TlsError;
-use crate::control::watch::{Event, Watch};
-use crate::control::{About, Learning, Routing, api, socket, view};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool, cycles};
-use crate::epoch::Nanos;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
+use crate::live::duties::{Duties, duties};
+use crate::live::watch::{Event, Watch};
+use crate::network::controller::{LocalAnswers, LocalSettings};
+use crate::network::rpc::{self, Link};
+use crate::network::socket;
+use crate::network::tls::TlsError;
+use crate::observe::Taps;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::{MemoryHandle, PortError, files};
 use crate::privileges::{PrivilegeError, Privileges, without_rights};
 use crate::stats::SwitchStats;
-use crate::tap::Taps;
+use crate::tables::{Learning, Routing};
+use crate::tables::{Macs, Routed, Tables};
+use crate::telemetry::epoch::Nanos;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};

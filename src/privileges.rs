@@ -9,8 +9,8 @@ use nix::unistd::{Gid, Group, Uid, User, initgroups, setresgid, setresuid};
 use rustix::thread::CapabilitySet;
 
 use crate::config::{Config, SocketMode};
-use crate::control::socket::Access;
 use crate::dpdk::threads;
+use crate::network::socket::Access;
 use crate::port::Dev;
 
 /// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and memory that devices reach.

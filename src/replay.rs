@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::api::view;
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
-use crate::control::{Collector, Learning, Routing, Run, view};
-use crate::epoch::Nanos;
+use crate::observe::PacketTrace;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Parts, PortInfo, Switch, TxBursts};
-use crate::tap::PacketTrace;
+use crate::tables::{Learning, Routing};
+use crate::telemetry::epoch::Nanos;
+use crate::telemetry::{Collector, Run};
 use crate::wire::{Frame, HeapFrame};
 
 /// MTU of ports that take every frame, in bytes: more than any record of a capture claims.

@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arrayvec::ArrayVec;
 
-use crate::epoch::Nanos;
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
+use crate::observe::{Tap, Taps, Unwatched, Watch};
 use crate::pisa::{Order, Phv, PortId};
 use crate::stats::SwitchStats;
-use crate::tap::{Tap, Taps, Unwatched, Watch};
+use crate::telemetry::epoch::Nanos;
 use crate::wire::Frame;
 
 use egress::Exit;
@@ -261,7 +261,7 @@ impl Switch {
 
     /// The clock that counts epochs is behind the one that the switch is driven by; see [`EpochClock::set_behind`].
     ///
-    /// [`EpochClock::set_behind`]: crate::epoch::EpochClock::set_behind
+    /// [`EpochClock::set_behind`]: crate::telemetry::epoch::EpochClock::set_behind
     pub fn set_behind(&mut self, behind: Nanos) {
         self.telemetry.clock.set_behind(behind);
     }

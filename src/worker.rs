@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_burst, sleep_precisely};
-use crate::epoch::Nanos;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::port::{Burst, RxQueue, Sent, TxQueue};
 use crate::switch::{Switch, TxBursts};
+use crate::telemetry::epoch::Nanos;
 use idle::Idle;
 use rounds::Rounds;
 

@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::Run;
 use weir::pisa::{DropReason, PortId};
 use weir::program::answers::Gap;
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{Burst, TxBursts};
+use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
 
 #[path = "common/frames.rs"]

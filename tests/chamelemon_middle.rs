@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::Run;
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{FlowId, Sketches};
 use weir::switch::{Burst, TxBursts};
+use weir::telemetry::Run;
 use weir::trace::SplitMix64;
 use weir::wire::{FlowKey, Frame, Headers, HeapFrame, Net, Tuple4, parse};
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
-use weir::epoch::{Collecting, EpochClock, FullBank};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{Disposition, Order, Phv};
@@ -20,6 +19,7 @@ use weir::program::chamelemon::{
 };
 use weir::program::{AnyRecord, Dataplane, ProgramConfig};
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
+use weir::telemetry::epoch::{Collecting, EpochClock, FullBank};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
 

@@ -1,12 +1,12 @@
 //! HashPipe's dataplane against the paper's Algorithm 3, slot by slot.
 
 use proptest::prelude::*;
+use weir::observe::{Recorder, Unwatched, Watch};
 use weir::pisa::hash::{Crc, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{Order, Phv};
 use weir::program::hashpipe::oracle::Oracle;
 use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
 use weir::program::{Bank, Dataplane, ProgramConfig};
-use weir::tap::{Recorder, Unwatched, Watch};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// A packet of one of a few flows of either family, so that they collide.

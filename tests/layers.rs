@@ -5,17 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 18] = [
+const LAYERS: [&[&str]; 20] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
     &["assemble"],
-    &["control"],
+    &["api"],
+    &["network"],
+    &["tables"],
     &["config"],
     &["worker"],
     &["switch"],
-    &["tap"],
-    &["epoch"],
+    &["observe"],
+    &["telemetry"],
     &["forward"],
     &["stats"],
     &["program"],

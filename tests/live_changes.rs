@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use weir::api::view;
+use weir::api::{Answering, HeavyQuery, NewPort, Service};
 use weir::config::{AclDefault, Config, ForwardMode, PortConfig};
-use weir::control::api::{Answering, HeavyQuery, NewPort, Service};
-use weir::control::tables::{Change, Op};
-use weir::control::view;
 use weir::live::Live;
 use weir::port::MemoryHandle;
+use weir::tables::{Change, Op};
 
 use lab::{FILE, Traffic, balanced, base, eventually, file, frame, new_port, port, switch};
 use model::{Model, Step, step};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
-use weir::epoch::{BankChannel, Collecting, End, EpochClock, FullBank};
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::{Order, Phv, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Coverage, Dataplane, MAX_SUB_EPOCHS, Needs, SubEpoch};
 use weir::switch::{Burst, PortInfo, Role, Switch, Telemetry, TxBursts};
+use weir::telemetry::epoch::{BankChannel, Collecting, End, EpochClock, FullBank};
 use weir::wire::HeapFrame;
 
 #[path = "common/frames.rs"]

@@ -12,9 +12,9 @@ use std::path::Path;
 use etherparse::PacketBuilder;
 use weir::assemble::assemble;
 use weir::config::Config;
-use weir::control::Run;
 use weir::pisa::DropReason;
 use weir::switch::{Burst, TxBursts};
+use weir::telemetry::Run;
 use weir::wire::{HeapFrame, Tuple4, Tuple6};
 
 /// The numbered promises: number, words, and the tests in the last column of its table.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use weir::config::SwitchConfig;
-use weir::control::Learning;
-use weir::epoch::EpochClock;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{DropReason, Order, PortId};
 use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
+use weir::tables::Learning;
+use weir::telemetry::epoch::EpochClock;
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
 /// Over the MTU: an Ethernet header and two tags.

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::epoch::EpochClock;
 use weir::pisa::hash::{Crc, Polynomial};
 use weir::pisa::{Disposition, DropReason, Order, Phv, PortId, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
 use weir::switch::{BURST, Burst, Parts, Telemetry, TxBursts};
+use weir::telemetry::epoch::EpochClock;
 use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, identity, parse, shim, tos};
 
 #[path = "common/frames.rs"]

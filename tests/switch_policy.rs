@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::Run;
-use weir::control::tables::{Change, Op, Table};
 use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{BURST, Burst, TxBursts};
+use weir::tables::{Change, Op, Table};
+use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
 
 const NOW: u64 = 1_790_000_000_000_000_000;

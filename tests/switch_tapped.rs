@@ -4,12 +4,12 @@
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
-use weir::control::{Collector, Run};
+use weir::observe::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
 use weir::program::{AnyRecord, ProgramConfig};
 use weir::switch::{BURST, Burst, Role, Switch, TxBursts};
-use weir::tap::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
+use weir::telemetry::{Collector, Run};
 use weir::wire::{Frame, HeapFrame};
 
 const PORTS: usize = 3;
@@ -53,7 +53,7 @@ fn config(learn: bool, fabric: bool, programs: usize, stage_major: bool) -> Conf
 struct World {
     switch: Switch,
     collector: Collector,
-    learning: Option<weir::control::Learning>,
+    learning: Option<weir::tables::Learning>,
     run: Run,
     tx_bursts: TxBursts<HeapFrame>,
 }
@@ -197,7 +197,7 @@ fn what_is_closed_is_open_no_more() {
     let mut tap = taps.tap();
     assert!(!tap.is_open());
     let options = || CaptureOptions { rx: true, snaplen: 64, ..CaptureOptions::default() };
-    let captures: Vec<_> = (0..weir::tap::MAX_CAPTURES).map(|_| taps.capture(options()).unwrap()).collect();
+    let captures: Vec<_> = (0..weir::observe::MAX_CAPTURES).map(|_| taps.capture(options()).unwrap()).collect();
     assert!(taps.capture(options()).is_err() && tap.is_open());
     let ids: Vec<_> = captures.iter().map(|capture| capture.tap.id()).collect();
     assert!(taps.end_capture(ids[2]) && captures[2].tap.has_ended() && !captures[1].tap.has_ended());
@@ -208,7 +208,7 @@ fn what_is_closed_is_open_no_more() {
     drop(once);
     assert!(!tap.is_open());
     let trace = || taps.trace(TraceOnce::new("arp".parse().unwrap(), None));
-    let traces: Vec<_> = (0..weir::tap::MAX_TRACES).map(|_| trace().unwrap()).collect();
+    let traces: Vec<_> = (0..weir::observe::MAX_TRACES).map(|_| trace().unwrap()).collect();
     assert!(trace().is_err());
     drop(traces);
     assert!(trace().is_ok());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir::control::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
+use weir::network::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{Disposition, Order, Phv};
 use weir::program::answers::Described;

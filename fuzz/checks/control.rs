@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir::control::api::{Answering, HeavyQuery, NewPort, Service, respond};
-use weir::control::controller::AnswerStore;
-use weir::control::tables::{Change, Tables};
-use weir::control::taps::TapPort;
-use weir::control::view;
+use weir::api::taps::TapPort;
+use weir::api::view;
+use weir::api::{Answering, HeavyQuery, NewPort, Service, respond};
+use weir::observe::Taps;
 use weir::program::answers::Task;
-use weir::tap::Taps;
+use weir::tables::{Change, Tables};
+use weir::telemetry::AnswerStore;
 
 /// A switch with one port, `a`, that holds what it is asked for to what the types promise.
 #[derive(Default)]

@@ -12,9 +12,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::show::Where;
 use super::{Failure, output, summary};
+use crate::api::taps::CaptureQuery;
+use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
-use crate::control::taps::CaptureQuery;
-use crate::control::view::packet::PacketHeaders;
 use crate::trace::{CaptureReader, Captured};
 use crate::wire::{Filter, Headers, parse};
 
@@ -172,14 +172,14 @@ fn written(tee: Tee<'_>) -> Result<Totals, Failure> {
 
 /// Writes all that is read through it.
 struct Tee<'a> {
-    from: crate::control::client::Streamed<'a>,
+    from: crate::api::client::Streamed<'a>,
     to: Box<dyn Write>,
     stop: Arc<AtomicBool>,
     unread: bool,
 }
 
 impl<'a> Tee<'a> {
-    fn new(from: crate::control::client::Streamed<'a>, to: Box<dyn Write>, stop: Arc<AtomicBool>) -> Self {
+    fn new(from: crate::api::client::Streamed<'a>, to: Box<dyn Write>, stop: Arc<AtomicBool>) -> Self {
         Self { from, to, stop, unread: false }
     }
 }

@@ -11,14 +11,15 @@ use signal_hook::flag;
 
 use super::notify::Notify;
 use super::{Failure, log};
+use crate::api::controller as api;
+use crate::api::serve::TlsListener;
 use crate::config::PemFiles;
 use crate::config::{Length, NetworkConfig};
-use crate::control::controller::{SAVED_VERSION, Saved, SavedUpdate};
-use crate::control::desk::{Drive, State, StateError, StateFile, api};
-use crate::control::rpc::socket_name;
-use crate::control::serve::TlsListener;
-use crate::control::socket::{self, Access};
-use crate::control::tls::{self, Clients};
+use crate::network::controller::{SAVED_VERSION, Saved, SavedUpdate};
+use crate::network::rpc::socket_name;
+use crate::network::server::{Drive, State, StateError, StateFile};
+use crate::network::socket::{self, Access};
+use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::port::files;
 use crate::switch::TelemetryHeader;
@@ -243,7 +244,7 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::controller;
+    use crate::network::controller;
     use crate::program::chamelemon::Runtime;
 
     /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered before the restart.

@@ -58,7 +58,7 @@ pub fn reloaded(name: &str, changes: &str) {
 
 /// The totals of a switch that has ended; people read them on stdout.
 #[cfg(feature = "dpdk")]
-pub fn stopped(name: &str, seconds: f64, packets: &crate::control::view::Packets) {
+pub fn stopped(name: &str, seconds: f64, packets: &crate::api::view::Packets) {
     if is_json() {
         tracing::info!(
             target: "weir",

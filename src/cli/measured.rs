@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::output;
-use crate::control::Run;
-use crate::control::flows::Flows;
-use crate::control::score::{Score, score};
-use crate::control::view::HeavyFlow;
+use crate::api::flows::Flows;
+use crate::api::view::HeavyFlow;
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
+use crate::telemetry::Run;
+use crate::telemetry::score::{Score, score};
 use crate::wire::Flow;
 
 /// One program's part of a report.

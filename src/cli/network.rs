@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Failure, output};
+use crate::api::client::Client;
+use crate::api::flows::CountedFlow;
+use crate::api::view::{self, Covered};
 use crate::config::Length;
-use crate::control::client::Client;
-use crate::control::flows::CountedFlow;
-use crate::control::view::{self, Covered};
 use crate::program::answers::Reason;
 
 /// How often a switch is asked whether an epoch has ended.

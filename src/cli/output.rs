@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::Failure;
-use crate::control::view::HeavyFlow;
+use crate::api::view::HeavyFlow;
 use crate::program::Unit;
 
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {

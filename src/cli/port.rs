@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 
 use super::show::Where;
 use super::{Failure, output};
+use crate::api::view;
+use crate::api::{Link, Mtu, NewPort, Promiscuous};
 use crate::config::{PortConfig, default_mtu};
-use crate::control::api::{Link, Mtu, NewPort, Promiscuous};
-use crate::control::view;
 use crate::switch::Role;
 
 #[derive(Debug, Args)]

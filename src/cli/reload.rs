@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::show::Where;
 use super::{Failure, output};
-use crate::control::view;
+use crate::api::view;
 
 #[derive(Debug, Args)]
 pub struct Reload {

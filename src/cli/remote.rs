@@ -6,9 +6,9 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::Failure;
+use crate::api::client::Client;
 use crate::config::{self, PemFiles};
-use crate::control::client::Client;
-use crate::control::tls;
+use crate::network::tls;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Remote {

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::measured::Measured;
 use super::{Failure, Programs, in_memory, output};
+use crate::api::view::Packets;
 use crate::config::{ForwardMode, Length, OrderConfig};
-use crate::control::score::Score;
-use crate::control::view::Packets;
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
+use crate::telemetry::score::Score;
 use crate::trace::CaptureReader;
 use crate::wire::{Headers, parse};
 

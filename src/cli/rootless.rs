@@ -13,7 +13,8 @@ use clap::Args;
 
 use super::show::Where;
 use super::{Failure, output};
-use crate::control::{socket, view};
+use crate::api::view;
+use crate::network::socket;
 
 /// Tells the inner process what it is.
 const INSIDE: &str = "WEIR_ROOTLESS";

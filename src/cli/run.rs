@@ -191,9 +191,9 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
+    use crate::api::view::{Drops, HeavyFlows, Ports};
     use crate::cli::notify::Notify;
     use crate::cli::{Failure, log, output, reload, rootless, show};
-    use crate::control::view::{Drops, HeavyFlows, Ports};
     use crate::live::{Live, LiveError, Reread, Rights};
     use crate::privileges::PrivilegeError;
 

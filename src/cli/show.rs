@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 use super::network::{self, Epochs};
 use super::remote::Remote;
 use super::{Failure, output};
+use crate::api::client::{Client, ClientError};
+use crate::api::view;
 use crate::config::Length;
-use crate::control::client::{Client, ClientError};
-use crate::control::{socket, view};
+use crate::network::socket;
 
 /// Counters less the baseline, a document that has all keys of the one without.
 const SINCE_RESET: &str = "/v1/ports/since-reset";

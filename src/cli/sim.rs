@@ -8,14 +8,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::{Failure, Programs, network, output};
+use crate::api::view::EpochAttention;
 use crate::config::Length;
-use crate::control::view::EpochAttention;
-use crate::epoch::Nanos;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
 use crate::sim::report::{LossReport, LossScore, LostAt, Measured};
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 
 #[derive(Debug, Args)]

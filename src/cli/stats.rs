@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 
 use super::show::{Where, since_reset_text};
 use super::{Failure, output};
-use crate::control::metrics::Format;
-use crate::control::view::SinceReset;
+use crate::api::metrics::Format;
+use crate::api::view::SinceReset;
 
 #[derive(Debug, Args)]
 pub struct Stats {

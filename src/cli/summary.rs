@@ -1,6 +1,6 @@
 //! One packet in one line.
 
-use crate::control::view::packet::PacketHeaders;
+use crate::api::view::packet::PacketHeaders;
 use crate::wire::{Flow, Headers, Net, arp, ethertype, icmp, proto, tcp};
 
 /// When a packet was seen, in UTC: `2026-11-20T21:40:01.123456789Z`.

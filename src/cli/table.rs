@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::show::Where;
 use super::{Failure, output};
-use crate::control::api::Changes;
-use crate::control::tables::{Change, Op};
-use crate::control::view;
+use crate::api::Changes;
+use crate::api::view;
+use crate::tables::{Change, Op};
 
 #[derive(Debug, Args)]
 pub struct Table {

@@ -8,13 +8,13 @@ use clap::Args;
 
 use super::show::Where;
 use super::{Failure, Programs, in_memory, output};
+use crate::api::taps::TraceQuery;
+use crate::api::view::packet::Packet;
 use crate::config::{Config, ForwardMode, Length};
-use crate::control::taps::TraceQuery;
-use crate::control::view::packet::Packet;
-use crate::epoch::Nanos;
+use crate::observe::PacketTrace;
 use crate::pisa::PortId;
 use crate::replay::Replayer;
-use crate::tap::PacketTrace;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::{CaptureReader, Captured};
 use crate::wire::{Filter, Headers, parse};
 

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
-use crate::epoch;
 use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch;
 
 /// A controller and its network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
-use crate::epoch;
 use crate::pisa::{Order, Target};
 use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch;
 
 /// The target that is chosen by what fits.
 const AUTO: &str = "auto";

@@ -8,18 +8,19 @@ use crossbeam_channel::bounded;
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
+use crate::api::view;
 use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
-use crate::control::tables::Wanted;
-use crate::control::{Learning, Routing, view};
 use crate::dpdk::cycles;
-use crate::epoch::Collecting;
 use crate::forward::Forward;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::PortError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, TxBursts};
+use crate::tables::Wanted;
+use crate::tables::{Learning, Routing};
+use crate::telemetry::epoch::Collecting;
 use crate::worker::{Change, Died, Queues, Remote};
 
 /// How long the collector may take to go on with other programs.

@@ -6,11 +6,11 @@ use super::front::Front;
 use super::{LiveError, Shared, service};
 use crate::assemble::Assembly;
 use crate::config::Config;
-use crate::control::controller::NetworkProfile;
-use crate::control::rpc::{Controlled, Dial, Hello, Link};
-use crate::control::tls;
-use crate::epoch::EpochClock;
+use crate::network::controller::NetworkProfile;
+use crate::network::rpc::{Controlled, Dial, Hello, Link};
+use crate::network::tls;
 use crate::pisa::hash::HashFamily;
+use crate::telemetry::epoch::EpochClock;
 
 /// What the controller calls the switch.
 fn name(config: &Config) -> &str {

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use super::Shared;
-use crate::control::api::{Answering, HeavyQuery, NewPort, Service};
-use crate::control::controller::AnswerStore;
-use crate::control::duties::Asking;
-use crate::control::tables::Tables;
-use crate::control::taps::TapPort;
-use crate::control::view;
+use crate::api::taps::TapPort;
+use crate::api::view;
+use crate::api::{Answering, HeavyQuery, NewPort, Service};
+use crate::live::duties::Asking;
+use crate::observe::Taps;
 use crate::program::answers::Task;
-use crate::tap::Taps;
+use crate::tables::Tables;
+use crate::telemetry::AnswerStore;
 
 pub(super) struct Front {
     pub shared: Arc<Shared>,

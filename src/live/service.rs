@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::Slot;
+use crate::api::taps::TapPort;
+use crate::api::view;
+use crate::api::{Answering, HeavyQuery, NewPort, Service};
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
-use crate::control::api::{Answering, HeavyQuery, NewPort, Service};
-use crate::control::controller::AnswerStore;
-use crate::control::rpc::Link;
-use crate::control::tables::Tables;
-use crate::control::taps::TapPort;
-use crate::control::view;
+use crate::network::rpc::Link;
+use crate::observe::Taps;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
 use crate::program::answers::Task;
-use crate::tap::Taps;
+use crate::tables::Tables;
+use crate::telemetry::AnswerStore;
 
 impl Shared {
     fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {

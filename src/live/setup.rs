@@ -12,17 +12,17 @@ use crossbeam_channel::Receiver;
 use super::LiveError;
 use super::change::Renewal;
 use super::slots::{Slot, Slots, buffers_held};
+use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PemFiles, PortConfig};
-use crate::control::Collector;
-use crate::control::controller::{LocalAnswers, LocalControllers, LocalSettings};
-use crate::control::serve::TlsListener;
-use crate::control::tls::{self, Clients};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
+use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
+use crate::network::tls::{self, Clients};
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, Switch};
+use crate::telemetry::Collector;
 use crate::worker::{Patience, Queues, Remote, Worker, orders};
 
 /// How long the collector waits for registers before it looks for something else to do.

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::change::ChangeError;
 use super::reopen::Retry;
+use crate::api::view;
 use crate::assemble::port_info;
 use crate::config::PortConfig;
-use crate::control::view;
-use crate::control::watch::PortState;
 use crate::dpdk::Mempool;
+use crate::live::watch::PortState;
 use crate::pisa::{MAX_PORTS, PortId};
 use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
 use crate::stats::SwitchStats;

@@ -11,9 +11,9 @@ use super::traffic::Traffic;
 use super::{Fabric, Node, Setup, SimError};
 use crate::assemble::assemble_router;
 use crate::config::Length;
-use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::Role;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::{Frames, SplitMix64};
 
 /// The MTU of ports where packets are to be cut.

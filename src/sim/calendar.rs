@@ -5,7 +5,7 @@
 
 use super::addresses::Place;
 use super::packet::Packet;
-use crate::epoch::Nanos;
+use crate::telemetry::epoch::Nanos;
 
 /// The packets of one window in the order in which they were sent, each with the port that it arrives at.
 type Slot = Vec<(Place, Packet)>;

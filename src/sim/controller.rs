@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Setup;
 use super::report::ProgramReport;
 use super::topology::MAX_SWITCHES;
-use crate::control::controller::{
+use crate::network::controller::{
     Controller, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report, Settings,
 };
-use crate::epoch::Nanos;
 use crate::program::{AnyAnalysis, AnyEpoch, ProgramConfig};
+use crate::telemetry::epoch::Nanos;
 
 /// One switch's record, and what its clock showed when it was sent.
 #[derive(Debug)]

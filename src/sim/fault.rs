@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::loss::{LinkName, share};
 use crate::config::Length;
-use crate::epoch::Nanos;
+use crate::telemetry::epoch::Nanos;
 
 /// One `--fault` of the command line.
 #[derive(Clone, Debug, PartialEq)]

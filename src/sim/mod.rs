@@ -42,10 +42,10 @@ pub use traffic::{Generation, SimFlow, Sums, Traffic, Where};
 
 use crate::assemble::AssembleError;
 use crate::config::ConfigError;
-use crate::control::controller::JoinError;
-use crate::epoch::Nanos;
+use crate::network::controller::JoinError;
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 
 /// The longest frame with FCS, preamble and gap, and two shims.

@@ -15,9 +15,9 @@ use super::source::Source;
 use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
 use super::{Setup, SimError, Victims};
-use crate::epoch::Nanos;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, TxBursts};
+use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 use crate::wire::{Frame, HeapFrame, ethertype};
 

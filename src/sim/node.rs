@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::assemble::Assembly;
-use crate::control::{Closed, Collector, Routing, Sink};
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
+use crate::tables::Routing;
+use crate::telemetry::{Closed, Collector, Sink};
 
 /// One program's record of an epoch.
 pub struct Handed {

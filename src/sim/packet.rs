@@ -1,6 +1,6 @@
 //! A packet under way: a frame, and what only the simulation knows of it.
 
-use crate::epoch::Nanos;
+use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, HeapFrame};
 
 /// What the simulation knows of a packet.

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
-use crate::control::score::{Score, score};
 use crate::program::answers::{
     Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Losses, Reason,
     Reasons,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
+use crate::telemetry::score::{Score, score};
 use crate::wire::{Flow, FlowKey};
 
 /// One epoch.

@@ -8,9 +8,9 @@ use super::controller::{Named, SimulatedController};
 use super::report::{EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault, node};
-use crate::control::controller::{ParameterUpdate, Report};
-use crate::epoch::Nanos;
+use crate::network::controller::{ParameterUpdate, Report};
 use crate::program::ProgramConfig;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 
 /// A program of the switches.

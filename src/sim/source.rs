@@ -2,7 +2,7 @@
 
 use super::Setup;
 use super::traffic::SimFlow;
-use crate::epoch::Nanos;
+use crate::telemetry::epoch::Nanos;
 use crate::trace::{Frames, SplitMix64, Tuple, Workload};
 use crate::wire::{Frame, HeapFrame, ipv4};
 

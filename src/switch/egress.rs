@@ -7,10 +7,10 @@
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
-use crate::epoch::Nanos;
+use crate::observe::Watch;
 use crate::pisa::{Disposition, Phv, PortId, Verdict};
 use crate::program::Needs;
-use crate::tap::Watch;
+use crate::telemetry::epoch::Nanos;
 use crate::wire::{self, Frame, Headers, identity};
 
 /// What admission made of a packet, and where it waits: port, place in the port's queue,

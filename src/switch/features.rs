@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::ingress::Rejected;
 use super::{BURST, Burst, COPIES, L2_OVERHEAD, PortInfo, Switch, TelemetryHeader, TxBursts, deparse};
-use crate::epoch::Nanos;
 use crate::forward::acl::Acl;
+use crate::observe::Watch;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
-use crate::tap::Watch;
+use crate::telemetry::epoch::Nanos;
 use crate::wire::vlan::TagEdit;
 use crate::wire::{Frame, Net, proto};
 

@@ -1,9 +1,9 @@
 //! The way of a burst while somebody looks: the same as without, in the same order, and copies on the side.
 
 use super::{Burst, Switch, TxBursts};
-use crate::epoch::Nanos;
+use crate::observe::{Direction, PacketTrace, Recorder, SentTrace, Unwatched};
 use crate::pisa::{DropReason, PortId};
-use crate::tap::{Direction, PacketTrace, Recorder, SentTrace, Unwatched};
+use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, Headers, parse};
 
 /// A port's drops by reason.

@@ -1,9 +1,9 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
-use crate::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
 use crate::pisa::hash::{Crc, Polynomial};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
+use crate::telemetry::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
 
 /// Telemetry programs with their registers, and where these go at the end of an epoch.
 pub struct Telemetry {

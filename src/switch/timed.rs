@@ -143,8 +143,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
+    use crate::observe::Recorder;
     use crate::program::AnyRecord;
-    use crate::tap::Recorder;
 
     /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and once
     /// the pause that is asked for.

@@ -6,8 +6,8 @@
 //! epochs that these may be of are told with the strays.
 
 use super::{Role, Switch, TelemetryHeader};
-use crate::epoch::Nanos;
 use crate::pisa::PortId;
+use crate::telemetry::epoch::Nanos;
 use crate::wire::{self, Frame, Headers};
 
 /// As many epochs from either end are told. Of those in the middle of more the switch has no records.

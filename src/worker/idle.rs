@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::dpdk::Waiting;
-use crate::epoch::Nanos;
 use crate::pisa::{MAX_PORTS, PortId};
 use crate::port::RxQueue;
+use crate::telemetry::epoch::Nanos;
 
 /// Rounds of the loop without a packet after which the core is offered to others between rounds.
 const YIELD_AFTER: u32 = 1 << 10;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weir::control::view;
+use weir::api::view;
 
 use crate::{Files, weir};
 
@@ -70,10 +70,10 @@ fn is_documented(page: &str, key: &str) -> bool {
 /// Where the types are that documents are made of.
 const DOCUMENTS: [&str; 7] = [
     "src/cli",
-    "src/control/flows.rs",
-    "src/control/score.rs",
+    "src/api/flows.rs",
+    "src/telemetry/score.rs",
     "src/control/view",
-    "src/control/view.rs",
+    "src/api/view.rs",
     "src/pisa/probe.rs",
     "src/sim/report.rs",
 ];

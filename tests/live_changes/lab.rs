@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir::api::view;
+use weir::api::{NewPort, Service};
 use weir::config::{Config, Length, PortConfig};
-use weir::control::api::{NewPort, Service};
-use weir::control::view;
 use weir::live::{Live, Rights};
 use weir::port::MemoryHandle;
 use weir::switch::Role;

@@ -1,9 +1,9 @@
 //! Any sequence of changes, and what the switch should be after each.
 
 use proptest::prelude::*;
+use weir::api::Service;
+use weir::api::view;
 use weir::config::{ForwardMode, OrderConfig};
-use weir::control::api::Service;
-use weir::control::view;
 use weir::live::Live;
 use weir::switch::Role;
 

@@ -1,7 +1,7 @@
 //! Where the workers' time goes.
 
-use weir::control::api::Service;
-use weir::control::view::{Status, WorkerProgram};
+use weir::api::Service;
+use weir::api::view::{Status, WorkerProgram};
 use weir::live::Live;
 
 use super::lab::{balanced, base, eventually, file, frame, switch};

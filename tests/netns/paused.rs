@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir::control::client::Client;
-use weir::control::view::Losses;
+use weir::api::client::Client;
+use weir::api::view::Losses;
 
 use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
 

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use etherparse::{Icmpv4Header, Icmpv6Slice, Ipv4Header, Ipv6Header, PacketBuilder};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
-use weir::control::Routing;
 use weir::pisa::{DropReason, PortId};
 use weir::stats::PortStats;
 use weir::switch::{Burst, PortInfo, Switch, TxBursts};
+use weir::tables::Routing;
 use weir::wire::{Frame, HeapFrame, Mac};
 
 pub const SECOND: u64 = 1_000_000_000;

@@ -1,8 +1,8 @@
 //! ARP, neighbour discovery, echo, and what the router knows of its neighbours over time.
 
 use etherparse::PacketBuilder;
-use weir::control::tables::Table;
 use weir::pisa::DropReason;
+use weir::tables::Table;
 use weir::wire::{Mac, arp, checksum, ndp};
 
 use crate::bench::{Bench, SECOND, config, icmp, own, station, udp4, udp6, v6};

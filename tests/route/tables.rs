@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use weir::config::Config;
-use weir::control::tables::{Change, Op, Routed, Table};
 use weir::pisa::DropReason;
+use weir::tables::{Change, Op, Routed, Table};
 
 use crate::bench::{Bench, config, station, udp4};
 

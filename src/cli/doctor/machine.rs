@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::host::{self, Host};
-use crate::control::socket;
+use crate::network::socket;
 
 /// Texts of files that are not there are empty.
 #[derive(Clone, Debug, Default)]

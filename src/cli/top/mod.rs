@@ -17,9 +17,9 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use super::show::Where;
 use super::{Failure, output};
+use crate::api::client::{Client, ClientError};
+use crate::api::view::{Attention, ControllerLink};
 use crate::config::Length;
-use crate::control::client::{Client, ClientError};
-use crate::control::view::{Attention, ControllerLink};
 use draw::{Screen, View};
 use rates::{Look, Rates};
 pub use tables::attention;

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::super::network::Document;
 use super::super::show::switches_text;
 use super::{Shows, tables};
-use crate::control::client::{Client, ClientError};
-use crate::control::view::{Attention, Losses, NetworkSwitches};
+use crate::api::client::{Client, ClientError};
+use crate::api::view::{Attention, Losses, NetworkSwitches};
 
 /// One look at a controller. The document of `weir top --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -110,7 +110,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::control::view::{Covered, EpochAttention, NetworkSwitch};
+    use crate::api::view::{Covered, EpochAttention, NetworkSwitch};
     use crate::program::ProgramConfig;
 
     fn look() -> Look {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::baseline;
-use crate::control::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
+use crate::api::baseline;
+use crate::api::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -166,8 +166,8 @@ impl PortRates {
 /// Every reason that has ever been, also when nothing is being lost for it now.
 fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Vec<DropRate> {
     let changed = Drops::of_ports(changed);
-    let rate = |lost: crate::control::view::Drop| {
-        let same = |other: &&crate::control::view::Drop| {
+    let rate = |lost: crate::api::view::Drop| {
+        let same = |other: &&crate::api::view::Drop| {
             (&other.port, &other.reason, other.device) == (&lost.port, &lost.reason, lost.device)
         };
         let packets = changed.iter().find(same).map_or(0, |drop| drop.packets);
@@ -185,7 +185,7 @@ fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Ve
 impl ProgramRates {
     fn new(heavy: &HeavyFlows) -> Self {
         let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
-        let rate = |flow: &crate::control::view::HeavyFlow| FlowRate {
+        let rate = |flow: &crate::api::view::HeavyFlow| FlowRate {
             flow: flow.flow,
             ipv6_digest: flow.ipv6_digest.clone(),
             packets_per_second: flow.packets.map(per_second),

@@ -8,9 +8,9 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::draw::{Screen, View, si};
 use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
+use crate::api::view::EpochAttention;
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
-use crate::control::view::EpochAttention;
 use crate::program::Unit;
 
 /// Between two columns.

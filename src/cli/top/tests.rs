@@ -6,8 +6,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use super::super::rates::{Look, Rates};
 use super::super::{Shown, Shows, draw};
 use super::*;
-use crate::control::client::ClientError;
-use crate::control::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
+use crate::api::client::ClientError;
+use crate::api::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::wire::Flow;
 
 fn flow(n: u8) -> Flow {

@@ -1,8 +1,8 @@
 //! A traced packet, to be read by a person.
 
+use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders, Program};
 use crate::cli::output::grouped;
 use crate::cli::summary;
-use crate::control::view::packet::{Lookup, Output, Packet, PacketHeaders, Program};
 use crate::pisa::AccessTrace;
 
 /// Widths of the two columns in front.

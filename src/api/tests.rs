@@ -1,0 +1,336 @@
+//! A service that is none, and what clients get of it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::api::client::{Client, ClientError};
+use crate::api::metrics;
+use crate::network::socket;
+use crate::program::Unit;
+use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers};
+use crate::tables::{self, Change, Op, Table};
+use crate::wire::Flow;
+
+pub(crate) struct Fake(Tables, Taps);
+
+pub(crate) fn fake() -> Fake {
+    Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Taps::default())
+}
+
+/// A table of numbers below 10.
+struct Numbers(Vec<u64>);
+
+impl Table for Numbers {
+    fn name(&self) -> &'static str {
+        "numbers"
+    }
+
+    fn rows(&self) -> Vec<serde_json::Value> {
+        self.0.iter().map(|n| serde_json::json!({ "n": n })).collect()
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<(), String> {
+        let mut next = self.0.clone();
+        for (i, change) in changes.iter().enumerate() {
+            let n = change.entry["n"].as_u64().filter(|n| *n < 10);
+            next.push(n.ok_or_else(|| tables::refused(i, change, "n is below 10"))?);
+        }
+        self.0 = next;
+        Ok(())
+    }
+}
+
+impl Answering for Fake {
+    fn store(&self, _: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        if query.seconds > 100.0 {
+            return Err("nothing is kept for as long".into());
+        }
+        let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
+        let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n) }).collect();
+        let network = FlowAnswers { found: 51, ..FlowAnswers::heaviest(Unit::Bytes, found, 50) };
+        let switches = vec![SwitchAnswers { switch: "weir".into(), answers: FlowAnswers::default() }];
+        let answers = EpochAnswers { epoch: 5, first_epoch: 4, network, switches, ..EpochAnswers::default() };
+        Ok(("fake", AnswerStore::of(500_000_000, answers)))
+    }
+}
+
+impl Service for Fake {
+    fn ports(&self) -> view::Ports {
+        let counts = view::Counts { rx_packets: 7, ..view::Counts::default() };
+        let port = view::Port { name: "a".into(), link_up: true, counts, ..view::Port::default() };
+        view::Ports {
+            packets: view::Packets::of(std::slice::from_ref(&port), &view::Removed::default()),
+            ports: vec![port],
+            ..Default::default()
+        }
+    }
+
+    fn status(&self) -> view::Status {
+        view::Status { name: "weir".into(), totals: self.ports(), ..Default::default() }
+    }
+
+    fn since_reset(&self) -> view::SinceReset {
+        let ports = self.ports();
+        view::SinceReset { since_reset_seconds: 0.5, reset: true, total_packets: ports.packets, ports }
+    }
+
+    fn reset(&self) {}
+
+    fn stations(&self) -> view::Stations {
+        let station =
+            view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3, fixed: false };
+        view::Stations { stations: vec![station] }
+    }
+
+    fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
+        if port == "a" { Ok(()) } else { Err(format!("there is no port {port}; the ports are a")) }
+    }
+
+    fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String> {
+        self.set_link(port, on)
+    }
+
+    fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
+        let fits = bytes <= 2000;
+        self.set_link(port, fits).and(fits.then_some(()).ok_or_else(|| format!("mtu = {bytes}: at most 2000")))
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.0
+    }
+
+    fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {
+        if port.name == "a" {
+            return Err("port a: there is one of this name; the ports are a".into());
+        }
+        Ok(view::Port { name: port.name.clone(), mtu_bytes: port.mtu_bytes, ..view::Port::default() })
+    }
+
+    fn remove_port(&self, port: &str) -> Result<view::Port, String> {
+        self.set_link(port, false).map(|()| self.ports().ports.remove(0))
+    }
+
+    fn reload(&self) -> Result<view::Reloaded, String> {
+        Ok(view::Reloaded { changes: vec!["port b = null added".into()] })
+    }
+
+    fn taps(&self) -> &Taps {
+        &self.1
+    }
+
+    fn tap_ports(&self) -> Vec<taps::TapPort> {
+        vec![taps::TapPort { id: 3, name: "a".into(), dev: "memory".into(), mtu_bytes: 1500 }]
+    }
+}
+
+fn served() -> (tempfile::TempDir, PathBuf, Client) {
+    let dir = tempfile::tempdir().unwrap();
+    let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
+    serve(listener, None, Arc::new(fake())).unwrap();
+    let client = Client::connect(path.clone()).unwrap();
+    (dir, path, client)
+}
+
+fn refused<T>(answer: Result<T, ClientError>) -> String {
+    match answer {
+        Err(ClientError::Refused { error }) => error,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+#[test]
+fn documents_go_round() {
+    let (_dir, _, client) = served();
+    assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
+    assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), fake().stations());
+    let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, ..HeavyQuery::default() };
+    let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
+    assert_eq!(heavy, fake().heavy(&query).unwrap());
+    assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
+    assert_eq!(heavy.seconds, 1.0);
+    let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
+    assert_eq!(all.heavy.len(), HeavyQuery::default().top);
+    assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
+    assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
+    assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), fake().since_reset());
+    for format in [metrics::Format::Openmetrics, metrics::Format::Prometheus] {
+        let text = client.text("/metrics", format.content_type()).unwrap();
+        assert_eq!(text, metrics::text(&fake().status(), format));
+    }
+    let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
+    assert!(!link.up);
+    let on: Promiscuous = client.put("/v1/ports/a/promiscuous", &Promiscuous { on: true }).unwrap();
+    assert!(on.on);
+    assert_eq!(client.put::<Mtu>("/v1/ports/a/mtu", &Mtu { mtu_bytes: 1400 }).unwrap().mtu_bytes, 1400);
+}
+
+#[test]
+fn a_time_that_is_none_is_refused() {
+    let (_dir, _, client) = served();
+    for seconds in ["NaN", "-1", "-0.001", "inf", "-inf", "1e999"] {
+        let heavy = client.get::<view::HeavyFlows>(&format!("/v1/heavy?seconds={seconds}"));
+        let error = heavy.unwrap_err().to_string();
+        assert!(error.contains("a number from 0 up"), "{seconds}: {error}");
+    }
+    client.get::<view::HeavyFlows>("/v1/heavy?seconds=0").unwrap();
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_message() {
+    let (_dir, _, client) = served();
+    let heavy = |query: &str| refused(client.get::<view::HeavyFlows>(&format!("/v1/heavy?{query}")));
+    assert_eq!(heavy("seconds=1000"), "nothing is kept for as long");
+    assert!(heavy("top=many").contains("top: invalid digit"), "{}", heavy("top=many"));
+    assert!(heavy("tops=3").contains("unknown field `tops`, expected one of `top`, `threshold`, `seconds`"));
+    let link = |path: &str, body| refused(client.put::<Link>(path, &body));
+    assert_eq!(link("/v1/ports/b/link", serde_json::json!({"up": true})), "there is no port b; the ports are a");
+    assert!(link("/v1/ports/a/link", serde_json::json!({"upp": true})).contains("unknown field `upp`"));
+    assert!(link("/v1/ports/a/link", serde_json::json!({"up": 1})).contains("expected a boolean"));
+    let port = |path: &str, body| refused(client.put::<serde_json::Value>(path, &body));
+    assert_eq!(port("/v1/ports/a/mtu", serde_json::json!({"mtu_bytes": 9000})), "mtu = 9000: at most 2000");
+    assert_eq!(port("/v1/ports/b/promiscuous", serde_json::json!({"on": true})), "there is no port b; the ports are a");
+    assert!(port("/v1/ports/a/mtu", serde_json::json!({"mtu_bytes": -1})).contains("expected u32"));
+    assert!(port("/v1/ports/a/promiscuous", serde_json::json!({"up": true})).contains("unknown field `up`"));
+    let nothing = refused(client.get::<view::Ports>("/v1/weather"));
+    assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
+    assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));
+    assert!(matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })), "another document");
+}
+
+#[test]
+fn tables_are_listed_shown_and_changed_as_a_whole() {
+    let (_dir, _, client) = served();
+    let change = |n| Change { op: Op::Add, entry: serde_json::json!({ "n": n }) };
+    let post = |changes| client.post::<view::TableChanged>("/v1/tables/numbers", &Changes { changes });
+    assert_eq!(client.get::<view::Tables>("/v1/tables").unwrap().tables[0].name, "numbers");
+    assert_eq!(
+        refused(post(vec![change(3), change(30)])),
+        "change 2, add {\"n\":30}: n is below 10; nothing was changed"
+    );
+    assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
+    assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
+    // As many as a body of 1 MiB holds: `{"changes":[]}`, and for each 28 bytes and a comma.
+    let most = ((1 << 20) - 13) / 29;
+    assert_eq!(post(vec![change(5); most]).unwrap().changed, most);
+    let many = refused(post(vec![change(5); most + 1]));
+    assert_eq!(many, "the request has 1048595 bytes; a switch takes at most 1048576. Send it in parts");
+    let unknown = client.get::<view::TableRows>("/v1/tables/letters");
+    assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
+    let misread =
+        client.post::<view::TableChanged>("/v1/tables/numbers", &serde_json::json!({"changes": [{"op": "ad"}]}));
+    assert!(refused(misread).contains("unknown variant `ad`, expected one of `add`, `set`, `remove`"));
+}
+
+#[test]
+fn ports_come_and_go() {
+    let (_dir, _, client) = served();
+    let new = |name: &str| serde_json::json!({"name": name, "dev": "null"});
+    assert_eq!(client.post::<view::Port>("/v1/ports", &new("b")).unwrap().mtu_bytes, 1500);
+    let taken = refused(client.post::<view::Port>("/v1/ports", &new("a")));
+    assert_eq!(taken, "port a: there is one of this name; the ports are a");
+    let wrong = serde_json::json!({"name": "c", "dev": "ufo:1"});
+    assert!(refused(client.post::<view::Port>("/v1/ports", &wrong)).contains("`ufo:1` is no device"));
+    assert_eq!(client.delete::<view::Port>("/v1/ports/a").unwrap().counts.rx_packets, 7);
+    assert_eq!(refused(client.delete::<view::Port>("/v1/ports/b")), "there is no port b; the ports are a");
+    let reloaded: view::Reloaded = client.post("/v1/reload", &()).unwrap();
+    assert_eq!(reloaded.changes, ["port b = null added"]);
+}
+
+#[test]
+fn over_tcp_there_are_metrics_and_nothing_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    serve_metrics(listener, Arc::new(fake())).unwrap();
+    let ask = |request: &str, accept: &str| {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\naccept: {accept}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let metrics = ask("GET /metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1");
+    assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    let plain = ask("GET /metrics", "*/*");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4") && !plain.contains("# EOF"), "{plain}");
+    for other in ["GET /v1/ports", "PUT /v1/reset", "PUT /v1/ports/a/link", "POST /metrics"] {
+        let answer = ask(other, "*/*");
+        assert!(answer.starts_with("HTTP/1.1 404") || answer.starts_with("HTTP/1.1 405"), "{other}: {answer}");
+    }
+}
+
+#[test]
+fn nobody_at_the_socket() {
+    let (_dir, path, client) = served();
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(client.get::<view::Ports>("/v1/ports"), Err(ClientError::NoSwitch { .. })));
+}
+
+#[test]
+fn something_else_at_the_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("other.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let other = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"220 mail.example.org ESMTP\r\n");
+    });
+    let answer = Client::connect(path).unwrap().get::<view::Ports>("/v1/ports");
+    assert!(matches!(answer, Err(ClientError::Broken { .. })));
+    other.join().unwrap();
+}
+
+/// A client that is killed while its trace waits gives its place back, whatever time it had asked for.
+#[test]
+fn a_trace_ends_with_its_client() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    let (_dir, path, client) = served();
+    let trace = |seconds: u32| {
+        let body = format!("{{\"timeout_seconds\": {seconds}}}");
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let head = "POST /v1/trace HTTP/1.1\r\nhost: weir\r\ncontent-type: application/json\r\ncontent-length:";
+        write!(stream, "{head} {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        (String::from_utf8_lossy(&answer).into_owned(), stream)
+    };
+    let waiting: Vec<_> = (0..4).map(|_| trace(3600)).collect();
+    assert!(waiting.iter().all(|(answer, _)| answer == "HTTP/1.1 200"), "{waiting:?}");
+    assert_eq!(trace(1).0, "HTTP/1.1 400", "all places are taken");
+    drop(waiting);
+    let end = Instant::now() + Duration::from_secs(10);
+    while trace(1).0 != "HTTP/1.1 200" {
+        assert!(Instant::now() < end, "the places are not given back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(trace(3601).0, "HTTP/1.1 400", "longer than any may wait");
+    // Blanks before an answer are nothing to a reader of JSON.
+    let query = taps::TraceQuery { timeout_seconds: 1.5, ..Default::default() };
+    let nothing: Option<view::packet::Packet> = client.post("/v1/trace", &query).unwrap();
+    assert_eq!(nothing, None);
+}
+
+#[test]
+fn a_switch_that_says_nothing_is_given_ten_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("silent.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let waited = |ask: fn(&Client) -> Result<view::Ports, ClientError>| {
+        let started = Instant::now();
+        let answer = ask(&Client::connect(path.clone()).unwrap());
+        assert!(matches!(answer, Err(ClientError::Broken { why, .. }) if why == "the switch does not answer"));
+        started.elapsed().as_secs_f64()
+    };
+    let (answer, trace) = std::thread::scope(|scope| {
+        let trace = scope.spawn(|| waited(|client| client.post_within("/v1/trace", &(), Duration::from_secs(2))));
+        (waited(|client| client.get("/v1/ports")), trace.join().unwrap())
+    });
+    assert!((9.8..15.0).contains(&answer) && (11.8..17.0).contains(&trace), "{answer} s, {trace} s");
+    drop(listener);
+}

@@ -1,0 +1,48 @@
+//! The documents that the API, `--json` and the totals share: stable keys, units in the names.
+
+mod counts;
+mod drops;
+mod heavy;
+mod network;
+pub mod packet;
+mod ports;
+mod status;
+
+use serde::{Deserialize, Serialize};
+
+pub use counts::Counts;
+pub use drops::{Drop, Drops};
+pub use heavy::{HeavyFlow, HeavyFlows};
+pub use network::{
+    Attention, ChangedFlow, Covered, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers, SwitchNumbers,
+};
+pub use ports::{Measurement, Packets, Port, Ports, Removed};
+pub use status::{SinceReset, Status, Worker, WorkerProgram};
+
+pub use crate::network::documents::{ControllerLink, EpochAttention, ForgottenSwitch, NetworkSwitch, NetworkSwitches};
+pub use crate::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
+
+/// `weir show api`: what happened at the doors of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Api {
+    /// Connections to the control socket.
+    pub socket_connections: u64,
+    /// Connections by TCP whose client showed a certificate that is trusted.
+    pub tls_connections: u64,
+    /// Connections by TCP that did not get as far.
+    pub failed_handshakes: u64,
+    /// Connections by TCP that were closed because there were too many.
+    pub refused_connections: u64,
+}
+
+/// What the API answers when it cannot do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub error: String,
+}
+
+/// What a reload changed, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    pub changes: Vec<String>,
+}

@@ -1,0 +1,103 @@
+//! Heavy flows.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::program::Unit;
+use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
+use crate::telemetry::Selected;
+use crate::wire::Flow;
+
+/// One heavy flow. Which of the two counts is there depends on what the program counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlow {
+    pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub true_bytes: Option<u64>,
+}
+
+impl HeavyFlow {
+    pub fn new(heavy: &FlowCount, unit: Unit) -> Self {
+        let FlowCount { flow, count } = *heavy;
+        let (packets, bytes) = match unit {
+            Unit::Packets => (Some(count), None),
+            Unit::Bytes => (None, Some(count)),
+        };
+        let (flow, ipv6_digest) = (flow.flow().unwrap_or_default(), flow.digest());
+        Self { flow, ipv6_digest, packets, bytes, true_packets: None, true_bytes: None }
+    }
+
+    pub fn with_truth(mut self, truth: u64) -> Self {
+        if self.packets.is_some() {
+            self.true_packets = Some(truth);
+        } else {
+            self.true_bytes = Some(truth);
+        }
+        self
+    }
+
+    /// The flow as people see it.
+    pub fn name(&self) -> String {
+        self.ipv6_digest.as_ref().map_or_else(|| self.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
+    }
+
+    pub fn count(&self) -> u64 {
+        self.packets.or(self.bytes).unwrap_or_default()
+    }
+
+    pub fn truth(&self) -> Option<u64> {
+        self.true_packets.or(self.true_bytes)
+    }
+}
+
+/// `weir show heavy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeavyFlows {
+    pub program: String,
+    pub unit: Unit,
+    pub first_epoch: Option<u64>,
+    pub last_epoch: Option<u64>,
+    /// Time that the epochs span.
+    pub seconds: f64,
+    /// Flows that were found and that the answer cannot name any more, summed over the epochs.
+    pub omitted_flows: u64,
+    pub heavy: Vec<HeavyFlow>,
+}
+
+impl HeavyFlows {
+    /// The `top` heaviest flows of these epochs, of at least `threshold` packets or bytes.
+    pub fn new(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
+        let mut counts: FxHashMap<FlowName, u64> = FxHashMap::default();
+        let (mut unit, mut omitted_flows) = (Unit::default(), 0);
+        for answers in selected.epochs.iter().filter(|answers| !answers.switches.is_empty()).map(|epoch| &epoch.network)
+        {
+            unit = answers.unit;
+            omitted_flows += answers.found.saturating_sub(answers.heavy.len()) as u64;
+            answers.heavy.iter().for_each(|heavy| *counts.entry(heavy.flow).or_default() += heavy.count);
+        }
+        let first_epoch = selected.epochs.iter().map(|answers| answers.first_epoch).min();
+        let last_epoch = selected.epochs.last().map(|answers| answers.epoch);
+        let epochs = first_epoch.zip(last_epoch).map_or(0, |(first, last)| last - first + 1);
+        let heavy = counts.into_iter().filter(|(_, count)| *count >= threshold.max(1));
+        let heavy = heavy.map(|(flow, count)| FlowCount { flow, count }).collect();
+        let heavy = FlowAnswers::heaviest(unit, heavy, top).heavy;
+        Self {
+            program: program.into(),
+            unit,
+            first_epoch,
+            last_epoch,
+            seconds: epochs as f64 * selected.length as f64 / 1e9,
+            omitted_flows,
+            heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),
+        }
+    }
+}

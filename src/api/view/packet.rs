@@ -1,0 +1,193 @@
+//! One traced packet: `weir trace --json`, and the answer to `POST /v1/trace`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::observe::PacketTrace;
+use crate::pisa::{AccessTrace, LookupTrace, PortId, Verdict};
+use crate::wire::{Fragment, Headers, Net, proto};
+
+/// All that happened to one packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Packet {
+    /// Nanoseconds since 1970, or of the capture's clock.
+    pub at_ns: u64,
+    /// The port it came in by.
+    pub port: String,
+    pub wire_bytes: u32,
+    /// The frame as it came in, in hexadecimal.
+    pub frame: String,
+    /// None for a runt.
+    pub headers: Option<PacketHeaders>,
+    pub programs: Vec<Program>,
+    pub lookups: Vec<Lookup>,
+    /// port, flood or drop; none when the packet was not let in.
+    pub verdict: Option<String>,
+    /// The port of a verdict `port`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub egress: Option<String>,
+    pub drops: Vec<PacketDrop>,
+    pub outputs: Vec<Output>,
+}
+
+/// What the parser found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketHeaders {
+    pub src_mac: String,
+    pub dst_mac: String,
+    pub ethertype: u16,
+    /// VLAN identifiers, the outer one first.
+    pub vlans: Vec<u16>,
+    pub shim: bool,
+    /// ipv4, ipv6, or none.
+    pub net: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub src: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dst: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub proto: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tos: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ttl: Option<u8>,
+    /// whole, first or later.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fragment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sport: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dport: Option<u16>,
+}
+
+/// What one program did with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    pub program: String,
+    /// Stage by stage the arrays on the packet's way; none when the program does not measure it.
+    pub stages: Vec<Vec<AccessTrace>>,
+    /// The same of its egress stages; left out when it has none, or the packet goes to no host.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub egress_stages: Vec<Vec<AccessTrace>>,
+    /// What the heavy-hitter program has counted so far for the packet's flow.
+    pub flow_estimate: u32,
+}
+
+/// A look-up in a match-action table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lookup {
+    pub table: String,
+    pub key: String,
+    /// None on a miss.
+    pub entry: Option<String>,
+    /// The port that the entry names.
+    pub port: Option<String>,
+    pub action: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketDrop {
+    pub reason: String,
+    pub packets: u64,
+}
+
+/// A frame given to a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    pub port: String,
+    pub frame: String,
+    /// Whether it differs from the frame that came in.
+    pub rewritten: bool,
+}
+
+impl Packet {
+    /// `name` gives a port's name.
+    pub fn new(trace: &PacketTrace, name: &dyn Fn(PortId) -> String) -> Self {
+        let program = |program: &crate::observe::ProgramTrace| Program {
+            program: program.program.into(),
+            stages: program.stages.clone(),
+            egress_stages: program.egress_stages.clone(),
+            flow_estimate: program.flow_estimate,
+        };
+        let lookup = |lookup: &LookupTrace| Lookup {
+            table: lookup.table.into(),
+            key: lookup.key.clone(),
+            entry: lookup.entry.clone(),
+            port: lookup.port.map(name),
+            action: lookup.action.clone(),
+        };
+        let output = |sent: &crate::observe::SentTrace| Output {
+            port: name(sent.port),
+            frame: hex(&sent.bytes),
+            rewritten: sent.bytes != trace.bytes,
+        };
+        Self {
+            at_ns: trace.at_ns,
+            port: name(trace.ingress),
+            wire_bytes: trace.wire_bytes,
+            frame: hex(&trace.bytes),
+            headers: trace.headers.as_ref().map(PacketHeaders::new),
+            programs: trace.programs.iter().map(program).collect(),
+            lookups: trace.lookups.iter().map(lookup).collect(),
+            verdict: trace.verdict.map(|verdict| verdict_name(verdict).into()),
+            egress: match trace.verdict {
+                Some(Verdict::Port(port)) => Some(name(port)),
+                _ => None,
+            },
+            drops: (trace.drops.iter())
+                .map(|(reason, packets)| PacketDrop { reason: reason.name().into(), packets: *packets })
+                .collect(),
+            outputs: trace.sent.iter().map(output).collect(),
+        }
+    }
+}
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Port(_) => "port",
+        Verdict::Flood => "flood",
+        Verdict::Drop(_) => "drop",
+    }
+}
+
+impl PacketHeaders {
+    pub fn new(h: &Headers) -> Self {
+        let vlans = [(h.tagged, h.vlan_tci), (h.double_tagged, h.inner_tci)];
+        let ip = h.net != Net::Other;
+        let ports = ip && h.l4 != 0 && matches!(h.proto, proto::TCP | proto::UDP);
+        let address = |bits: u128| match h.net {
+            Net::Ipv6 => IpAddr::V6(Ipv6Addr::from(bits)),
+            _ => IpAddr::V4(Ipv4Addr::from(bits as u32)),
+        };
+        let fragment = match h.fragment {
+            Fragment::Whole => "whole",
+            Fragment::First => "first",
+            Fragment::Later => "later",
+        };
+        Self {
+            src_mac: h.src.to_string(),
+            dst_mac: h.dst.to_string(),
+            ethertype: h.ethertype,
+            vlans: vlans.into_iter().filter(|(there, _)| *there).map(|(_, tci)| tci & 0xfff).collect(),
+            shim: h.shim,
+            net: ip.then(|| if h.net == Net::Ipv4 { "ipv4" } else { "ipv6" }.into()),
+            src: ip.then(|| address(h.src_ip)),
+            dst: ip.then(|| address(h.dst_ip)),
+            proto: ip.then_some(h.proto),
+            tos: ip.then_some(h.tos),
+            ttl: ip.then_some(h.ttl),
+            fragment: ip.then(|| fragment.into()),
+            sport: ports.then_some(h.sport),
+            dport: ports.then_some(h.dport),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

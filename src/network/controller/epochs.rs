@@ -1,0 +1,338 @@
+//! Records come in, epochs close, orders go out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
+use crate::program::answers::{Gap, SwitchGap};
+use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
+use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch::Nanos;
+
+/// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
+/// the controller stood still, or the clock jumped.
+const MOST_SILENT: u64 = 16;
+
+/// Records by which a switch's clock is compared with this one.
+const OFFSETS: usize = 4;
+/// What is told of epochs that come later than so many after the next one to close is not kept.
+const MOST_AHEAD: u64 = 128;
+
+/// What has been reported on an epoch.
+#[derive(Default)]
+pub(super) struct Open {
+    /// The first epoch that the records cover, if it is another one.
+    first_epoch: Option<u64>,
+    records: BTreeMap<Arc<str>, Result<AnyRecord, Gap>>,
+    /// What records of other epochs tell of it: packets that left too late.
+    gaps: Vec<SwitchGap>,
+}
+
+/// An epoch of the network that has closed, and what was decided from it.
+pub(super) struct Closed {
+    /// The first epoch that the records cover.
+    pub first_epoch: u64,
+    pub epoch: AnyEpoch,
+    /// With the epoch from which it holds.
+    pub decision: Option<(u64, Decision<AnyParameters>)>,
+}
+
+impl Controller {
+    /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
+    /// switches. After that the answers are to be made with [`Self::answer`]. A record that is not of
+    /// one whole epoch is a gap of its switch, unless counts just add.
+    ///
+    /// # Errors
+    /// If the record is of no use. It becomes a gap of its switch.
+    pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<ParameterUpdate>, ReportError> {
+        let Report { first_epoch, epoch, whole, mut record } = report;
+        let unknown = || ReportError::Unknown { name: name.into() };
+        let Some(shared) = self.name(name) else { return Err(unknown()) };
+        self.begin(now);
+        let Some(profile) = &self.profile else { return Err(unknown()) };
+        let running = now / profile.length;
+        if !self.analysis.as_ref().is_some_and(|analysis| analysis.fits(&record)) {
+            return Err(ReportError::Shape { name: name.into(), epoch });
+        }
+        if let Some(strays) = record.strays() {
+            self.hear_strays(&shared, epoch, strays);
+        }
+        self.check_clock(&shared, epoch);
+        let name = || name.to_owned();
+        if epoch >= running {
+            return Err(ReportError::Early { name: name(), epoch, running });
+        }
+        if self.open.get(&epoch).is_some_and(|open| open.records.get(&shared).is_some_and(Result::is_ok)) {
+            self.spoil(epoch, &shared, Gap::Repeated);
+            return Err(ReportError::Twice { name: name(), epoch });
+        }
+        let member = self.members.get_mut(&shared).ok_or_else(unknown)?;
+        if member.first_epoch > running + 1 {
+            // It said so when its clock was ahead.
+            member.first_epoch = epoch + 1;
+            member.early.clear();
+        }
+        let spans = (first_epoch < epoch).then_some(Gap::Spans { first_epoch });
+        let started = (epoch < member.first_epoch).then_some(Gap::Started);
+        // Of several epochs' packets those of one bit cannot be told apart.
+        let early = self.analysis.as_ref().and_then(|analysis| analysis.early(&mut record));
+        if let Some(early) = early.filter(|_| whole && spans.is_none()) {
+            member.early.insert(epoch, early);
+            member.early.retain(|&of, _| of + 2 > self.next);
+        }
+        let gap = spans.or(started).or((!whole).then_some(Gap::Part));
+        if self.adds() {
+            return Ok(self.add(&shared, Report { first_epoch, epoch, whole, record }, gap, now));
+        }
+        if epoch < self.next {
+            self.repeats(epoch, &shared);
+            return Err(ReportError::Late { name: name(), epoch });
+        }
+        for missed in first_epoch.max(self.next)..epoch {
+            self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
+        }
+        self.open.entry(epoch).or_default().records.insert(shared, gap.map_or(Ok(record), Err));
+        Ok(self.close_complete(now))
+    }
+
+    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several
+    /// switches are put together by epoch, so they must be whole.
+    fn adds(&self) -> bool {
+        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
+    }
+
+    /// Takes the only switch's record, whatever it covers, with its gap. Its epochs before the last
+    /// have no answers of their own. A late record is answered beside the earlier one.
+    fn add(&mut self, switch: &Arc<str>, report: Report, gap: Option<Gap>, now: Nanos) -> Option<ParameterUpdate> {
+        let Report { first_epoch, epoch, record, .. } = report;
+        let order = self.close_before(first_epoch, now);
+        if epoch < self.next {
+            let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };
+            let analysis = self.analysis.as_ref()?;
+            let mut late = analysis.epoch(epoch, self.parameters(epoch)?, vec![reported], self.settings.edges_named)?;
+            SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
+            self.store_answers(&Closed { first_epoch, epoch: late, decision: None });
+            return order;
+        }
+        if first_epoch < epoch {
+            self.go_on_from(epoch);
+        }
+        let open = self.open.entry(epoch).or_default();
+        open.first_epoch = Some(first_epoch);
+        open.records.insert(switch.clone(), Ok(record));
+        gap.into_iter().for_each(|gap| SwitchGap::add(&mut open.gaps, switch, gap));
+        self.close_complete(now).or(order)
+    }
+
+    /// The clock was set back, and records of this epoch and those after it come again.
+    pub(super) fn set_back(&mut self, epoch: u64) {
+        if self.adds() {
+            self.store.forget_from(epoch);
+        }
+    }
+
+    /// The clock of a switch when it sent the record that comes next.
+    pub fn clock(&mut self, name: &str, sent: Nanos, now: Nanos) {
+        if let Some(member) = self.members.get_mut(name) {
+            if member.offsets.len() == OFFSETS {
+                member.offsets.pop_front();
+            }
+            member.offsets.push_back(sent.wrapping_sub(now) as i64);
+        }
+    }
+
+    /// A clock that is off by more than packets and orders are given makes what its switch says of an epoch say something of
+    /// another.
+    fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
+        let allowed = self.settings.notice.saturating_add(self.profile.as_ref().map_or(0, |profile| profile.transit));
+        let ahead = self.members.get(switch).map_or(0, Member::ahead);
+        if ahead.unsigned_abs() > allowed {
+            self.spoil(epoch, switch, Gap::Clock { ahead });
+        }
+    }
+
+    /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
+    /// the record itself is of no use.
+    fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
+        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Tos);
+        for (epoch, packets) in strays.epochs(last) {
+            let gap = Gap::Strays { packets };
+            self.spoil(epoch, switch, gap);
+            if one_bit {
+                // By one bit the epoch before the running one is not told from the one after it.
+                self.spoil(epoch.saturating_add(2), switch, gap);
+            }
+        }
+        if strays.elsewhere() > 0 {
+            let gap = Gap::Unplaced { packets: strays.elsewhere() };
+            (self.next..=last.min(self.next + MOST_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
+            self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
+            self.store.spoil_all(switch, gap);
+        }
+    }
+
+    /// A record of an epoch that has closed is the second one when the answer has the first.
+    fn repeats(&mut self, epoch: u64, switch: &Arc<str>) {
+        let closed = self.closed.iter().find(|closed| closed.epoch.number() == epoch);
+        let all = |gaps: &Vec<SwitchGap>| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows());
+        let stored = || self.store.get(epoch).is_some_and(|answers| all(&answers.gaps));
+        let had = closed.map_or_else(stored, |closed| all(closed.epoch.gaps()));
+        if had {
+            self.spoil(epoch, switch, Gap::Repeated);
+        }
+    }
+
+    /// Of this epoch, which has closed, is still open or comes soon, something is missing.
+    fn spoil(&mut self, epoch: u64, switch: &Arc<str>, gap: Gap) {
+        if epoch >= self.next {
+            // Later ones are measured anew when they come.
+            if epoch - self.next <= MOST_AHEAD {
+                SwitchGap::add(&mut self.open.entry(epoch).or_default().gaps, switch, gap);
+            }
+        } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
+            SwitchGap::add(closed.epoch.gaps_mut(), switch, gap);
+        } else {
+            self.store.spoil(epoch, switch, gap);
+        }
+    }
+
+    /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
+    pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
+        let due = now.saturating_sub(profile.transit.saturating_add(self.settings.patience)) / profile.length;
+        self.begin(now);
+        self.close_before(due, now)
+    }
+
+    /// Closes the epochs before this one, whatever is missing of them, because no record of them can come any more. The order of
+    /// the last one that closed is for all switches.
+    pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<ParameterUpdate> {
+        let mut order = self.close_complete(now);
+        while self.next < epoch {
+            let reported = self.open.keys().next().copied();
+            let silent = reported.unwrap_or(epoch).min(epoch - 1);
+            if silent > self.next.saturating_add(MOST_SILENT) {
+                self.store.pass_over(silent - self.next);
+                self.go_on_from(silent);
+            }
+            order = self.close(now).or(order);
+        }
+        self.close_complete(now).or(order)
+    }
+
+    /// Epochs count from the one that is running when there is a switch to expect for the first time, or when the clock was set
+    /// back behind what has closed.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        let running = self.running(now);
+        if !self.begun {
+            self.begun = true;
+            self.go_on_from(running);
+        } else if self.next > running.saturating_add(1) {
+            self.go_back_to(running);
+        }
+    }
+
+    /// The clock was set back: numbers of epochs come again. What was kept under them is forgotten, so that nobody takes it for
+    /// what is measured now, and what was ordered last holds as soon as the switches can know of it.
+    fn go_back_to(&mut self, running: u64) {
+        self.answer();
+        self.store.pass_over(self.next - running);
+        self.next = running;
+        self.open.clear();
+        self.store.forget_from(running);
+        self.answered = None;
+        for member in self.members.values_mut() {
+            member.early.clear();
+            member.offsets.clear();
+            member.since = member.since.min(running);
+            member.joined_in = member.joined_in.min(running);
+            member.first_epoch = member.first_epoch.min(running + 1);
+        }
+        if let Some(latest) = self.updates.pop_back() {
+            self.updates = [ParameterUpdate { epoch: running + 2, ..latest }].into();
+        }
+    }
+
+    fn go_on_from(&mut self, epoch: u64) {
+        self.next = epoch;
+        self.open = self.open.split_off(&epoch);
+    }
+
+    /// When [`Self::tick`] has something to do next; `None` as long as no switch is known.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
+        let end = (self.next + 1).saturating_mul(profile.length);
+        Some(end.saturating_add(profile.transit).saturating_add(self.settings.patience))
+    }
+
+    /// Closes the epochs on which all have reported.
+    fn close_complete(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        let mut order = None;
+        while self.is_complete() {
+            order = self.close(now).or(order);
+        }
+        order
+    }
+
+    fn is_complete(&self) -> bool {
+        let Some(open) = self.open.get(&self.next) else { return false };
+        let mut awaited = self.members.iter().filter(|(_, member)| member.joined && member.joined_in <= self.next);
+        awaited.all(|(name, _)| open.records.contains_key(name))
+    }
+
+    fn close(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        // Those that nobody asked for are not to pile up.
+        self.answer();
+        let epoch = self.next;
+        self.next += 1;
+        let mut open = self.open.remove(&epoch).unwrap_or_default();
+        let parameters = self.parameters(epoch)?;
+        let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
+        let reported = there.map(|(name, member)| Reported {
+            switch: name.clone(),
+            record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
+            before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
+        });
+        let reported = reported.collect();
+        let mut network = self.analysis.as_ref()?.epoch(epoch, parameters, reported, self.settings.edges_named)?;
+        for SwitchGap { switch, gap } in open.gaps {
+            SwitchGap::add(network.gaps_mut(), &switch, gap);
+        }
+        let decision = self.decide(&network, now);
+        let update = decision.as_ref().map(|(epoch, Decision { parameters, .. })| ParameterUpdate {
+            epoch: *epoch,
+            parameters: parameters.clone(),
+        });
+        self.closed.push_back(Closed { first_epoch: open.first_epoch.unwrap_or(epoch), epoch: network, decision });
+        update
+    }
+
+    /// The parameters of the next epoch of which every switch can know before it begins.
+    fn decide(&mut self, network: &AnyEpoch, now: Nanos) -> Option<(u64, Decision<AnyParameters>)> {
+        let NetworkProfile { length, transit, .. } = *self.profile.as_ref()?;
+        let latest = self.updates.back()?;
+        if !self.settings.shifts {
+            return None;
+        }
+        // A switch looks its parameters up a transit time before their epoch begins, by a clock that may be ahead by another one.
+        let skew = if self.settings.one_clock { 0 } else { transit };
+        let notice = self.settings.notice.saturating_add(transit).saturating_add(skew);
+        let next = (now.saturating_add(notice) / length + 1).max(latest.epoch);
+        let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
+        self.revision += u64::from(!decision.parameters.is_like(&latest.parameters));
+        self.updates.retain(|update| update.epoch < next);
+        self.updates.push_back(ParameterUpdate { epoch: next, parameters: decision.parameters.clone() });
+        // The one in force at the oldest epoch that is open stays.
+        while self.updates.get(1).is_some_and(|update| update.epoch <= self.next) {
+            self.updates.pop_front();
+        }
+        Some((next, decision))
+    }
+}
+
+fn before(member: &Member, epoch: u64) -> Before<'_, AnyEarly> {
+    match epoch.checked_sub(1) {
+        None => Before::Nothing,
+        Some(before) => member.early.get(&before).map_or(Before::Unknown, Before::Early),
+    }
+}

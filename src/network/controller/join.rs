@@ -1,0 +1,196 @@
+//! Switches that join and leave.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Controller, Member, ParameterUpdate};
+use crate::program::{AnyParameters, Difference, ProgramConfig};
+use crate::switch::TelemetryHeader;
+use crate::telemetry::epoch::Nanos;
+
+/// Most bytes of a switch's name.
+pub const MAX_NAME: usize = 64;
+/// Most switches of a network, unless the [settings](super::Settings) say otherwise.
+pub const MAX_SWITCHES: usize = 1024;
+
+/// What all switches of a network that report have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkProfile {
+    /// The program that measures; what its configurations must have in common is its own to say.
+    pub program: ProgramConfig,
+    /// Nanoseconds of an epoch.
+    pub length: Nanos,
+    /// For so many nanoseconds after the end of an epoch its packets may leave.
+    pub transit: Nanos,
+    /// What carries a packet's class and epoch between switches.
+    #[serde(default)]
+    pub header: TelemetryHeader,
+}
+
+/// A switch that joins.
+#[derive(Clone, Debug)]
+pub struct JoinRequest {
+    pub name: String,
+    pub profile: NetworkProfile,
+    /// What it measures with until an update takes effect.
+    pub parameters: AnyParameters,
+    /// The first epoch that it measures from its beginning.
+    pub first_epoch: u64,
+}
+
+/// Why a switch may not join.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    #[error("switch {name}: {key} is {value}, and the network's is {expected}; all edge switches must have the same")]
+    Differs { name: String, key: &'static str, value: String, expected: String },
+    #[error("{name:?} is no name of a switch: it has 1 to {most} bytes and no control characters", most = MAX_NAME)]
+    Name { name: String },
+    #[error("switch {name}: the network has {most} switches already")]
+    Full { name: String, most: usize },
+    #[error("switch {name}: {why}")]
+    Parameters { name: String, why: String },
+}
+
+/// Why a switch is not forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgetError {
+    #[error("there is no switch {0}")]
+    Unknown(String),
+    #[error("{0} is connected; stop it, or take the controller out of its configuration, first")]
+    Connected(String),
+    #[error("{0} is expected; take it out of the controller's --switch or switches first")]
+    Expected(String),
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), JoinError> {
+    let right = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
+    // What is said of it goes into logs.
+    let told = || name.chars().take(MAX_NAME).collect();
+    if right { Ok(()) } else { Err(JoinError::Name { name: told() }) }
+}
+
+impl NetworkProfile {
+    /// Whether a switch of a network can be like that, in words if not.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        self.program.validate().map_err(|error| error.to_string())?;
+        if !self.program.is_networked() {
+            return Err(format!("no controller takes the records of {}", self.program.name()));
+        }
+        if self.length == 0 || self.transit > self.length {
+            return Err(format!("epochs of {} ns with {} ns of transit time", self.length, self.transit));
+        }
+        Ok(())
+    }
+
+    /// The first thing that differs and may not.
+    pub fn difference(&self, other: &Self) -> Option<Difference> {
+        let numbers = |profile: &Self| {
+            [
+                ("the epoch's length in ns", profile.length.to_string()),
+                ("the transit time in ns", profile.transit.to_string()),
+                ("carrier", profile.header.name().to_owned()),
+            ]
+        };
+        let mut pairs = numbers(self).into_iter().zip(numbers(other));
+        let number = pairs.find(|((_, mine), (_, theirs))| mine != theirs);
+        let number = number.map(|((key, value), (_, other))| Difference { key, value, other });
+        self.program.difference(&other.program).or(number)
+    }
+}
+
+impl Controller {
+    /// Takes a switch in, or again after it started again or could not be reached. The updates are those that it must have: the one
+    /// in force, and those for later epochs. The first switch that joins says what the network has in common, and its parameters
+    /// hold until the first update.
+    ///
+    /// # Errors
+    /// If the switch is not like the others, or cannot exist.
+    pub fn join(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+        check_name(&request.name)?;
+        let wrong = |why: String| JoinError::Parameters { name: request.name.clone(), why };
+        request.profile.validate().map_err(wrong)?;
+        self.admit(request, now)
+    }
+
+    /// Takes a switch in whose profile is right. Of a simulated network that may be one with any program.
+    ///
+    /// # Errors
+    /// If the switch is not like the others, or there are too many.
+    pub fn admit(&mut self, request: &JoinRequest, now: Nanos) -> Result<Vec<ParameterUpdate>, JoinError> {
+        let JoinRequest { name, profile, parameters, first_epoch } = request;
+        let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
+        profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;
+        match &self.profile {
+            None => self.agree(profile.clone(), parameters.clone()),
+            Some(network) => {
+                if let Some(Difference { key, value, other: expected }) = profile.difference(network) {
+                    return Err(JoinError::Differs { name: name.clone(), key, value, expected });
+                }
+            }
+        }
+        let running = self.running(now);
+        self.begin(now);
+        let most = self.settings.switches;
+        let full = self.members.len() >= most;
+        match self.members.get_mut(name.as_str()) {
+            Some(member) => {
+                (member.joined, member.joined_in) = (true, running);
+                member.offsets.clear();
+                if *first_epoch > member.first_epoch {
+                    member.first_epoch = *first_epoch;
+                    member.early.retain(|&of, _| of + 1 < *first_epoch);
+                }
+            }
+            None if full => return Err(JoinError::Full { name: name.clone(), most }),
+            None => {
+                self.members.insert(name.as_str().into(), Member::new(true, running, *first_epoch));
+                self.revision += 1;
+            }
+        }
+        Ok(self.updates(running))
+    }
+
+    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) {
+        self.analysis = Some(profile.program.analysis(self.settings.salt));
+        self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
+        self.store.set_length(profile.length);
+        self.profile = Some(profile);
+        self.revision += 1;
+    }
+
+    /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins again or is
+    /// [forgotten](Self::forget).
+    pub fn leave(&mut self, name: &str) {
+        if let Some(member) = self.members.get_mut(name) {
+            member.joined = false;
+        }
+    }
+
+    /// The switch has been taken out of the network: it is no gap any more. Behind the last one the network may agree on something
+    /// else.
+    ///
+    /// # Errors
+    /// If there is none of that name, or it can be reached.
+    pub fn forget(&mut self, name: &str) -> Result<(), ForgetError> {
+        match self.members.get(name) {
+            None => return Err(ForgetError::Unknown(name.into())),
+            Some(member) if member.joined => return Err(ForgetError::Connected(name.into())),
+            Some(_) => self.members.remove(name),
+        };
+        self.revision += 1;
+        if self.members.is_empty() {
+            (self.profile, self.analysis) = (None, None);
+            self.updates.clear();
+            self.open.clear();
+            self.begun = false;
+        }
+        Ok(())
+    }
+
+    /// The names of switches are shared by all that is said of them.
+    pub(super) fn name(&self, name: &str) -> Option<Arc<str>> {
+        self.members.get_key_value(name).map(|(name, _)| name.clone())
+    }
+}

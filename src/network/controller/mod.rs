@@ -1,0 +1,273 @@
+//! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders the parameters of a later one.
+//!
+//! It does no I/O and reads no clock: time is an argument, and its driver carries the orders to the
+//! switches. A switch drives one for each of its programs in its own process.
+//!
+//! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
+//! then is a gap of that switch, and spoils no other. Losses alone need all switches.
+
+mod configured;
+mod epochs;
+mod join;
+mod local;
+mod saved;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use self::epochs::{Closed, Open};
+pub use self::join::{ForgetError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
+pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
+pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
+pub use crate::program::answers::EpochAnswers;
+use crate::program::answers::Limits;
+use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
+use crate::telemetry::AnswerStore;
+use crate::telemetry::epoch::Nanos;
+
+/// Heavy flows that are kept of each switch, beside those of the network.
+const SWITCH_FLOWS: usize = 64;
+/// Victims, and flows that only gained packets, that are kept of an epoch: more than can be decoded with default encoders.
+const LOSSES: usize = 8192;
+/// Flows and sizes that are kept of all epochs together, of 80 bytes at most.
+const KEPT_FLOWS: usize = 1_200_000;
+
+/// From epoch `epoch` on, measure with `parameters`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterUpdate {
+    pub epoch: u64,
+    pub parameters: AnyParameters,
+}
+
+/// How the controller behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// So long after the end of the transit time a record is waited for.
+    pub patience: Nanos,
+    /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top, and
+    /// once more, by which their clocks may be ahead of this one, unless it is theirs.
+    pub notice: Nanos,
+    /// Epochs of which the answers are kept.
+    pub history: usize,
+    /// Heavy flows and changes that are kept of an epoch.
+    pub flows: usize,
+    /// Whether parameters change, or stay as they are.
+    pub shifts: bool,
+    /// The switches' clock is the controller's own.
+    pub one_clock: bool,
+    /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
+    pub fabric: bool,
+    /// Whether all switches with hosts are expected, so that packets leave by no others.
+    pub edges_named: bool,
+    /// Most switches of the network.
+    pub switches: usize,
+    /// Makes the sampling of this deployment its own.
+    pub salt: u64,
+}
+
+impl Settings {
+    /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
+    pub fn new(length: Nanos, salt: u64) -> Self {
+        let (patience, notice) = (length / 4, length / 10);
+        Self {
+            patience,
+            notice,
+            history: 1024,
+            flows: 256,
+            shifts: true,
+            one_clock: false,
+            fabric: false,
+            edges_named: true,
+            switches: MAX_SWITCHES,
+            salt,
+        }
+    }
+}
+
+/// A switch's record of an epoch, or of several when its collector was behind.
+#[derive(Debug)]
+pub struct Report {
+    pub first_epoch: u64,
+    pub epoch: u64,
+    /// Whether all cores have reported on all of the epoch.
+    pub whole: bool,
+    pub record: AnyRecord,
+}
+
+/// A record that is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    #[error("switch {name} has not joined")]
+    Unknown { name: String },
+    #[error("switch {name}: epoch {epoch} is closed")]
+    Late { name: String, epoch: u64 },
+    #[error("switch {name}: epoch {epoch} has been reported")]
+    Twice { name: String, epoch: u64 },
+    #[error("switch {name}: epoch {epoch} has not ended, {running} is running here; are the clocks synchronised?")]
+    Early { name: String, epoch: u64, running: u64 },
+    #[error("switch {name}: the record of epoch {epoch} is of another program or shape than the switch joined with")]
+    Shape { name: String, epoch: u64 },
+}
+
+/// A switch of the network.
+#[derive(Debug)]
+struct Member {
+    /// Whether it can be reached.
+    joined: bool,
+    /// The epochs in which it joined for the first time and for the last.
+    since: u64,
+    joined_in: u64,
+    /// The first epoch that it measures from its beginning.
+    first_epoch: u64,
+    /// Packets that left before the transit time of their epoch's beginning was over, by the epoch of the record that tells of them.
+    early: BTreeMap<u64, AnyEarly>,
+    /// What its clock was ahead of this one when its last records were sent, less the time that they were under way.
+    offsets: VecDeque<i64>,
+}
+
+impl Member {
+    fn new(joined: bool, since: u64, first_epoch: u64) -> Self {
+        Self { joined, since, joined_in: since, first_epoch, early: BTreeMap::new(), offsets: VecDeque::new() }
+    }
+
+    /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons, too, so the one that was late
+    /// least tells it.
+    fn ahead(&self) -> i64 {
+        self.offsets.iter().copied().max().unwrap_or_default()
+    }
+}
+
+/// The controller's state.
+pub struct Controller {
+    settings: Settings,
+    profile: Option<NetworkProfile>,
+    members: BTreeMap<Arc<str>, Member>,
+    analysis: Option<AnyAnalysis>,
+    /// By epoch; the first is in force since before all epochs that are open.
+    updates: VecDeque<ParameterUpdate>,
+    /// Whether epochs are counted, the one that closes next, and what has been reported on it and those after it.
+    begun: bool,
+    next: u64,
+    open: BTreeMap<u64, Open>,
+    /// Closed and not answered yet, and the last one that was.
+    closed: VecDeque<Closed>,
+    answered: Option<AnyEpoch>,
+    store: AnswerStore,
+    revision: u64,
+}
+
+impl Controller {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            profile: None,
+            members: BTreeMap::new(),
+            analysis: None,
+            updates: VecDeque::new(),
+            begun: false,
+            next: 0,
+            open: BTreeMap::new(),
+            closed: VecDeque::new(),
+            answered: None,
+            store: AnswerStore::new(settings.history, KEPT_FLOWS),
+            revision: 0,
+        }
+    }
+
+    /// Goes on from what was saved: the parameters in force, and the switches that are expected.
+    ///
+    /// # Errors
+    /// Says why the state is not one that this version can go on from.
+    pub fn restore(settings: Settings, saved: &Saved) -> Result<Self, SavedError> {
+        if saved.version != saved::SAVED_VERSION {
+            return Err(SavedError::Version { version: saved.version });
+        }
+        let mut controller = Self::new(settings);
+        let Some(profile) = &saved.profile else { return Ok(controller) };
+        let wrong = |key, why: String| SavedError::Wrong { key, why };
+        profile.validate().map_err(|why| wrong("profile", why))?;
+        let latest = saved.updates.last().ok_or_else(|| wrong("updates", "there is none".into()))?;
+        let latest = profile.program.parameters(&latest.parameters);
+        let latest = latest.map_err(|error| wrong("updates", error.to_string()))?;
+        controller.agree(profile.clone(), latest);
+        for name in &saved.switches {
+            join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
+            controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
+        }
+        Ok(controller)
+    }
+
+    /// What a restart needs, to be stored whenever the [revision](Self::revision) has changed.
+    pub fn save(&self) -> Saved {
+        Saved {
+            version: saved::SAVED_VERSION,
+            profile: self.profile.clone(),
+            updates: self.updates.back().into_iter().map(SavedUpdate::from).collect(),
+            switches: self.members.keys().map(|name| name.to_string()).collect(),
+        }
+    }
+
+    /// Grows with every change of what [`Self::save`] returns, but for the seed of sampling, which is new in every epoch.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What the switches have in common, once one has joined.
+    pub fn profile(&self) -> Option<&NetworkProfile> {
+        self.profile.as_ref()
+    }
+
+    /// The parameters of an epoch.
+    fn parameters(&self, epoch: u64) -> Option<&AnyParameters> {
+        let in_force = self.updates.iter().rev().find(|update| update.epoch <= epoch);
+        in_force.or(self.updates.front()).map(|update| &update.parameters)
+    }
+
+    /// The update in force at an epoch, and those for later ones.
+    pub fn updates(&self, epoch: u64) -> Vec<ParameterUpdate> {
+        let first = self.updates.iter().rposition(|update| update.epoch <= epoch).unwrap_or(0);
+        self.updates.iter().skip(first).cloned().collect()
+    }
+
+    fn running(&self, now: Nanos) -> u64 {
+        self.profile.as_ref().map_or(0, |profile| now / profile.length)
+    }
+
+    /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
+    pub fn answer(&mut self) {
+        while let Some(closed) = self.closed.pop_front() {
+            self.store_answers(&closed);
+            self.answered = Some(closed.epoch);
+        }
+    }
+
+    fn store_answers(&self, Closed { first_epoch, epoch, decision }: &Closed) {
+        let Some(analysis) = &self.analysis else { return };
+        let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
+        if let Some(answers) = analysis.answers(epoch, self.answered.as_ref(), decision.as_ref(), limits) {
+            self.store.push(EpochAnswers { first_epoch: *first_epoch, ..answers });
+        }
+    }
+
+    /// Where the answers are read.
+    pub fn store(&self) -> &AnswerStore {
+        &self.store
+    }
+
+    /// The answers that are kept, newest last.
+    pub fn answers(&self) -> impl DoubleEndedIterator<Item = Arc<EpochAnswers>> + use<> {
+        self.store.all().into_iter()
+    }
+
+    /// The epoch that closed last, with all its records.
+    pub fn newest(&self) -> Option<&AnyEpoch> {
+        self.closed.back().map(|closed| &closed.epoch).or(self.answered.as_ref())
+    }
+
+    /// The names of the switches, and whether each can be reached.
+    pub fn switches(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.members.iter().map(|(name, member)| (&**name, member.joined))
+    }
+}

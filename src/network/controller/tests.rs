@@ -1,0 +1,428 @@
+//! A network of edge switches whose programs are driven without a switch around them.
+
+mod claims;
+mod clocks;
+mod local;
+mod refusals;
+mod strays;
+mod time;
+
+use super::*;
+use crate::pisa::hash::HashFamily;
+use crate::pisa::{Disposition, Order as RunOrder, Phv};
+use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
+use crate::program::chamelemon::attention::State;
+use crate::program::chamelemon::network::NetworkEpoch;
+use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
+use crate::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
+use crate::telemetry::Selected;
+use crate::wire::{Headers, Net};
+
+const LENGTH: Nanos = 50_000_000;
+const TRANSIT: Nanos = 10_000_000;
+
+fn config() -> Config {
+    Config {
+        tower: "8x4096+16x2048".parse().unwrap(),
+        upstream: 512,
+        downstream: 384,
+        hh_threshold: 20,
+        ..Config::default()
+    }
+}
+
+fn profile() -> NetworkProfile {
+    profile_of(config())
+}
+
+fn profile_of(config: Config) -> NetworkProfile {
+    let program = ProgramConfig::new::<ChameleMon>(config);
+    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::TelemetryHeader::Shim }
+}
+
+fn settings() -> Settings {
+    Settings::new(LENGTH, 3)
+}
+
+fn hashes() -> HashFamily {
+    HashFamily::reproducible(9)
+}
+
+/// A flow's source. Neighbouring addresses are not spread at random by a CRC.
+fn address(flow: u32) -> u32 {
+    flow.wrapping_mul(0x9e37_79b1)
+}
+
+/// An edge switch.
+struct Edge {
+    name: String,
+    program: ChameleMonDataplane,
+    runtime: Runtime,
+    schedule: Schedule,
+    spare: Box<dyn Bank>,
+}
+
+impl Edge {
+    fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
+        let mut program = ChameleMonDataplane::new(&config(), &hashes()).unwrap();
+        let schedule = Schedule::new(config(), runtime);
+        program.allocate();
+        program.follow(&schedule);
+        program.enter(epoch, true);
+        let spare = program.spare();
+        Self { name: name.into(), program, runtime, schedule, spare }
+    }
+
+    fn request(&self, first_epoch: u64) -> JoinRequest {
+        let parameters = AnyParameters::new(self.runtime);
+        JoinRequest { name: self.name.clone(), profile: profile(), parameters, first_epoch }
+    }
+
+    fn update(&self, update: &ParameterUpdate) {
+        self.schedule.update(update.epoch, *update.parameters.get().unwrap()).unwrap();
+    }
+
+    /// A packet of a flow enters; what it carries on through the network.
+    fn enter(&mut self, flow: u32, epoch: u64) -> Phv {
+        let headers =
+            Headers { net: Net::Ipv4, src_ip: address(flow).into(), dst_ip: 7, proto: 17, ..Headers::default() };
+        let mut phv = [Phv { headers, enters: true, epoch: crate::wire::shim::epoch_of(epoch), ..Phv::default() }];
+        self.program.ingress(&mut phv, RunOrder::PacketMajor);
+        phv[0]
+    }
+
+    fn leave(&mut self, mut phv: Phv) {
+        (phv.enters, phv.disposition) = (false, Disposition::ToHost);
+        self.program.egress(&mut [phv], RunOrder::PacketMajor);
+    }
+
+    /// The epoch ends; `early` happens before the transit time is over.
+    fn end(&mut self, epoch: u64, early: impl FnOnce(&mut Self)) -> Report {
+        self.program.prepare(epoch + 1);
+        self.end_prepared(epoch, early)
+    }
+
+    /// The same when the next epoch was prepared before, or is when it begins.
+    fn end_prepared(&mut self, epoch: u64, early: impl FnOnce(&mut Self)) -> Report {
+        let mut bank = std::mem::replace(&mut self.spare, self.program.spare());
+        self.program.exchange(bank.as_mut());
+        self.program.enter(epoch + 1, true);
+        early(self);
+        self.program.exchange_egress(bank.as_mut());
+        Report { first_epoch: epoch, epoch, whole: true, record: bank.record() }
+    }
+}
+
+/// Why the parameters change after an epoch.
+fn why(answers: &EpochAnswers) -> &str {
+    answers.adaptation.as_ref().map_or("", |adaptation| &adaptation.why)
+}
+
+struct Network {
+    controller: Controller,
+    edges: Vec<Edge>,
+    runtime: Runtime,
+    transit: Nanos,
+    epoch: u64,
+}
+
+impl Network {
+    fn new(names: &[&str], epoch: u64) -> Self {
+        Self::with(settings(), config().runtime(), TRANSIT, names, epoch)
+    }
+
+    fn with(settings: Settings, runtime: Runtime, transit: Nanos, names: &[&str], epoch: u64) -> Self {
+        let controller = Controller::new(settings);
+        let mut network = Self { controller, edges: Vec::new(), runtime, transit, epoch };
+        names.iter().for_each(|name| network.join(name));
+        network
+    }
+
+    fn join(&mut self, name: &str) {
+        let edge = Edge::new(name, self.epoch, self.runtime);
+        let first = if self.epoch == 0 { 0 } else { self.epoch + 1 };
+        let profile = NetworkProfile { transit: self.transit, ..profile() };
+        let request = JoinRequest { profile, ..edge.request(first) };
+        let updates = self.controller.join(&request, self.epoch * LENGTH + 1).unwrap();
+        updates.iter().for_each(|update| edge.update(update));
+        self.edges.push(edge);
+    }
+
+    /// Flows enter at one switch and leave at the next: of every tenth flow the first packet is lost, and the last packets leave when
+    /// the epoch is over.
+    fn traffic(&mut self, flows: u32) -> Vec<Vec<Phv>> {
+        let (edges, epoch) = (self.edges.len(), self.epoch);
+        let mut late = vec![Vec::new(); edges];
+        for flow in 0..flows {
+            let packets = 1 + flow % 40;
+            let (from, to) = (flow as usize % edges, (flow as usize + 1) % edges);
+            for packet in 0..packets {
+                let phv = self.edges[from].enter(flow, epoch);
+                match packet {
+                    0 if flow % 10 == 0 => {}
+                    _ if packet + 2 > packets => late[to].push(phv),
+                    _ => self.edges[to].leave(phv),
+                }
+            }
+        }
+        late
+    }
+
+    /// The traffic of an epoch, and each switch's record of it.
+    fn records(&mut self, flows: u32) -> Vec<Report> {
+        let late = self.traffic(flows);
+        let epoch = self.epoch;
+        let end = |(edge, late): (&mut Edge, Vec<Phv>)| {
+            let leave = |edge: &mut Edge| late.into_iter().for_each(|phv| edge.leave(phv));
+            if self.transit < LENGTH / 2 {
+                return edge.end(epoch, leave);
+            }
+            // The transit time is over just when the next epoch is prepared.
+            let report = edge.end_prepared(epoch, leave);
+            edge.program.prepare(epoch + 2);
+            report
+        };
+        self.edges.iter_mut().zip(late).map(end).collect()
+    }
+
+    /// Runs an epoch. The switches named in `silent` report nothing.
+    fn epoch(&mut self, flows: u32, silent: &[&str]) -> Vec<Result<Option<ParameterUpdate>, ReportError>> {
+        let reports = self.records(flows);
+        let now = (self.epoch + 1) * LENGTH + self.transit;
+        let mut results = Vec::new();
+        for (edge, report) in self.edges.iter().zip(reports) {
+            if !silent.contains(&edge.name.as_str()) {
+                results.push(self.controller.report(&edge.name, report, now));
+            }
+        }
+        let order = results.iter().rev().find_map(|result| result.clone().ok().flatten());
+        let order = order.or_else(|| self.controller.tick(now + LENGTH / 4));
+        for edge in &self.edges {
+            order.iter().for_each(|update| edge.update(update));
+        }
+        self.controller.answer();
+        self.epoch += 1;
+        results
+    }
+
+    fn newest(&self) -> Arc<EpochAnswers> {
+        self.controller.answers().next_back().unwrap()
+    }
+
+    fn gaps(&self) -> Vec<(String, Gap)> {
+        self.newest().gaps.iter().map(|gap| (gap.switch.to_string(), gap.gap)).collect()
+    }
+
+    /// The flows that lost one packet each, and no others.
+    fn assert_exact(&self, flows: u32) {
+        let newest = self.newest();
+        assert!(newest.has_all_losses() && newest.gaps.is_empty(), "{newest:?}");
+        let losses = newest.losses.as_ref().unwrap();
+        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.flow.flow().unwrap().src, loss.lost)).collect();
+        lost.sort_unstable();
+        let mut expected: Vec<_> =
+            (0..flows).step_by(10).map(|flow| (Some(std::net::Ipv4Addr::from(address(flow)).into()), 1)).collect();
+        expected.sort_unstable();
+        assert_eq!(lost, expected);
+        assert_eq!((losses.lost_packets, losses.gained_packets), (expected.len() as u64, 0));
+    }
+}
+
+/// From the epoch after the first on, all is known: losses across switches and epoch ends, and every flow.
+#[test]
+fn losses_of_a_network_are_exact() {
+    let mut network = Network::new(&["a", "b", "c"], 6);
+    network.epoch(200, &[]);
+    assert_eq!(network.gaps(), ["a", "b", "c"].map(|name| (name.to_owned(), Gap::Started)));
+    assert_eq!((network.newest().epoch, &network.newest().losses), (6, &None));
+    for _ in 0..4 {
+        network.epoch(200, &[]);
+        network.assert_exact(200);
+        let answers = &network.newest().network;
+        assert!((answers.flows.unwrap() - 200.0).abs() < 15.0, "{:?}", answers.flows);
+        assert_eq!(network.newest().switches.len(), 3);
+    }
+    let newest = network.newest();
+    let measured = &newest.adaptation.as_ref().unwrap().measured;
+    assert_eq!(measured.state, State::Healthy.name());
+    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", why(&newest));
+    assert_eq!((newest.network.found, newest.network.lack.is_empty()), (200, true));
+    assert_eq!(newest.changes.as_ref().unwrap().flows, []);
+}
+
+/// The very first epoch has none before it.
+#[test]
+fn nothing_is_missing_of_epoch_zero() {
+    let mut network = Network::new(&["a", "b"], 0);
+    network.epoch(100, &[]);
+    network.assert_exact(100);
+}
+
+#[test]
+fn one_switch_alone() {
+    let mut network = Network::new(&["alone"], 3);
+    for _ in 0..3 {
+        network.epoch(120, &[]);
+    }
+    network.assert_exact(120);
+    assert_eq!(network.newest().network, network.newest().switches[0].answers);
+}
+
+/// A switch that says nothing hides the losses of its epoch and of the next, and no other answers.
+#[test]
+fn a_silent_switch_is_a_gap_by_name() {
+    let mut network = Network::new(&["a", "b", "c"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+    network.epoch(90, &["b"]);
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    assert_eq!(network.newest().losses, None);
+    assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
+    assert!(!network.newest().network.lack.is_empty());
+    assert!(why(&network.newest()).contains("unknown"), "{}", why(&network.newest()));
+    network.epoch(90, &[]);
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
+    assert_eq!((&network.newest().losses, network.newest().switches.len()), (&None, 3));
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+}
+
+/// A record that comes too late still tells what left early, so it costs one epoch and not two.
+#[test]
+fn a_late_record() {
+    let mut network = Network::new(&["a", "b"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    let [a, b] = network.records(90).try_into().unwrap();
+    let end = 9 * LENGTH;
+    assert_eq!(network.controller.report("a", a, end + TRANSIT), Ok(None), "it waits for b");
+    assert_eq!(network.controller.deadline(), Some(end + TRANSIT + LENGTH / 4));
+    assert_eq!(network.controller.tick(end + TRANSIT + 1), None);
+    let order = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
+    assert_eq!(order.epoch, 10, "epoch 9 is running");
+    network.edges.iter().for_each(|edge| edge.update(&order));
+    let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
+    assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
+    network.controller.answer();
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    network.epoch += 1;
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+}
+
+/// A switch that cannot be reached is not waited for; one that starts again spoils the epoch in which it does.
+#[test]
+fn leaving_and_starting_again() {
+    let mut network = Network::new(&["a", "b"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    network.controller.leave("b");
+    let results = network.epoch(90, &["b"]);
+    assert!(matches!(results[..], [Ok(Some(_))]), "closed by a's report alone: {results:?}");
+    assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
+    network.edges.pop();
+    network.join("b");
+    network.epoch(90, &[]);
+    assert_eq!(network.gaps()[0], ("b".to_owned(), Gap::Started));
+    network.epoch(90, &[]);
+    network.assert_exact(90);
+    assert_eq!(network.controller.forget("b"), Err(ForgetError::Connected("b".into())));
+    network.controller.leave("b");
+    assert_eq!(network.controller.forget("b"), Ok(()));
+    assert_eq!(network.controller.forget("b"), Err(ForgetError::Unknown("b".into())));
+    assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
+}
+
+/// What its orders say is what switches measure with, from the epoch that they name on.
+#[test]
+fn orders_are_for_the_epoch_after_the_running_one() {
+    let mut network = Network::new(&["a", "b"], 6);
+    for _ in 0..6 {
+        let epoch = network.epoch;
+        let results = network.epoch(2000, &[]);
+        let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
+        assert_eq!(order.epoch, epoch + 2);
+        let ordered = network.newest().adaptation.clone().unwrap().ordered;
+        assert_eq!(ordered, order.parameters.describe().map(|described| (order.epoch, described)));
+        assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
+    }
+    let adaptation = |answers: &Arc<EpochAnswers>| answers.adaptation.clone().unwrap();
+    let measured: Vec<_> =
+        network.controller.answers().map(|answers| (answers.epoch, adaptation(&answers).measured)).collect();
+    for answers in network.controller.answers() {
+        let (from, ordered) = adaptation(&answers).ordered.unwrap();
+        let followed = measured.iter().find(|(epoch, _)| *epoch == from);
+        assert!(followed.is_none_or(|(_, measured)| *measured == ordered));
+    }
+    assert!(network.newest().network.lack.is_empty(), "{:?}", why(&network.newest()));
+}
+
+/// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
+#[test]
+fn records_that_do_not_fit() {
+    type Spoil = fn(&mut Report);
+    fn sketches(report: &mut Report) -> &mut Sketches {
+        report.record.get_mut().unwrap()
+    }
+    let cases: [(Spoil, Gap); 6] = [
+        (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
+        (|report| sketches(report).mixed = true, Gap::Mixed),
+        (|report| sketches(report).runtime.sample = 5, Gap::Parameters),
+        (|report| assert!(sketches(report).strays.add(8, 3)), Gap::Strays { packets: 3 }),
+        (|report| sketches(report).unmarked = 2, Gap::Unmarked { packets: 2 }),
+        (|report| sketches(report).unfollowed = 4, Gap::Unfollowed { packets: 4 }),
+    ];
+    for (spoil, gap) in cases {
+        let mut network = Network::new(&["a", "b"], 6);
+        network.epoch(90, &[]);
+        network.epoch(90, &[]);
+        let mut reports: Vec<_> = network.edges.iter_mut().map(|edge| edge.end(8, |_| {})).collect();
+        spoil(&mut reports[1]);
+        for (edge, report) in network.edges.iter().zip(reports) {
+            network.controller.report(&edge.name, report, 9 * LENGTH + TRANSIT).unwrap();
+        }
+        network.controller.answer();
+        assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
+        assert!(!network.newest().has_all_losses());
+        assert_eq!(network.newest().losses.is_some(), !gap.hides_flows());
+    }
+}
+
+/// A flow of which more packets left than entered has lost none, and what it gained hides no other's loss.
+#[test]
+fn only_flows_that_lost_packets_are_victims() {
+    let mut network = Network::new(&["a"], 6);
+    network.epoch(90, &[]);
+    network.epoch(90, &[]);
+    let mut epoch = EpochAnswers::clone(&network.newest());
+    let losses = epoch.losses.as_mut().unwrap();
+    let victims = losses.flows.len() as u64;
+    let gainer = Loss { lost: 0, gained: 3, exact: true, ..losses.flows.remove(0) };
+    losses.flows.push(gainer);
+    (losses.lost_packets, losses.gained_packets) = (victims - 1, 3);
+    (losses.victims, losses.gainers) = (losses.victims - 1, 1);
+    epoch.losses_lack.add(Reason::Gained);
+    let selected =
+        Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
+    let told = crate::api::view::Losses::new(&selected, 10, 1);
+    assert_eq!((told.victims, told.lost_packets), (victims - 1, victims - 1));
+    assert_eq!((told.gained_flows, told.gained_packets), (1, 3));
+    assert_eq!((told.losses.len() as u64, told.gains.len()), (victims - 1, 1));
+    assert_eq!((told.gains[0].packets, told.covered.complete), (3, false));
+    assert!(told.covered.incomplete.contains(Reason::Gained));
+}
+
+#[test]
+fn sizes_of_flows() {
+    let mut network = Network::new(&["a", "b"], 6);
+    (0..4).for_each(|_| drop(network.epoch(100, &[])));
+    let newest = network.controller.newest().unwrap().get::<NetworkEpoch>().unwrap();
+    for flow in 0..100u32 {
+        let id = FlowId::of_v4(crate::wire::Tuple4(u128::from(address(flow)) << 72 | 7 << 40 | 17));
+        assert_eq!(newest.flow_size(id), Some(u64::from(1 + flow % 40)), "{flow}");
+    }
+    assert_eq!(newest.heavy_hitters(39).len(), 2);
+    let distribution = newest.distribution().unwrap();
+    assert!((distribution.tail(40) - 2.0).abs() < 1e-9 && (distribution.flows() - 100.0).abs() < 1e-9);
+}

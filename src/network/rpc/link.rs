@@ -1,0 +1,226 @@
+//! What stands between a switch and its controller: which records are sent, which orders hold, and how it goes.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+
+use super::messages::Record;
+use super::proto::from_switch::What;
+use super::proto::{FromSwitch, Ready};
+use crate::network::controller::{ParameterUpdate, linked};
+use crate::network::documents;
+use crate::pisa::hash::HashFamily;
+use crate::program::{AnyRecord, AnySchedule, Strays};
+use crate::telemetry::epoch::Nanos;
+use crate::telemetry::epoch::wall_clock;
+use crate::telemetry::{Closed, Sink};
+
+/// Orders that are kept for programs that come later.
+const KEPT_UPDATES: usize = 8;
+/// By so much the clocks of workers may differ from this one.
+const SLACK: Nanos = 5_000_000;
+
+#[derive(Debug)]
+pub struct Link {
+    at: String,
+    standing: Mutex<Standing>,
+    connections: AtomicU64,
+    sent: AtomicU64,
+    unsent: AtomicU64,
+    foreign: AtomicU64,
+    orders: AtomicU64,
+    /// When the programs in use were put in place.
+    renewed: watch::Sender<Nanos>,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    /// Why there is no connection.
+    why: Option<String>,
+    /// The place of the program whose records are sent, and where its parameters are set.
+    place: usize,
+    schedule: Option<AnySchedule>,
+    hashes: Option<HashFamily>,
+    /// Of an epoch of the network, once it is known.
+    length: Option<Nanos>,
+    /// By epoch.
+    updates: Vec<ParameterUpdate>,
+    /// Where records go while the switch is taken in.
+    to: Option<mpsc::Sender<FromSwitch>>,
+    /// The number of `unsent` that the controller has been told of.
+    told_unsent: u64,
+    /// Stray packets of records that were not sent: their epochs' answers lack them all the same.
+    strays: Strays,
+}
+
+impl Link {
+    /// To the controller at `at`, for the first of these programs whose records a controller takes.
+    pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
+        let (place, schedule) =
+            linked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
+        let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
+        Arc::new(Self {
+            at,
+            standing: Mutex::new(standing),
+            connections: AtomicU64::default(),
+            sent: AtomicU64::default(),
+            unsent: AtomicU64::default(),
+            foreign: AtomicU64::default(),
+            orders: AtomicU64::default(),
+            renewed: watch::Sender::new(wall_clock()),
+        })
+    }
+
+    /// Where the controller is, as it was configured.
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// What the collector is to give its records to.
+    pub fn reporter(self: &Arc<Self>) -> Box<dyn Sink> {
+        Box::new(Reporter(self.clone()))
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What tells when the switch's programs are replaced from now on.
+    pub(super) fn generation(&self) -> watch::Receiver<Nanos> {
+        self.renewed.subscribe()
+    }
+
+    /// The hash functions of the network, once they are known.
+    pub fn hashes(&self) -> Option<HashFamily> {
+        self.standing().hashes.clone()
+    }
+
+    pub(super) fn hashes_otherwise(&self, hashes: &HashFamily) -> bool {
+        self.standing().hashes.as_ref() != Some(hashes)
+    }
+
+    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go to `to`.
+    pub(super) fn welcomed(
+        &self,
+        hashes: HashFamily,
+        length: Nanos,
+        to: mpsc::Sender<FromSwitch>,
+    ) -> Result<(), String> {
+        let mut standing = self.standing();
+        // Programs are put in place within an epoch. The one that is running is whole when they are older.
+        let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(wall_clock() / length);
+        to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
+            .map_err(|error| error.to_string())?;
+        (standing.hashes, standing.length) = (Some(hashes), Some(length));
+        (standing.to, standing.why) = (Some(to), None);
+        drop(standing);
+        self.connections.fetch_add(1, Relaxed);
+        tracing::info!(target: "weir", event = "controller", connected = true, "controller {}: connected", self.at);
+        Ok(())
+    }
+
+    pub(super) fn update(&self, update: ParameterUpdate) -> Result<(), String> {
+        self.orders.fetch_add(1, Relaxed);
+        self.standing().take(update)
+    }
+
+    /// There is no connection. Said once for each reason.
+    pub(super) fn left(&self, why: &str) {
+        let mut standing = self.standing();
+        standing.to = None;
+        if standing.why.as_deref() != Some(why) {
+            tracing::warn!(target: "weir", event = "controller", connected = false, "controller {}: {why}", self.at);
+            standing.why = Some(why.to_owned());
+        }
+    }
+
+    pub fn view(&self) -> documents::ControllerLink {
+        let standing = self.standing();
+        documents::ControllerLink {
+            at: self.at.clone(),
+            connected: standing.to.is_some(),
+            why: standing.why.clone(),
+            connections: self.connections.load(Relaxed),
+            sent_records: self.sent.load(Relaxed),
+            unsent_records: self.unsent.load(Relaxed),
+            foreign_records: self.foreign.load(Relaxed),
+            orders: self.orders.load(Relaxed),
+            attention: standing.attention(),
+        }
+    }
+}
+
+impl Standing {
+    /// The record that is for the controller.
+    fn own<'a>(&self, epoch: Closed<'a>) -> Option<&'a AnyRecord> {
+        (epoch.program == self.place && self.schedule.is_some()).then_some(epoch.record)
+    }
+
+    /// What the running epoch is measured with.
+    fn attention(&self) -> Option<documents::EpochAttention> {
+        let epoch = wall_clock().checked_div(self.length?)?;
+        Some(documents::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
+    }
+
+    fn take(&mut self, update: ParameterUpdate) -> Result<(), String> {
+        let told = self.tell(&update);
+        self.updates.retain(|earlier| earlier.epoch < update.epoch);
+        self.updates.push(update);
+        if self.updates.len() > KEPT_UPDATES {
+            self.updates.remove(0);
+        }
+        told
+    }
+
+    fn tell(&self, update: &ParameterUpdate) -> Result<(), String> {
+        let Some(schedule) = &self.schedule else { return Ok(()) };
+        schedule.update(update.epoch, &update.parameters).map_err(|error| error.to_string())
+    }
+}
+
+/// Sends records, on the collector's thread.
+struct Reporter(Arc<Link>);
+
+impl Sink for Reporter {
+    fn closed(&mut self, epoch: Closed<'_>) {
+        let link = &*self.0;
+        let mut standing = link.standing();
+        let Some(mut record) = standing.own(epoch).cloned() else { return };
+        let Standing { to, hashes, told_unsent, strays, .. } = &mut *standing;
+        let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
+            link.unsent.fetch_add(1, Relaxed);
+            return strays.keep(&record);
+        };
+        let hashed = hashes.as_ref().is_some_and(|hashes| record.is_hashed_with(hashes));
+        if !hashed {
+            link.foreign.fetch_add(1, Relaxed);
+            return strays.keep(&record);
+        }
+        let unsent = link.unsent.load(Relaxed);
+        let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
+        let (first, last) = (epoch.first, epoch.last);
+        strays.tell_with(&mut record);
+        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
+        place.send(FromSwitch { what: Some(What::Record(record.into())) });
+        link.sent.fetch_add(1, Relaxed);
+    }
+
+    fn partial(&mut self, epoch: Closed<'_>) {
+        let mut standing = self.0.standing();
+        standing.own(epoch).into_iter().for_each(|record| standing.strays.keep(record));
+    }
+
+    fn renewed(&mut self, schedules: &[AnySchedule]) {
+        let mut standing = self.0.standing();
+        standing.schedule = linked(schedules).map(|(_, schedule)| schedule.clone());
+        standing.place = linked(schedules).map_or(0, |(place, _)| place);
+        for update in &standing.updates {
+            // One that does not fit the new programs comes again with the next welcome, or not at all.
+            let _ = standing.tell(update);
+        }
+        // Until it is known from which epoch on they have measured.
+        standing.to = None;
+        self.0.renewed.send_replace(wall_clock());
+    }
+}

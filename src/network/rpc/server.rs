@@ -1,0 +1,207 @@
+//! The controller's side: switches come, are taken in or refused, report, are given parameters, and go.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use axum::body::Body;
+use axum::extract::Request as HttpRequest;
+use axum::{Router, middleware};
+use hyper::body::{Body as HttpBody, Bytes, Frame};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::messages::{BadMessage, Hello, Record, Refusal};
+use super::proto::controller_server::{Controller, ControllerServer};
+use super::proto::from_switch::What as From;
+use super::proto::to_switch::What as To;
+use super::proto::{FromSwitch, ToSwitch};
+use crate::network::controller::ParameterUpdate;
+use crate::pisa::hash::HashFamily;
+
+/// A switch that has not said by then who it is goes.
+const HELLO: Duration = Duration::from_secs(5);
+/// And one that does not hash as the others by then.
+const READY: Duration = Duration::from_secs(30);
+/// Orders that a switch may leave unread.
+const UNREAD: usize = 64;
+/// Longest hello, and most bytes of a record's message besides the record's own.
+const HELLO_BYTES: usize = 4 << 10;
+const RECORD_FIELDS: usize = 64;
+
+/// The network that the switches are of. The calls come from the thread that serves all switches, and must not wait.
+pub trait Network: Send + Sync + 'static {
+    /// Takes a switch in, and gives it the hash functions of the network; or says why not. From then on until
+    /// [`Self::leaves`] its name is taken.
+    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal>;
+    /// The switch measures with them from this epoch's beginning.
+    fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage>;
+    fn leaves(&self, switch: &str);
+    /// The updates in force and to come.
+    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>>;
+}
+
+/// The names that the certificate of a connection's switch allows.
+#[derive(Clone, Debug)]
+pub struct Certified(pub Arc<[String]>);
+
+/// What serves switches, whose records are no longer than `longest` bytes.
+pub fn serve(network: Arc<impl Network>, longest: usize) -> Router {
+    let longest = (longest + RECORD_FIELDS).max(HELLO_BYTES);
+    let server = ControllerServer::new(Server(network)).max_decoding_message_size(longest);
+    let short = |request: HttpRequest| async { request.map(|body| Body::new(ShortHello::new(body))) };
+    Routes::new(server).into_axum_router().layer(middleware::map_request(short))
+}
+
+/// The body of a request whose first message is a hello; one that is longer than a hello ends it before it is read.
+struct ShortHello {
+    body: Body,
+    /// What has come of the message's prefix: a byte for its compression, and its length.
+    prefix: ArrayVec<u8, 5>,
+}
+
+impl ShortHello {
+    fn new(body: Body) -> Self {
+        Self { body, prefix: ArrayVec::new() }
+    }
+
+    /// Whether the first message may be read, as far as its length is known.
+    fn fits(&mut self, bytes: &[u8]) -> bool {
+        let missing = bytes.iter().take(self.prefix.remaining_capacity());
+        self.prefix.extend(missing.copied());
+        match self.prefix.as_slice() {
+            [_, length @ ..] if length.len() == 4 => {
+                length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)) <= HELLO_BYTES
+            }
+            _ => true,
+        }
+    }
+}
+
+impl HttpBody for ShortHello {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && !self.fits(data)
+        {
+            let why = format!("a hello has at most {HELLO_BYTES} bytes");
+            return Poll::Ready(Some(Err(axum::Error::new(Status::out_of_range(why)))));
+        }
+        Poll::Ready(frame)
+    }
+}
+
+struct Server<N>(Arc<N>);
+
+type Answers = ReceiverStream<Result<ToSwitch, Status>>;
+
+#[tonic::async_trait]
+impl<N: Network> Controller for Server<N> {
+    type AttachStream = Answers;
+
+    async fn attach(&self, request: Request<Streaming<FromSwitch>>) -> Result<Response<Answers>, Status> {
+        let certified = request.extensions().get::<Certified>().cloned();
+        let mut from = request.into_inner();
+        let first = timeout(HELLO, from.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("no hello has come"))??;
+        let Some(FromSwitch { what: Some(From::Hello(hello)) }) = first else {
+            return Err(Status::invalid_argument("the first message is a hello"));
+        };
+        let hello = Hello::try_from(hello)?;
+        if let Some(Certified(names)) = certified
+            && !names.contains(&hello.name)
+        {
+            return Err(Refusal::Uncertified { name: hello.name, names: names.join(", ") }.into());
+        }
+        let hashes = self.0.welcomes(&hello)?;
+        let (to, answers) = mpsc::channel(UNREAD);
+        let member = Member { network: self.0.clone(), hello, to };
+        tokio::spawn(async move {
+            member.say(To::Welcome((&hashes).into()));
+            let ended = member.attend(from).await;
+            if let Err(why) = ended {
+                let _ = member.to.try_send(Err(why));
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+}
+
+/// A switch that was taken in, until dropped.
+struct Member<N: Network> {
+    network: Arc<N>,
+    hello: Hello,
+    to: mpsc::Sender<Result<ToSwitch, Status>>,
+}
+
+impl<N: Network> Drop for Member<N> {
+    fn drop(&mut self) {
+        self.network.leaves(&self.hello.name);
+    }
+}
+
+impl<N: Network> Member<N> {
+    /// False when the switch is gone, or does not read what it is told.
+    fn say(&self, what: To) -> bool {
+        self.to.try_send(Ok(ToSwitch { what: Some(what) })).is_ok()
+    }
+
+    /// Until one of both sides ends it.
+    async fn attend(&self, mut from: Streaming<FromSwitch>) -> Result<(), Status> {
+        let ready = timeout(READY, from.message()).await;
+        let Some(message) = ready.map_err(|_| Status::deadline_exceeded("the switch is not ready"))?? else {
+            return Ok(());
+        };
+        let Some(From::Ready(ready)) = message.what else {
+            return Err(Status::invalid_argument("the second message says that the switch is ready"));
+        };
+        self.network.joins(&self.hello, ready.first_epoch).await?;
+        let mut updates = self.network.updates();
+        // Those that are there already are told as well.
+        updates.mark_changed();
+        let mut told = Vec::new();
+        loop {
+            tokio::select! {
+                message = from.message() => match message? {
+                    Some(message) => self.hear(message)?,
+                    None => return Ok(()),
+                },
+                changed = updates.changed() => {
+                    changed.map_err(|_| Status::from(Refusal::Stopping))?;
+                    let now = updates.borrow_and_update().clone();
+                    let mut fresh = now.iter().filter(|update| !told.contains(*update));
+                    if !fresh.all(|update| self.say(To::Update(update.into()))) {
+                        return Err(Status::resource_exhausted("the switch does not read its updates"));
+                    }
+                    told = now;
+                }
+            }
+        }
+    }
+
+    fn hear(&self, message: FromSwitch) -> Result<(), Status> {
+        let bad = |field, why: &str| Err(BadMessage { field, why: why.into() });
+        let heard = match message.what {
+            Some(From::Record(record)) => {
+                Record::try_from(record).and_then(|record| self.network.reports(&self.hello.name, record))
+            }
+            Some(From::Hello(_)) => bad("hello", "said once"),
+            Some(From::Ready(_)) => bad("ready", "said once"),
+            None => bad("what", "missing, or of a later version"),
+        };
+        heard.map_err(|refusal| {
+            tracing::warn!(target: "weir", switch = self.hello.name, "{} is sent away: {refusal}", self.hello.name);
+            Refusal::from(refusal).into()
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Where switches are taken in or refused, and leave their records.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tokio::sync::{oneshot, watch};
+
+use super::Event;
+use crate::network::controller::{ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
+use crate::network::documents;
+use crate::network::rpc::{BadMessage, Hello, Network, Record, Refusal};
+use crate::pisa::hash::HashFamily;
+use crate::program::{Difference, ProgramConfig, RecordReader};
+
+/// Records that may wait for the drive; further ones are refused.
+const WAITING: usize = 64;
+
+/// What is known of a switch that is there, or has been of the network.
+#[derive(Default)]
+struct Seen {
+    /// Whether the controller has taken it in.
+    member: bool,
+    /// Since when it is connected.
+    since: Option<Instant>,
+    software: String,
+    connections: u64,
+    records: u64,
+    unsent: u64,
+    refused: u64,
+    refusal: Option<String>,
+}
+
+/// The network's door.
+pub struct Desk {
+    profile: NetworkProfile,
+    hashes: HashFamily,
+    /// The switches that may join; empty for any.
+    expected: Vec<String>,
+    /// Switches of which something is known.
+    most: usize,
+    reader: RecordReader,
+    seen: Mutex<BTreeMap<String, Seen>>,
+    events: Sender<Event>,
+    waiting: Arc<AtomicUsize>,
+    updates: watch::Sender<Vec<ParameterUpdate>>,
+}
+
+/// The drive's end.
+pub(super) struct Waiting {
+    pub events: Receiver<Event>,
+    pub reports: Arc<AtomicUsize>,
+}
+
+impl Desk {
+    /// Takes `most` switches in at the most, of those that are expected if any are.
+    pub(super) fn new(
+        profile: NetworkProfile,
+        hashes: HashFamily,
+        expected: Vec<String>,
+        most: usize,
+    ) -> (Self, Waiting) {
+        let (events, receiver) = unbounded();
+        let waiting = Arc::new(AtomicUsize::default());
+        let desk = Self {
+            reader: profile.program.reader(&hashes),
+            profile,
+            hashes,
+            expected,
+            most,
+            seen: Mutex::default(),
+            events,
+            waiting: waiting.clone(),
+            updates: watch::Sender::default(),
+        };
+        (desk, Waiting { events: receiver, reports: waiting })
+    }
+
+    /// The network's program.
+    pub fn program(&self) -> &ProgramConfig {
+        &self.profile.program
+    }
+
+    /// Bytes of the longest record of a switch of this network.
+    pub fn longest(&self) -> usize {
+        self.program().longest()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_member(&self, switch: &str, member: bool) {
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.member = member;
+        }
+    }
+
+    /// All switches are to have these updates.
+    pub(super) fn publish(&self, updates: Vec<ParameterUpdate>) {
+        self.updates.send_if_modified(|published| {
+            let new = *published != updates;
+            *published = updates;
+            new
+        });
+    }
+
+    /// The controller has no use for a switch's record.
+    pub(super) fn refuse(&self, switch: &str, why: String) {
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.refused += 1;
+            seen.refusal = Some(why);
+        }
+    }
+
+    /// The switches that have been here, and those that are expected.
+    pub fn view(&self) -> documents::NetworkSwitches {
+        let seen = self.seen();
+        let view = |(name, seen): (&String, &Seen)| documents::NetworkSwitch {
+            name: name.clone(),
+            connected: seen.since.is_some(),
+            connected_seconds: seen.since.map(|since| since.elapsed().as_secs_f64()),
+            software: seen.software.clone(),
+            connections: seen.connections,
+            records: seen.records,
+            unsent_records: seen.unsent,
+            refused_records: seen.refused,
+            last_refusal: seen.refusal.clone(),
+        };
+        let absent = self.expected.iter().filter(|name| !seen.contains_key(*name));
+        let absent = absent.map(|name| documents::NetworkSwitch { name: name.clone(), ..Default::default() });
+        let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
+        switches.sort_by(|a, b| a.name.cmp(&b.name));
+        documents::NetworkSwitches {
+            epoch_ns: self.profile.length,
+            transit_ns: self.profile.transit,
+            passed_over_epochs: 0,
+            switches,
+        }
+    }
+
+    /// Takes a switch that has left out of the network.
+    ///
+    /// # Errors
+    /// If it has not left, is expected, or is not known.
+    pub async fn forget(&self, name: &str) -> Result<(), ForgetError> {
+        if self.expected.iter().any(|expected| expected == name) {
+            return Err(ForgetError::Expected(name.into()));
+        }
+        let (answer, answered) = oneshot::channel();
+        let _ = self.events.send(Event::Forgets(name.into(), answer));
+        let unknown = Err(ForgetError::Unknown(name.into()));
+        let forgotten = answered.await.unwrap_or(unknown);
+        let mut seen = self.seen();
+        // One that was refused before it could join was never the controller's.
+        let gone = seen.get(name).is_some_and(|seen| seen.since.is_none());
+        if gone && !matches!(forgotten, Err(ForgetError::Connected(_))) {
+            seen.remove(name);
+            return Ok(());
+        }
+        forgotten
+    }
+
+    fn fits(&self, hello: &Hello) -> Result<(), Refusal> {
+        let NetworkProfile { length, transit, header, program } = &hello.profile;
+        let differing = [
+            ("switch.epoch", format!("{length} ns"), format!("{} ns", self.profile.length)),
+            ("switch.transit", format!("{transit} ns"), format!("{} ns", self.profile.transit)),
+            ("switch.carrier", header.name().into(), self.profile.header.name().into()),
+        ];
+        let differing = differing.into_iter().find(|(_, theirs, ours)| theirs != ours);
+        if let Some((what, theirs, ours)) = differing {
+            return Err(Refusal::Differs { what, theirs, ours });
+        }
+        match program.difference(&self.profile.program) {
+            Some(Difference { key, value: theirs, other: ours }) => Err(Refusal::Differs { what: key, theirs, ours }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Network for Desk {
+    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal> {
+        let name = &hello.name;
+        self.fits(hello)?;
+        if !self.expected.is_empty() && !self.expected.contains(name) {
+            return Err(Refusal::Unexpected { name: name.clone(), expected: self.expected.join(", ") });
+        }
+        let mut seen = self.seen();
+        if seen.len() >= self.most && !seen.contains_key(name) {
+            return Err(JoinError::Full { name: name.clone(), most: self.most }.into());
+        }
+        let seen = seen.entry(name.clone()).or_default();
+        if seen.since.is_some() {
+            return Err(Refusal::Twice(name.clone()));
+        }
+        seen.since = Some(Instant::now());
+        seen.software.clone_from(&hello.software);
+        seen.connections += 1;
+        tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
+        Ok(self.hashes.clone())
+    }
+
+    async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {
+        let Hello { name, profile, parameters, software: _ } = hello.clone();
+        let (answer, answered) = oneshot::channel();
+        let request = JoinRequest { name, profile, parameters, first_epoch };
+        self.set_member(&hello.name, true);
+        let _ = self.events.send(Event::Joins(request, answer));
+        let joined = answered.await.map_err(|_| Refusal::Stopping)?;
+        if joined.is_err() {
+            self.set_member(&hello.name, false);
+        }
+        Ok(joined?)
+    }
+
+    fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
+        let Record { first, last, record, unsent, sent } = record;
+        if let Some(seen) = self.seen().get_mut(switch) {
+            seen.records += 1;
+            seen.unsent += unsent;
+        }
+        let bad = |why: String| BadMessage { field: "record.record", why };
+        let record = self.reader.read(&record).map_err(|error| bad(error.to_string()))?;
+        if self.waiting.load(Relaxed) >= WAITING {
+            self.refuse(switch, format!("epoch {last}: the controller is behind"));
+            return Ok(());
+        }
+        self.waiting.fetch_add(1, Relaxed);
+        let report = Report { first_epoch: first, epoch: last, whole: true, record };
+        let _ = self.events.send(Event::Reports(switch.to_owned(), report, sent));
+        Ok(())
+    }
+
+    fn leaves(&self, switch: &str) {
+        let mut seen = self.seen();
+        if let Entry::Occupied(mut left) = seen.entry(switch.to_owned()) {
+            left.get_mut().since = None;
+            // One that was never of the network leaves nothing behind.
+            if !left.get().member {
+                left.remove();
+            }
+        }
+        drop(seen);
+        let _ = self.events.send(Event::Leaves(switch.to_owned()));
+        tracing::warn!(target: "weir", event = "switch_gone", switch, "{switch}: gone");
+    }
+
+    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>> {
+        self.updates.subscribe()
+    }
+}

@@ -1,0 +1,401 @@
+//! Switches and a desk over a real socket.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+use super::*;
+use crate::api::controller;
+use crate::api::serve::TlsListener;
+use crate::api::serve::tests::{Identity, ca, files, roles};
+use crate::api::view;
+use crate::config::{Address, NetworkConfig};
+use crate::network::controller::{MAX_SWITCHES, Saved, SavedUpdate, Settings};
+use crate::network::rpc::proto::controller_client::ControllerClient;
+use crate::network::rpc::proto::from_switch::What as From;
+use crate::network::rpc::proto::to_switch::What as To;
+use crate::network::rpc::proto::{self, FromSwitch, ToSwitch};
+use crate::network::rpc::{self, Controlled, Dial, Hello, Link};
+use crate::network::socket::{self, Access};
+use crate::network::tls::{self, Clients};
+use crate::pisa::hash::HashFamily;
+use crate::program::AnySchedule;
+use crate::program::answers::Reason;
+use crate::telemetry::Closed;
+use crate::telemetry::epoch::wall_clock;
+
+const SEED: u64 = 11;
+
+fn config() -> NetworkConfig {
+    let program = "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,hh_threshold=5".parse().unwrap();
+    let length = |text: &str| text.parse().unwrap();
+    NetworkConfig {
+        program,
+        epoch: length("100ms"),
+        transit: length("2ms"),
+        patience: Some(length("500ms")),
+        ..NetworkConfig::default()
+    }
+}
+
+fn hello(name: &str) -> Hello {
+    let config = config();
+    let parameters = config.program.start();
+    Hello { name: name.into(), profile: config.profile(), parameters, software: "test".into() }
+}
+
+/// A controller that runs until dropped.
+struct Office {
+    _dir: tempfile::TempDir,
+    socket: PathBuf,
+    desk: Arc<Desk>,
+    controller: Arc<Mutex<crate::network::controller::Controller>>,
+    stop: Arc<AtomicBool>,
+    driven: Option<JoinHandle<()>>,
+}
+
+impl Office {
+    fn open(expected: &[&str]) -> Self {
+        Self::open_with(expected, MAX_SWITCHES, None)
+    }
+
+    fn open_with(expected: &[&str], most: usize, tcp: Option<TlsListener>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config();
+        let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
+        let updates = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
+        let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
+        let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controller: saved };
+        let file = StateFile::at(dir.path().join("state.json")).unwrap();
+        let settings = Settings { switches: most, ..config.settings(1) };
+        let mut drive = Drive::new(config.profile(), settings, state, file, expected).unwrap();
+        let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
+        let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
+        controller::serve(controller::Doors { api, switches, tcp }, &drive).unwrap();
+        let stop = Arc::new(AtomicBool::default());
+        let (desk, controller) = (drive.desk().clone(), drive.controller().clone());
+        let stopped = stop.clone();
+        let driven = std::thread::spawn(move || {
+            while !stopped.load(Relaxed) {
+                drive.round(Duration::from_millis(5));
+            }
+        });
+        Self { _dir: dir, socket, desk, controller, stop, driven: Some(driven) }
+    }
+
+    fn dial(&self) -> Dial {
+        Dial::new(Address::Socket(self.socket.clone()), None)
+    }
+
+    /// Opens a stream with these messages, which stays open.
+    async fn say(&self, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
+        say(&self.dial(), messages).await
+    }
+
+    fn seen(&self, name: &str) -> view::NetworkSwitch {
+        self.desk.view().switches.into_iter().find(|switch| switch.name == name).unwrap_or_default()
+    }
+}
+
+async fn say(dial: &Dial, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
+    let (to, stream) = mpsc::channel(messages.len() + 4);
+    for message in messages {
+        to.try_send(FromSwitch { what: Some(message) }).unwrap();
+    }
+    let mut client = ControllerClient::new(dial.channel().await.map_err(|e| Status::unavailable(tls::whole(&e)))?);
+    Ok((client.attach(ReceiverStream::new(stream)).await?.into_inner(), to))
+}
+
+impl Drop for Office {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        let driven = self.driven.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || driven.is_some_and(|ended| ended.is_ok()));
+    }
+}
+
+fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        match attempt() {
+            Some(value) => return value,
+            None => assert!(Instant::now() < end, "waited for {what}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A switch without ports: it reports empty sketches of each epoch.
+struct Fake {
+    name: &'static str,
+    hashes: Mutex<HashFamily>,
+    link: Arc<Link>,
+    sink: Mutex<Box<dyn crate::telemetry::Sink>>,
+    schedule: AnySchedule,
+}
+
+impl Fake {
+    fn start(office: &Office, name: &'static str) -> Arc<Self> {
+        let config = config();
+        let schedule = config.program.schedule();
+        let link = Link::new("here".into(), std::slice::from_ref(&schedule));
+        let sink = Mutex::new(link.reporter());
+        let hashes = Mutex::new(HashFamily::random().unwrap());
+        let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
+        rpc::start(office.dial(), link, fake.clone()).unwrap();
+        fake
+    }
+
+    fn report(&self, epoch: u64) {
+        let program = config().program;
+        let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &self.schedule).unwrap();
+        dataplane.allocate();
+        dataplane.enter(epoch, true);
+        let mut bank = dataplane.spare();
+        dataplane.exchange(bank.as_mut());
+        // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
+        dataplane.enter(epoch + 1, true);
+        dataplane.exchange_egress(bank.as_mut());
+        let record = bank.record();
+        self.sink.lock().unwrap().closed(Closed { program: 0, first: epoch, last: epoch, record: &record });
+    }
+
+    /// Reports epoch after epoch as they end, until `done`.
+    fn run_until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let length = config().profile().length;
+        let mut epoch = wall_clock() / length;
+        eventually(what, || {
+            while epoch < wall_clock() / length {
+                self.report(epoch);
+                epoch += 1;
+            }
+            done().then_some(())
+        });
+    }
+}
+
+impl Controlled for Fake {
+    fn hello(&self) -> Option<Hello> {
+        Some(hello(self.name))
+    }
+
+    fn hash_with(&self, hashes: &HashFamily) -> Result<(), String> {
+        *self.hashes.lock().unwrap() = hashes.clone();
+        self.sink.lock().unwrap().renewed(std::slice::from_ref(&self.schedule));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_switch_joins_reports_and_obeys() {
+    let office = Office::open(&["edge1"]);
+    let fake = Fake::start(&office, "edge1");
+    let answered = || {
+        let controller = office.controller.lock().unwrap();
+        controller
+            .answers()
+            .filter(|answers| answers.losses_lack.iter().all(|reason| reason == Reason::EdgesUnnamed))
+            .count()
+    };
+    fake.run_until("three epochs without a gap", || answered() >= 3);
+    assert!(*fake.hashes.lock().unwrap() == HashFamily::reproducible(SEED), "it hashes as the network does");
+    let seen = office.seen("edge1");
+    assert_eq!((seen.connected, seen.connections, seen.software.as_str()), (true, 1, "test"));
+    let link = fake.link.view();
+    assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
+    // The sampling seed is another in each epoch.
+    let ordered = eventually("an order", || {
+        let updates = office.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
+        updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
+    });
+    assert!(ordered.epoch > 0);
+    let stored = StateFile::at(office._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
+    assert_eq!(stored.controller.switches, ["edge1"]);
+}
+
+/// One that left is a gap until it is forgotten; one that is there, or expected, is not forgotten.
+#[test]
+fn a_switch_that_left_for_good_is_forgotten() {
+    let office = Office::open(&[]);
+    let members = || office.controller.lock().unwrap().switches().count();
+    run(async {
+        let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+        let connection = office.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
+        while members() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(office.desk.forget("edge1").await, Err(ForgetError::Connected("edge1".into())));
+        drop(connection);
+    });
+    eventually("it to be gone", || run(office.desk.forget("edge1")).is_ok().then_some(()));
+    assert_eq!((members(), office.desk.view().switches.len()), (0, 0));
+    assert_eq!(run(office.desk.forget("edge1")), Err(ForgetError::Unknown("edge1".into())));
+    let expecting = Office::open(&["edge1"]);
+    assert_eq!(run(expecting.desk.forget("edge1")), Err(ForgetError::Expected("edge1".into())));
+}
+
+/// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
+#[test]
+fn records_that_are_not_sent_are_counted() {
+    let link = Link::new("nowhere".into(), &[config().program.schedule()]);
+    let mut sink = link.reporter();
+    let fake = HashFamily::reproducible(1);
+    let mut dataplane = config().program.build(&fake).unwrap();
+    dataplane.allocate();
+    let record = dataplane.spare().record();
+    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
+    let view = link.view();
+    assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
+}
+
+#[test]
+fn switches_that_do_not_fit_are_told_why() {
+    let office = Office::open(&["edge1", "edge2"]);
+    let refused = |change: &dyn Fn(&mut proto::Hello)| {
+        let mut hello = proto::Hello::from(&hello("edge1"));
+        change(&mut hello);
+        let status = run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err();
+        (status.code(), status.message().to_owned())
+    };
+    let (code, why) = refused(&|hello| hello.epoch_ns += 1);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(why, "switch.epoch of the switch is 100000001 ns, and the controller's is 100000000 ns");
+    let (code, why) = refused(&|hello| hello.program = hello.program.replace("\"upstream\":64", "\"upstream\":65"));
+    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(why, "upstream of the switch is 65, and the controller's is 64");
+    let (code, why) = refused(&|hello| hello.name = "edge3".into());
+    assert_eq!((code, why.as_str()), (Code::FailedPrecondition, "no switch edge3 is expected; there are edge1, edge2"));
+    assert_eq!(refused(&|hello| hello.version = 1).0, Code::Unimplemented);
+    assert_eq!(refused(&|hello| hello.name = "a/b".into()).0, Code::InvalidArgument);
+    let status = run(office.say(vec![From::Ready(proto::Ready { first_epoch: 1 })])).map(drop).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+
+    run(async {
+        let first = office.say(vec![From::Hello((&hello("edge1")).into())]).await.unwrap();
+        let status = office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop).unwrap_err();
+        assert_eq!(status.code(), Code::AlreadyExists);
+        assert_eq!(status.message(), "a switch edge1 is connected already");
+        assert!(office.seen("edge1").connected);
+        drop(first);
+    });
+    eventually("the first to be gone", || (!office.seen("edge1").connected).then_some(()));
+    run(async { office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop) }).unwrap();
+}
+
+/// Over TCP a switch is who its certificate says, and nobody but a switch joins.
+#[test]
+fn a_switch_has_the_name_of_its_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = ca(dir.path(), "ca");
+    let own = ca.signs(dir.path(), "localhost", roles(&[]));
+    let mut config = (*tls::server(&files(&own, &ca.certificate), Clients::Switches).unwrap()).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+    let office = Office::open_with(&[], MAX_SWITCHES, Some(TlsListener { listener, config: Arc::new(config) }));
+    let says = |identity: &Identity, name: &str| {
+        let config = tls::client(&files(identity, &ca.certificate)).unwrap();
+        let dial = Dial::new(Address::Tcp(address.clone()), Some(config));
+        run(say(&dial, vec![From::Hello((&hello(name)).into())])).map(drop).map_err(|status| {
+            let broken = std::error::Error::source(&status).map_or_else(String::new, tls::whole);
+            (status.code(), format!("{}{broken}", status.message()))
+        })
+    };
+    let edge1 = ca.signs(dir.path(), "edge1", roles(&["weir:switch:edge1"]));
+    assert_eq!(says(&edge1, "edge1"), Ok(()));
+    let (code, why) = says(&edge1, "edge2").unwrap_err();
+    assert_eq!(code, Code::PermissionDenied);
+    assert_eq!(why, "the certificate is of the switch edge1, and this one calls itself edge2");
+    for (n, uris) in [&["weir:operator"][..], &[], &["weir:switch:"]].into_iter().enumerate() {
+        let other = ca.signs(dir.path(), &format!("other{n}"), roles(uris));
+        let (code, why) = says(&other, "edge3").unwrap_err();
+        assert!(code != Code::PermissionDenied && !why.is_empty(), "{code}: {why}");
+    }
+    let names: Vec<_> = office.desk.view().switches.into_iter().map(|switch| switch.name).collect();
+    assert!(names.iter().all(|name| name == "edge1"), "{names:?}");
+}
+
+/// Names that come and go take no memory, and of those that join there are as many as a network may have.
+#[test]
+fn ever_new_names_are_bounded() {
+    let office = Office::open_with(&[], 3, None);
+    let known = || office.desk.view().switches.len();
+    let hello = |name: &str| From::Hello((&hello(name)).into());
+    let ready = || From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+    for n in 0..10 {
+        drop(run(office.say(vec![hello(&format!("passer{n}"))])).unwrap());
+        eventually("it to be gone", || (known() == 0).then_some(()));
+    }
+    for n in 0..3 {
+        let name = format!("edge{n}");
+        let connection = run(office.say(vec![hello(&name), ready()])).unwrap();
+        let members = || office.controller.lock().unwrap().switches().count();
+        eventually("it to join", || (members() == n + 1).then_some(()));
+        drop(connection);
+        eventually("it to be gone", || (!office.seen(&name).connected).then_some(()));
+    }
+    let status = run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(status.message(), "switch edge3: the network has 3 switches already");
+    assert_eq!((known(), office.controller.lock().unwrap().save().switches.len()), (3, 3));
+    eventually("it to be forgotten", || run(office.desk.forget("edge0")).is_ok().then_some(()));
+    run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap();
+}
+
+/// Refused by the length that it announces, of which nothing has come.
+#[test]
+fn a_hello_is_short() {
+    let office = Office::open(&[]);
+    let of = |bytes: usize| {
+        let mut hello = proto::Hello::from(&hello("edge1"));
+        hello.software = "x".repeat(bytes);
+        run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err()
+    };
+    let status = of(4096);
+    assert_eq!((status.code(), status.message()), (Code::OutOfRange, "a hello has at most 4096 bytes"));
+    assert_eq!(of(3000).code(), Code::InvalidArgument, "read, and refused for another reason");
+    assert_eq!(office.desk.view().switches, []);
+}
+
+/// Bytes that are no record end the connection with the reason, and nothing else.
+#[test]
+fn hostile_records_end_their_own_connection() {
+    let office = Office::open(&[]);
+    let bad = |record: proto::Record| {
+        run(async {
+            let hello = From::Hello((&hello("edge1")).into());
+            let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+            let (mut from, _to) = office.say(vec![hello, ready, From::Record(record)]).await.unwrap();
+            loop {
+                match from.message().await {
+                    Ok(Some(message)) => assert!(matches!(message.what, Some(To::Welcome(_) | To::Update(_)))),
+                    Ok(None) => panic!("without a reason"),
+                    Err(status) => return status,
+                }
+            }
+        })
+    };
+    let record = |record: &[u8]| proto::Record { record: record.to_vec().into(), ..Default::default() };
+    for (bytes, why) in [(&b""[..], "ends after 0 bytes"), (b"\x09", "version 9"), (&[1; 4000], "")] {
+        let status = bad(record(bytes));
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().starts_with("record.record: ") && status.message().contains(why), "{status}");
+        eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+    }
+    let backwards = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
+    assert!(bad(backwards).message().starts_with("record.last_epoch: "));
+    eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+    // Longer than any record of this network can be: refused by its announced length.
+    assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
+    assert!(office.desk.longest() < 64 << 10, "{:?}", config().profile());
+}

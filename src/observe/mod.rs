@@ -1,0 +1,233 @@
+//! Taps: what looks at the packets of a running switch from outside, without a part in what becomes of them.
+//!
+//! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A [`TraceOnce`] waits for one
+//! packet and tells all that happens to it. The control side opens them ([`Taps`]), each worker looks once a burst whether
+//! there are any ([`Tap`]): one load and a comparison.
+//!
+//! Opening and closing allocate and free on the control side; on the worker only a traced packet and a look at changed taps do.
+
+mod capture;
+mod packet;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use capture::{Capture, CaptureOptions, Direction, Record};
+pub use packet::{PacketTrace, ProgramTrace, Recorder, SentTrace, TraceOnce, Unwatched, Watch};
+
+use crate::pisa::table::{Reader, Shared};
+use crate::pisa::{DropReason, PortId};
+use crate::telemetry::epoch::Nanos;
+use crate::wire::{Frame, Headers, parse};
+
+/// Captures that may run at the same time, and traces that may wait.
+pub const MAX_CAPTURES: usize = 4;
+pub const MAX_TRACES: usize = 4;
+
+/// Longest frame whose drop is captured whole.
+const SCRATCH: usize = 16 * 1024;
+
+/// All that is open.
+#[derive(Clone, Debug, Default)]
+struct List {
+    captures: Vec<Arc<Capture>>,
+    traces: Vec<Arc<TraceOnce>>,
+}
+
+impl List {
+    fn is_empty(&self) -> bool {
+        self.captures.is_empty() && self.traces.is_empty()
+    }
+}
+
+/// Too many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TapError {
+    #[error("{MAX_CAPTURES} captures run already, which is all that a switch allows")]
+    Captures,
+    #[error("{MAX_TRACES} traces wait already, which is all that a switch allows")]
+    Traces,
+}
+
+/// The control end, shared by all who open taps.
+#[derive(Clone, Debug)]
+pub struct Taps {
+    list: Arc<Mutex<Shared<List>>>,
+    version: Arc<AtomicU64>,
+    ids: Arc<AtomicU64>,
+}
+
+impl Default for Taps {
+    fn default() -> Self {
+        Self { list: Arc::new(Mutex::new(Shared::new(List::default()))), version: Arc::default(), ids: Arc::default() }
+    }
+}
+
+/// A tap that is closed when this is dropped.
+#[derive(Debug)]
+pub struct Opened<T> {
+    taps: Taps,
+    pub tap: Arc<T>,
+    close: fn(&mut List, &Arc<T>),
+}
+
+impl<T> Drop for Opened<T> {
+    fn drop(&mut self) {
+        let close = self.close;
+        self.taps.change(|list| close(list, &self.tap));
+    }
+}
+
+impl Taps {
+    /// The end for one worker.
+    pub fn tap(&self) -> Tap {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).reader();
+        Tap { list, version: self.version.clone(), seen: 0, open: false, scratch: Vec::new() }
+    }
+
+    pub fn capture(&self, options: CaptureOptions) -> Result<Opened<Capture>, TapError> {
+        let tap = Arc::new(Capture::new(options, self.ids.fetch_add(1, Ordering::Relaxed)));
+        let opened = self.change(|list| {
+            let room = list.captures.len() < MAX_CAPTURES;
+            room.then(|| list.captures.push(tap.clone())).ok_or(TapError::Captures)
+        });
+        opened?;
+        let close = |list: &mut List, tap: &Arc<Capture>| {
+            list.captures.retain(|other| !Arc::ptr_eq(other, tap));
+            tap.release();
+        };
+        Ok(Opened { taps: self.clone(), tap, close })
+    }
+
+    pub fn trace(&self, tap: TraceOnce) -> Result<Opened<TraceOnce>, TapError> {
+        let tap = Arc::new(tap);
+        let opened = self.change(|list| {
+            let room = list.traces.len() < MAX_TRACES;
+            room.then(|| list.traces.push(tap.clone())).ok_or(TapError::Traces)
+        });
+        opened?;
+        let close = |list: &mut List, tap: &Arc<TraceOnce>| list.traces.retain(|other| !Arc::ptr_eq(other, tap));
+        Ok(Opened { taps: self.clone(), tap, close })
+    }
+
+    /// Ends the capture with this number. False when there is none.
+    pub fn end_capture(&self, id: u64) -> bool {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).current();
+        let found = list.captures.iter().find(|capture| capture.id() == id);
+        found.map(|capture| capture.end()).is_some()
+    }
+
+    /// Publishes the list and then says so: a worker that sees the new version sees the list too.
+    fn change<R>(&self, change: impl FnOnce(&mut List) -> R) -> R {
+        let result = self.list.lock().unwrap_or_else(PoisonError::into_inner).update(change);
+        self.version.fetch_add(1, Ordering::Release);
+        result
+    }
+}
+
+/// A worker's end.
+#[derive(Debug)]
+pub struct Tap {
+    list: Reader<List>,
+    version: Arc<AtomicU64>,
+    seen: u64,
+    open: bool,
+    /// A packet that may be dropped, until it is known.
+    scratch: Vec<u8>,
+}
+
+/// What a filter looks at.
+fn headers(frame: &impl Frame) -> Headers {
+    let mut headers = Headers::default();
+    match parse(frame.bytes(), &mut headers) {
+        Ok(()) => headers,
+        Err(_) => Headers::default(),
+    }
+}
+
+impl Tap {
+    /// Whether anything is open: all that a burst costs when nothing is.
+    #[inline(always)]
+    pub fn is_open(&mut self) -> bool {
+        if self.version.load(Ordering::Relaxed) != self.seen {
+            self.look();
+        }
+        self.open
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        self.seen = self.version.load(Ordering::Acquire);
+        let list = self.list.load();
+        self.open = !list.is_empty();
+        let room = if list.captures.iter().any(|capture| capture.options.drops) { SCRATCH } else { 0 };
+        self.scratch.clear();
+        self.scratch.reserve_exact(room);
+        self.scratch.shrink_to(room);
+    }
+
+    /// Whether packets must go one by one: to see which is dropped and why, or to trace one in its place.
+    pub fn looks_at_each(&mut self) -> bool {
+        let list = self.list.load();
+        list.captures.iter().any(|capture| capture.options.drops) || list.traces.iter().any(|trace| !trace.is_taken())
+    }
+
+    /// Captures packets that came in or go out.
+    pub fn passed<F: Frame>(&mut self, direction: Direction, port: PortId, frames: &[F], now: Nanos) {
+        let captures = &self.list.load().captures;
+        if !captures.iter().any(|capture| capture.wants(direction, port)) {
+            return;
+        }
+        for frame in frames {
+            let (headers, wire_bytes) = (headers(frame), frame.wire_len() as u32);
+            for capture in captures.iter().filter(|capture| capture.wants(direction, port)) {
+                if capture.options.filter.matches(&headers, wire_bytes) {
+                    capture.keep(now, port, direction, wire_bytes, frame.bytes());
+                }
+            }
+        }
+    }
+
+    /// The trace that waits for this packet, which no other worker gets then.
+    pub fn traced<F: Frame>(&mut self, port: PortId, frame: &F) -> Option<Arc<TraceOnce>> {
+        let traces = &self.list.load().traces;
+        traces.iter().find(|trace| trace.takes(port, &headers(frame), frame.wire_len() as u32)).cloned()
+    }
+
+    /// Keeps a packet that may be dropped. False when no capture would want it.
+    pub fn note<F: Frame>(&mut self, port: PortId, frame: &F) -> bool {
+        let captures = &self.list.load().captures;
+        if !captures.iter().any(|capture| capture.wants_drops(port)) {
+            return false;
+        }
+        let bytes = frame.bytes();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&bytes[..bytes.len().min(self.scratch.capacity())]);
+        true
+    }
+
+    /// Captures the packet that was noted last, which has been dropped.
+    pub fn dropped_noted(&mut self, port: PortId, wire_bytes: u32, reason: DropReason, now: Nanos) {
+        let mut headers = Headers::default();
+        if parse(&self.scratch, &mut headers).is_err() {
+            headers = Headers::default();
+        }
+        for capture in self.list.load().captures.iter().filter(|capture| capture.wants_drops(port)) {
+            if capture.options.filter.matches(&headers, wire_bytes) {
+                capture.keep(now, port, Direction::Dropped(reason), wire_bytes, &self.scratch);
+            }
+        }
+    }
+
+    /// Captures packets that the port they were for did not take.
+    #[cold]
+    pub fn dropped<F: Frame>(&mut self, port: PortId, frames: &[F], reason: DropReason, now: Nanos) {
+        if self.is_open() {
+            for frame in frames {
+                if self.note(port, frame) {
+                    self.dropped_noted(port, frame.wire_len() as u32, reason, now);
+                }
+            }
+        }
+    }
+}

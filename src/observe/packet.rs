@@ -1,0 +1,197 @@
+//! One packet's way, written down.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::forward::Forward;
+use crate::pisa::{AccessTrace, DropReason, LookupTrace, Order, Phv, PortId, Probe, Verdict};
+use crate::program::Dataplane;
+use crate::telemetry::epoch::Nanos;
+use crate::wire::{Filter, Headers};
+
+/// What stands beside the dataplane while a burst passes. [`Unwatched`] compiles to the bare calls.
+pub trait Watch {
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+    /// The egress stages of the program with this number, in the order of [`Self::program`].
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+    fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
+    /// The access control list is about to decide on a packet; `how` says how.
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
+    /// All packets of the port have one verdict, so the switch need not ask.
+    fn fixed(&mut self, forward: &mut Forward, ingress: PortId);
+}
+
+/// Nobody looks.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    #[inline(always)]
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+        program.ingress(phvs, order);
+    }
+
+    #[inline(always)]
+    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+        program.egress(phvs, order);
+    }
+
+    #[inline(always)]
+    fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos) {
+        forward.decide(phvs, now);
+    }
+
+    #[inline(always)]
+    fn acl(&mut self, _: &dyn Fn() -> Vec<LookupTrace>) {}
+
+    #[inline(always)]
+    fn fixed(&mut self, _: &mut Forward, _: PortId) {}
+}
+
+/// Writes down what happens to a burst of one packet.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pub programs: Vec<ProgramTrace>,
+    pub lookups: Vec<LookupTrace>,
+    pub verdict: Option<Verdict>,
+    /// The program whose egress stages the packet is in.
+    leaving: Option<usize>,
+}
+
+/// What one program did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramTrace {
+    pub program: &'static str,
+    /// The arrays of each stage that lay on the packet's way.
+    pub stages: Vec<Vec<AccessTrace>>,
+    /// The same of its egress stages.
+    pub egress_stages: Vec<Vec<AccessTrace>>,
+    /// What the PHV says of the packet's flow afterwards.
+    pub flow_estimate: u32,
+}
+
+impl Recorder {
+    /// Those of the program that the packet is in.
+    fn stages(&mut self) -> Option<&mut Vec<Vec<AccessTrace>>> {
+        match self.leaving {
+            None => Some(&mut self.programs.last_mut()?.stages),
+            Some(program) => Some(&mut self.programs.get_mut(program)?.egress_stages),
+        }
+    }
+}
+
+impl Probe for Recorder {
+    fn stage(&mut self) {
+        if let Some(stages) = self.stages() {
+            stages.push(Vec::new());
+        }
+    }
+
+    fn access(&mut self, access: AccessTrace) {
+        if let Some(stage) = self.stages().and_then(|stages| stages.last_mut()) {
+            stage.push(access);
+        }
+    }
+
+    fn lookup(&mut self, lookup: LookupTrace) {
+        self.lookups.push(lookup);
+    }
+}
+
+impl Watch for Recorder {
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+        for phv in phvs {
+            self.programs.push(ProgramTrace { program: program.usage().program, ..ProgramTrace::default() });
+            program.trace(phv, self);
+            if let Some(program) = self.programs.last_mut() {
+                program.flow_estimate = phv.flow_estimate;
+            }
+        }
+    }
+
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+        self.leaving = Some(number);
+        for phv in phvs {
+            program.trace_egress(phv, self);
+        }
+    }
+
+    fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos) {
+        for phv in phvs {
+            forward.trace(phv, now, self);
+            self.verdict = Some(phv.verdict);
+        }
+    }
+
+    fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>) {
+        self.lookups.extend(how());
+    }
+
+    fn fixed(&mut self, forward: &mut Forward, ingress: PortId) {
+        self.decide(forward, &mut [Phv { ingress, ..Phv::default() }], 0);
+    }
+}
+
+/// All that happened to one packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketTrace {
+    pub at_ns: Nanos,
+    pub ingress: PortId,
+    pub wire_bytes: u32,
+    /// The frame as it came in.
+    pub bytes: Vec<u8>,
+    /// None for a runt.
+    pub headers: Option<Headers>,
+    pub programs: Vec<ProgramTrace>,
+    pub lookups: Vec<LookupTrace>,
+    /// None when the packet was not let in.
+    pub verdict: Option<Verdict>,
+    /// Drops that were counted, of the packet or of copies of it.
+    pub drops: Vec<(DropReason, u64)>,
+    pub sent: Vec<SentTrace>,
+}
+
+/// A frame as it went to a port's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentTrace {
+    pub port: PortId,
+    pub bytes: Vec<u8>,
+}
+
+/// Waits for one packet, on any worker.
+#[derive(Debug)]
+pub struct TraceOnce {
+    filter: Filter,
+    /// The port it comes in by; any when there is none.
+    port: Option<PortId>,
+    taken: AtomicBool,
+    told: (Sender<PacketTrace>, Receiver<PacketTrace>),
+}
+
+impl TraceOnce {
+    pub fn new(filter: Filter, port: Option<PortId>) -> Self {
+        Self { filter, port, taken: AtomicBool::new(false), told: bounded(1) }
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.load(Relaxed)
+    }
+
+    pub(super) fn takes(&self, port: PortId, headers: &Headers, wire_bytes: u32) -> bool {
+        self.port.is_none_or(|wanted| wanted == port)
+            && !self.is_taken()
+            && self.filter.matches(headers, wire_bytes)
+            && !self.taken.swap(true, Relaxed)
+    }
+
+    /// From the worker: the packet's trace.
+    pub fn tell(&self, trace: PacketTrace) {
+        // There is room for the one.
+        let _ = self.told.0.try_send(trace);
+    }
+
+    /// The trace, once the packet has come.
+    pub fn told(&self) -> Option<PacketTrace> {
+        self.told.1.try_recv().ok()
+    }
+}

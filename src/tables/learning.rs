@@ -1,0 +1,83 @@
+//! Keeps the station table of `learn`: serves the workers' digests, forgets the silent, names the stations.
+
+use std::time::Duration;
+
+use crate::config::SwitchConfig;
+use crate::forward::{Forward, learn};
+use crate::pisa::PortId;
+use crate::pisa::hash::Polynomial;
+use crate::tables::documents::Station;
+use crate::telemetry::epoch::Nanos;
+
+/// How often silent stations are looked for.
+const AGE_EVERY: Nanos = 1_000_000_000;
+
+/// The control half of L2 learning.
+pub struct Learning {
+    control: learn::Control,
+    polynomial: Polynomial,
+    aged: Nanos,
+}
+
+impl Learning {
+    /// The control half, and the dataplane half of each replica.
+    pub fn new(config: &SwitchConfig, polynomial: Polynomial, replicas: usize) -> (Self, Vec<Forward>) {
+        Self::with(learn::Control::new(sizes(config), polynomial), polynomial, replicas)
+    }
+
+    /// The same with the stations of this one in a table of another size.
+    pub fn resized(&self, config: &SwitchConfig, replicas: usize) -> (Self, Vec<Forward>) {
+        Self::with(self.control.resized(sizes(config), self.polynomial), self.polynomial, replicas)
+    }
+
+    fn with(control: learn::Control, polynomial: Polynomial, replicas: usize) -> (Self, Vec<Forward>) {
+        let dataplanes = (0..replicas).map(|_| Forward::Learn(control.dataplane())).collect();
+        (Self { control, polynomial, aged: 0 }, dataplanes)
+    }
+
+    /// The silence after which stations are forgotten from now on.
+    pub fn set_ageing(&mut self, ageing: Duration) {
+        self.control.set_ageing(ageing);
+    }
+
+    /// Forgets the stations behind a port, also those that workers have reported and nobody has served yet.
+    pub fn flush_port(&mut self, port: PortId, now: Nanos) {
+        self.control.serve(now);
+        self.control.flush_port(port);
+    }
+
+    /// Serves the digests that are there and forgets stations that have been silent too long.
+    pub fn serve(&mut self, now: Nanos) {
+        self.control.serve(now);
+        if now.saturating_sub(self.aged) >= AGE_EVERY {
+            self.control.age(now);
+            self.aged = now;
+        }
+    }
+
+    /// The stations, to be looked at or set.
+    pub fn control(&mut self) -> &mut learn::Control {
+        &mut self.control
+    }
+
+    /// New stations that were refused because the table was full.
+    pub fn refused(&self) -> u64 {
+        self.control.refused()
+    }
+
+    /// All stations. `name` gives the name of a port.
+    pub fn stations<'a>(&self, name: impl Fn(PortId) -> &'a str, now: Nanos) -> Vec<Station> {
+        let station = |entry: learn::Entry| Station {
+            mac: entry.mac.to_string(),
+            vlan: entry.vid,
+            port: name(entry.port).into(),
+            age_seconds: entry.idle_seconds.into(),
+            fixed: entry.fixed,
+        };
+        self.control.entries(now).into_iter().map(station).collect()
+    }
+}
+
+fn sizes(config: &SwitchConfig) -> learn::Config {
+    learn::Config { capacity: config.mac_table as usize, ageing: config.mac_age.0, ..learn::Config::default() }
+}

@@ -1,0 +1,11 @@
+//! From registers to records: epochs and the rotation of banks, and the collector that merges replicas.
+
+mod collector;
+pub mod epoch;
+mod run;
+pub mod score;
+mod store;
+
+pub use collector::{Closed, Collector, Sink};
+pub use run::Run;
+pub use store::{AnswerStore, Selected};
