@@ -180,7 +180,7 @@ impl Sketch {
     }
 
     /// The heaviest flows, each with its estimate.
-    pub fn heaviest(&self, most: usize) -> FlowAnswers {
+    pub fn heaviest(&self, max: usize) -> FlowAnswers {
         let slots = slots(&self.config, &self.family);
         let estimate = |flow: &FiveTuple| {
             let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
@@ -188,7 +188,7 @@ impl Sketch {
             FlowCount { flow: FlowName::Flow(flow.flow()), count }
         };
         let lack = [Reason::BelowThreshold].into_iter().collect();
-        FlowAnswers { lack, ..FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(estimate).collect(), most) }
+        FlowAnswers { lack, ..FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(estimate).collect(), max) }
     }
 
     fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -288,8 +288,8 @@ impl Program for CountMin {
         HeavyAnalysis::new(Sketch::heaviest)
     }
 
-    fn run(_: &Config, record: &Sketch, _: &NoSeries<Sketch>, _: Option<&Truth>, most: usize) -> RunAnswers {
-        RunAnswers { heavy: record.heaviest(most), ..RunAnswers::default() }
+    fn run(_: &Config, record: &Sketch, _: &NoSeries<Sketch>, _: Option<&Truth>, max: usize) -> RunAnswers {
+        RunAnswers { heavy: record.heaviest(max), ..RunAnswers::default() }
     }
 
     fn exact(_: &Config) -> impl Exact + 'static {

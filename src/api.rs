@@ -8,7 +8,7 @@ pub mod flows;
 mod messages;
 pub mod metrics;
 pub mod serve;
-pub mod taps;
+pub mod observers;
 pub mod view;
 
 use std::io;
@@ -26,7 +26,7 @@ use super::tables::Tables;
 use crate::api::serve::{Counters, Served, TlsListener};
 use crate::telemetry::AnswerStore;
 
-use crate::observe::Taps;
+use crate::observe::Observers;
 use crate::program::answers::Task;
 
 /// What a switch answers. Methods may block for a moment, but not for long.
@@ -50,13 +50,13 @@ pub trait Service: Answering {
     fn remove_port(&self, port: &str) -> Result<view::Port, String>;
     /// Becomes what the configuration file says now, or stays as it is.
     fn reload(&self) -> Result<view::Reloaded, String>;
-    fn taps(&self) -> &Taps;
+    fn observers(&self) -> &Observers;
     /// How it stands with its controller.
     fn controller(&self) -> Result<view::ControllerLink, String> {
         Err("the switch reports to no controller; start it with --controller ADDRESS".into())
     }
     /// The ports by number, for traces and captures.
-    fn tap_ports(&self) -> Vec<taps::TapPort>;
+    fn observed_ports(&self) -> Vec<observers::ObservedPort>;
 }
 
 /// Owner of answer stores: a switch, or the controller of a network.
@@ -106,9 +106,9 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
         .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))
         .route("/v1/ports/{name}/mtu", put(answers::set_mtu::<S>))
-        .route(taps::TRACE, post(taps::trace::<S>))
-        .route("/v1/capture", post(taps::capture::<S>))
-        .route("/v1/captures/{id}", delete(taps::end_capture::<S>))
+        .route(observers::TRACE, post(observers::trace::<S>))
+        .route("/v1/capture", post(observers::capture::<S>))
+        .route("/v1/captures/{id}", delete(observers::end_capture::<S>))
         .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
         .route("/v1/tables/{name}", get(answers::show_table::<S>).post(answers::change_table::<S>))
         .fallback(answers::unknown)

@@ -14,7 +14,7 @@ use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry};
-use crate::tables::{AclTable, LimitTable, MirrorTable, Table, VlanTable, Wanted};
+use crate::tables::{AclTable, Desired, LimitTable, MirrorTable, Table, VlanTable};
 use crate::tables::{Learning, Routing};
 use crate::telemetry::Collector;
 use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
@@ -88,11 +88,11 @@ pub fn assemble_router(
         forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
     let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
-    let (publisher, wanted) = (Publisher::default(), wanted(config, &hashes)?);
+    let (publisher, wanted) = (Publisher::default(), desired(config, &hashes)?);
     let (policies, tables) = policy(wanted, &publisher, &names, replicas);
     let replica = |((forward, telemetry), policy)| {
         Switch::new(ports.clone(), telemetry, forward, config.switch.order.into())
-            .with_telemetry_header(config.switch.carrier)
+            .with_telemetry_header(config.switch.telemetry_header)
             .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(telemetries).zip(policies).map(replica).collect();
@@ -218,8 +218,8 @@ fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
 }
 
 /// What the configuration says of the tables that are set on ports.
-pub fn wanted(config: &Config, hashes: &HashFamily) -> Result<Wanted, AssembleError> {
-    Ok(Wanted {
+pub fn desired(config: &Config, hashes: &HashFamily) -> Result<Desired, AssembleError> {
+    Ok(Desired {
         acl: config.acl.clone(),
         acl_setup: config.acl_setup(no_room_for_acl(config, hashes)?),
         limits: config.limits(),
@@ -268,12 +268,12 @@ pub struct Forwarding {
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
 fn policy(
-    wanted: Wanted,
+    wanted: Desired,
     publisher: &Publisher,
     names: &PortNames,
     replicas: usize,
 ) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
-    let Wanted { acl, acl_setup, limits, mirrors, vlans } = wanted;
+    let Desired { acl, acl_setup, limits, mirrors, vlans } = wanted;
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
     let policies = counts.iter().map(|counts| Policy::new(publisher, counts.clone())).collect();
     let tables: Vec<Box<dyn Table>> = vec![

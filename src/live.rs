@@ -3,8 +3,8 @@
 mod change;
 mod controlled;
 mod diff;
-mod duties;
-mod front;
+mod control_queue;
+mod facade;
 mod reopen;
 mod service;
 mod setup;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded};
 
 use crate::api;
-use crate::api::baseline::About;
+use crate::api::baseline::SwitchInfo;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, assemble};
@@ -29,13 +29,13 @@ use crate::config::{Config, ConfigError};
 use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool, cycles};
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
-use crate::live::duties::{Duties, duties};
-use crate::live::watch::{Event, Watch};
+use crate::live::control_queue::{ControlQueue, control_queue};
+use crate::live::watch::{Event, EventLog};
 use crate::network::controller::{LocalAnswers, LocalSettings};
 use crate::network::rpc::{self, Link};
 use crate::network::socket;
 use crate::network::tls::TlsError;
-use crate::observe::Taps;
+use crate::observe::Observers;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::{MemoryHandle, PortError, files};
@@ -47,7 +47,7 @@ use crate::telemetry::epoch::Nanos;
 use crate::worker::Patience;
 
 use change::{Next, Renewal, State};
-use front::Front;
+use facade::ApiFacade;
 use setup::WorkerThread;
 
 pub use change::ChangeError;
@@ -120,7 +120,7 @@ struct Shared {
     /// Those that poll, one for each worker.
     cores: Vec<usize>,
     reread: Option<Reread>,
-    taps: Taps,
+    observers: Observers,
     tables: Tables,
     /// Where the tables publish what is set on ports.
     publisher: Publisher,
@@ -129,7 +129,7 @@ struct Shared {
     /// What the switch's own controllers answer, and how they behave with the next records.
     answers: LocalAnswers,
     local: Arc<Mutex<LocalSettings>>,
-    about: About,
+    about: SwitchInfo,
     /// The hash family of the network that the switch is of.
     network: Mutex<Option<HashFamily>>,
     link: Option<Arc<Link>>,
@@ -147,7 +147,7 @@ impl Drop for SocketFile {
 /// A switch that runs.
 pub struct Live {
     shared: Arc<Shared>,
-    duties: Duties<Shared>,
+    control_queue: ControlQueue<Shared>,
     privileges: Privileges,
     /// The other threads have no rights, and are not to inherit any.
     sealed: bool,
@@ -159,7 +159,7 @@ pub struct Live {
     huge_pages: bool,
     cores: Vec<usize>,
     rounds: u32,
-    watch: Watch,
+    watch: EventLog,
 }
 
 impl Live {
@@ -194,7 +194,7 @@ impl Live {
             socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
         let socket = SocketFile(socket);
         let metrics = setup::metrics_listener(&config)?;
-        let about = About::new(&config.switch.name, &cores);
+        let about = SwitchInfo::new(&config.switch.name, &cores);
 
         let pool = setup::pool_options(&config, cores.len());
         let eal = Eal::start(&setup::eal_options(&config, pool.bytes(), eal))?;
@@ -216,9 +216,9 @@ impl Live {
         }
 
         let stop = Arc::new(AtomicBool::new(false));
-        let taps = Taps::default();
+        let observers = Observers::default();
         for switch in &mut switches {
-            switch.attach(&taps);
+            switch.attach(&observers);
             switch.time_programs(cycles);
         }
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
@@ -247,7 +247,7 @@ impl Live {
             pool,
             cores: cores.clone(),
             reread,
-            taps,
+            observers,
             tables,
             publisher,
             names,
@@ -257,8 +257,8 @@ impl Live {
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),
         });
-        let (control, duties) = duties();
-        let front = Arc::new(Front { shared: shared.clone(), control });
+        let (control, control_queue) = control_queue();
+        let front = Arc::new(ApiFacade { shared: shared.clone(), control });
         rights.start(|| {
             api::serve(listener, tls, front.clone())?;
             if let Some((dial, link)) = controller {
@@ -268,7 +268,7 @@ impl Live {
         })?;
         let mut live = Self {
             shared,
-            duties,
+            control_queue,
             privileges,
             sealed: rights == Rights::GiveUp,
             workers,
@@ -279,7 +279,7 @@ impl Live {
             huge_pages: eal.has_huge_pages(),
             cores,
             rounds: 0,
-            watch: Watch::default(),
+            watch: EventLog::default(),
         };
         live.round();
         Ok(live)
@@ -346,7 +346,7 @@ impl Live {
         if let Some(routing) = self.shared.routing() {
             routing.serve(self.shared.now());
         }
-        self.duties.serve(&self.shared, Instant::now() + ROUND, || self.seal());
+        self.control_queue.serve(&self.shared, Instant::now() + ROUND, || self.seal());
     }
 
     /// False when a worker has ended by itself.
@@ -382,7 +382,7 @@ impl Live {
     pub fn stop(self) -> Result<(view::Ports, Option<view::HeavyFlows>), LiveError> {
         self.stop.store(true, Relaxed);
         // Who asks for a change from now on is told so.
-        drop(self.duties);
+        drop(self.control_queue);
         let mut ended = Ok(());
         for worker in self.workers {
             let worker = worker.join().map_err(|_| LiveError::Died);

@@ -9,7 +9,7 @@ mod features;
 mod ingress;
 mod parts;
 mod replicate;
-mod tapped;
+mod observed;
 mod telemetry;
 mod timed;
 mod waited;
@@ -21,8 +21,8 @@ use arrayvec::ArrayVec;
 
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::observe::{Tap, Taps, Unwatched, Watch};
-use crate::pisa::{Order, Phv, PortId};
+use crate::observe::{Observer, Observers, Tap, Unobserved};
+use crate::pisa::{BatchOrder, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::Frame;
@@ -35,7 +35,7 @@ pub use telemetry::Telemetry;
 /// Most packets in a burst.
 pub const BURST: usize = 64;
 
-const _: () = assert!(BURST <= route::BURST && BURST <= u64::BITS as usize && route::MOST_PIECES <= BURST);
+const _: () = assert!(BURST <= route::BURST && BURST <= u64::BITS as usize && route::MAX_PIECES <= BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -96,14 +96,14 @@ pub enum TelemetryHeader {
     #[default]
     Shim,
     /// Three bits of the packet's own IP header, as in ChameleMon's paper.
-    Tos,
+    Dscp,
 }
 
 impl TelemetryHeader {
     pub fn name(self) -> &'static str {
         match self {
             Self::Shim => "shim",
-            Self::Tos => "tos",
+            Self::Dscp => "dscp",
         }
     }
 }
@@ -171,7 +171,7 @@ pub struct Switch {
     ports: Vec<PortInfo>,
     telemetry: Telemetry,
     forward: Forward,
-    order: Order,
+    order: BatchOrder,
     stats: Arc<SwitchStats>,
     phvs: Box<[Phv; BURST]>,
     /// Place for PHVs of copies and fragments that egress stages are to see.
@@ -189,12 +189,12 @@ pub struct Switch {
     lost_before: u64,
     suppressed_before: u64,
     /// Packets that are taken from a burst at once.
-    at_once: usize,
+    max_burst: usize,
 }
 
 impl Switch {
-    pub fn new(ports: Vec<PortInfo>, telemetry: Telemetry, forward: Forward, order: Order) -> Self {
-        let (fabric, at_once) = (has_fabric(&ports), at_once(&forward, &ports));
+    pub fn new(ports: Vec<PortInfo>, telemetry: Telemetry, forward: Forward, order: BatchOrder) -> Self {
+        let (fabric, max_burst) = (has_fabric(&ports), max_burst(&forward, &ports));
         let stats = Arc::new(SwitchStats::default());
         let phvs = Box::new([Phv::default(); BURST]);
         Self {
@@ -210,10 +210,10 @@ impl Switch {
             policy: Policy::default(),
             features: false,
             rewrites: fabric,
-            tap: Taps::default().tap(),
+            tap: Observers::default().tap(),
             lost_before: 0,
             suppressed_before: 0,
-            at_once,
+            max_burst,
         }
     }
 
@@ -228,8 +228,8 @@ impl Switch {
     }
 
     /// Lets the taps that are opened there look at this replica's packets.
-    pub fn attach(&mut self, taps: &Taps) {
-        self.tap = taps.tap();
+    pub fn attach(&mut self, observers: &Observers) {
+        self.tap = observers.tap();
     }
 
     /// Where a driver shows what a port did not take.
@@ -249,7 +249,7 @@ impl Switch {
             self.suppressed_before = self.stats.suppressed_messages.get();
             std::mem::swap(&mut self.forward, forward);
         }
-        self.at_once = at_once(&self.forward, &self.ports);
+        self.max_burst = max_burst(&self.forward, &self.ports);
         if let Some(order) = &mut parts.order {
             std::mem::swap(&mut self.order, order);
         }
@@ -290,14 +290,14 @@ impl Switch {
             burst.clear();
             return;
         }
-        if burst.len() > self.at_once {
+        if burst.len() > self.max_burst {
             return self.process_some(ingress, burst, now, out);
         }
         self.renew_policy();
         if self.tap.is_open() {
             return self.tapped(ingress, burst, now, out);
         }
-        self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+        self.forward_burst(ingress, burst, now, out, &mut Unobserved);
         if self.features {
             self.egress_features(now, out);
         }
@@ -305,13 +305,13 @@ impl Switch {
 
     #[cold]
     fn process_some<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
-        let mut first = burst.drain(..self.at_once).collect();
+        let mut first = burst.drain(..self.max_burst).collect();
         self.process(ingress, &mut first, now, out);
     }
 
     /// The dataplane. Queues of `out` may hold packets of the same burst from before.
     #[inline(always)]
-    fn forward_burst<F: Frame, W: Watch>(
+    fn forward_burst<F: Frame, W: Observer>(
         &mut self,
         ingress: PortId,
         burst: &mut Burst<F>,
@@ -382,7 +382,7 @@ impl Switch {
 
     /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
     #[inline(never)]
-    fn rewrite<F: Frame, W: Watch>(
+    fn rewrite<F: Frame, W: Observer>(
         &mut self,
         burst: &mut Burst<F>,
         now: Nanos,
@@ -425,7 +425,7 @@ struct Routed {
 }
 
 /// How many packets have room in a queue, should each have to be cut.
-fn at_once(forward: &Forward, ports: &[PortInfo]) -> usize {
+fn max_burst(forward: &Forward, ports: &[PortInfo]) -> usize {
     let mtus = || ports.iter().filter(|port| !port.is_vacant()).map(|port| port.mtu);
     match (forward, mtus().max(), mtus().min()) {
         (Forward::Route(_), Some(wide), Some(narrow)) => BURST / route::most_pieces(wide, narrow),

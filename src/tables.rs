@@ -115,7 +115,7 @@ pub trait Table: Send {
 
 /// What a configuration, which has been checked, says of the tables that are set on ports.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Desired {
     pub acl: Vec<RuleConfig>,
     pub acl_setup: AclSetup,
     pub limits: Vec<LimitEntry>,
@@ -126,9 +126,9 @@ pub struct Wanted {
 /// A table that can be set whole.
 pub trait Configured {
     /// Whether it holds what is wanted, and nothing else.
-    fn is(&self, wanted: &Wanted) -> bool;
+    fn is(&self, wanted: &Desired) -> bool;
     /// Takes over what is wanted. Entries that stay as they are go on counting.
-    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings);
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings);
 }
 
 /// The tables of a running switch, by name.
@@ -165,7 +165,7 @@ impl Tables {
     }
 
     /// The tables that hold something else than is wanted.
-    pub fn differing(&self, wanted: &Wanted) -> Vec<&'static str> {
+    pub fn differing(&self, wanted: &Desired) -> Vec<&'static str> {
         let differs = |table: &Mutex<Box<dyn Table>>| {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
             let differs = table.configured().is_some_and(|table| !table.is(wanted));
@@ -175,13 +175,13 @@ impl Tables {
     }
 
     /// Sets all that a configuration speaks of. Workers see one change.
-    pub fn become_as(&self, wanted: &Wanted, publisher: &Publisher) {
+    pub fn reconcile(&self, wanted: &Desired, publisher: &Publisher) {
         // Before the settings, as a change of one table does.
         let mut tables: Vec<_> =
             self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner)).collect();
         publisher.publish(|settings| {
             let configured = tables.iter_mut().filter_map(|table| table.configured());
-            configured.for_each(|table| table.become_as(wanted, settings));
+            configured.for_each(|table| table.reconcile(wanted, settings));
         });
     }
 

@@ -1,7 +1,7 @@
 //! The poll loop that drives [`Switch::process`] on a core of its own.
 
 mod idle;
-mod orders;
+mod commands;
 mod rounds;
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::telemetry::epoch::Nanos;
 use idle::Idle;
 use rounds::Rounds;
 
+pub use commands::{Change, Died, Queues, WorkerCommands, WorkerHandle, orders};
 pub use idle::Patience;
-pub use orders::{Change, Died, Orders, Queues, Remote, orders};
 
 /// What one worker owns.
 pub struct Worker {
@@ -32,7 +32,7 @@ pub struct Worker {
     /// Packets that came in the last round.
     handled: u64,
     /// Without them nobody changes the worker.
-    orders: Option<Orders>,
+    orders: Option<WorkerCommands>,
     patience: Arc<Patience>,
 }
 
@@ -54,7 +54,7 @@ impl Worker {
     }
 
     /// Lets the worker be changed while it runs, and sleep when there is nothing to do.
-    pub fn controlled(self, orders: Orders, patience: Arc<Patience>) -> Self {
+    pub fn controlled(self, orders: WorkerCommands, patience: Arc<Patience>) -> Self {
         Self { orders: Some(orders), patience, ..self }
     }
 
@@ -84,8 +84,8 @@ impl Worker {
             last = now;
             let busy = self.round(now, &mut burst);
             rounds.found(busy, self.handled, &stats);
-            if self.orders.as_ref().is_some_and(Orders::waiting) {
-                self.obey(&mut idle);
+            if self.orders.as_ref().is_some_and(WorkerCommands::waiting) {
+                self.apply(&mut idle);
             }
             // A round is busy without a packet while a fault holds one back, and an epoch may end in it.
             self.switch.tick(now);
@@ -138,7 +138,7 @@ impl Worker {
 
     /// Makes the change that waits. The tx bursts are empty now, so no packet is under way.
     #[cold]
-    fn obey(&mut self, idle: &mut Idle) {
+    fn apply(&mut self, idle: &mut Idle) {
         let Some(orders) = &self.orders else { return };
         let Some(mut change) = orders.take() else { return };
         self.give_up(&change.remove, &mut change.old);

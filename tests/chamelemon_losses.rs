@@ -129,17 +129,17 @@ fn flow(from: u8, to: u8, dport: u16) -> Flow {
 }
 
 /// Three edge switches with some hosts each, around one in the middle.
-fn star(hosts: usize, core_measures: bool, carrier: &str) -> Net {
+fn star(hosts: usize, core_measures: bool, telemetry_header: &str) -> Net {
     let edge = |_| {
         let hosts: String = (0..hosts).map(|n| port(&format!("h{n}"), "host", 1500, "")).collect();
         format!(
-            "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{hosts}{}{PROGRAM}",
+            "[switch]\ntelemetry_header = \"{telemetry_header}\"\nreproducible = 1\n{hosts}{}{PROGRAM}",
             port("up", "fabric", 1600, "")
         )
     };
     let core: String = (0..3).map(|n| port(&format!("e{n}"), "fabric", 1600, "")).collect();
     let core = format!(
-        "[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n{core}{}",
+        "[switch]\ntelemetry_header = \"{telemetry_header}\"\nreproducible = 1\n{core}{}",
         if core_measures { PROGRAM } else { "" }
     );
     let configs: Vec<_> = (0..3).map(edge).chain([core]).collect();
@@ -155,11 +155,11 @@ fn floods_leave_losses_alone() {
         (1, true, "shim"),
         (2, false, "shim"),
         (2, true, "shim"),
-        (1, false, "tos"),
-        (2, true, "tos"),
+        (1, false, "dscp"),
+        (2, true, "dscp"),
     ];
-    for (hosts, core_measures, carrier) in nets {
-        let mut net = star(hosts, core_measures, carrier);
+    for (hosts, core_measures, telemetry_header) in nets {
+        let mut net = star(hosts, core_measures, telemetry_header);
         let group = [1, 0, 0x5e, 0, 0, 0xfb];
         let heard = (3 * hosts - 1) * 100;
         let mut groups = || (0..100).map(|_| net.send((0, 0), &udp(0, 9, group, 5353, 40)).len()).sum::<usize>();
@@ -182,9 +182,9 @@ fn floods_leave_losses_alone() {
         let unfollowed: u64 = records.iter().map(|sketches| sketches.unfollowed).sum();
         let mut lost = vec![(flow(0, 2, 443), 5)];
         if hosts > 1 || core_measures {
-            assert_eq!(unfollowed, 100 + 20 + 3, "{hosts} {core_measures} {carrier}");
+            assert_eq!(unfollowed, 100 + 20 + 3, "{hosts} {core_measures} {telemetry_header}");
         } else {
-            assert_eq!(unfollowed, 2 * (100 + 20 + 3), "{carrier}");
+            assert_eq!(unfollowed, 2 * (100 + 20 + 3), "{telemetry_header}");
             lost.extend([(flow(0, 9, 5353), 100), (flow(1, 8, 80), 20)]);
             lost.extend((0..3).map(|n| (flow(n, 9, 67), 1)));
         }
@@ -250,16 +250,16 @@ fn what_is_stopped_at_a_fabric_port_is_lost() {
 /// A copy for a mirror is not a packet of the network, also where its port leads to another switch.
 #[test]
 fn copies_for_mirrors_are_not_measured() {
-    for carrier in ["shim", "tos"] {
-        mirrored(carrier);
+    for telemetry_header in ["shim", "dscp"] {
+        mirrored(telemetry_header);
     }
 }
 
-fn mirrored(carrier: &str) {
+fn mirrored(telemetry_header: &str) {
     let ports = |pairs: &str, more: &str| {
         let ports = port("h", "host", 1500, "") + &port("up", "fabric", 1600, "") + more;
         format!(
-            "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\npairs = [{pairs}]\nreproducible = 1\n{ports}{PROGRAM}"
+            "[switch]\ntelemetry_header = \"{telemetry_header}\"\nforward = \"xconnect\"\npairs = [{pairs}]\nreproducible = 1\n{ports}{PROGRAM}"
         )
     };
     let pair = "[\"h\", \"up\"]";
@@ -278,7 +278,7 @@ fn mirrored(carrier: &str) {
 }
 
 /// A router with hosts at ports 0 and 1 and a narrow link at port 2, behind which is another switch with a host.
-fn routed(carrier: &str) -> Net {
+fn routed(telemetry_header: &str) -> Net {
     let host = |n: u8| {
         let addresses = format!("addresses = [\"10.0.{n}.1/24\", \"fd00:{n}::1/64\"]");
         port(&format!("p{n}"), if n == 2 { "fabric" } else { "host" }, if n == 2 { 1400 } else { 1500 }, &addresses)
@@ -288,10 +288,10 @@ fn routed(carrier: &str) -> Net {
     let ports: String = (0..3).map(host).collect();
     let neighbours: String = (0..3).map(neighbour).collect();
     let router = format!(
-        "[switch]\ncarrier = \"{carrier}\"\nforward = \"route\"\nreproducible = 1\n{ports}{neighbours}{PROGRAM}"
+        "[switch]\ntelemetry_header = \"{telemetry_header}\"\nforward = \"route\"\nreproducible = 1\n{ports}{neighbours}{PROGRAM}"
     );
     let far = format!(
-        "[switch]\ncarrier = \"{carrier}\"\nforward = \"xconnect\"\nreproducible = 1\n{}{}{PROGRAM}",
+        "[switch]\ntelemetry_header = \"{telemetry_header}\"\nforward = \"xconnect\"\nreproducible = 1\n{}{}{PROGRAM}",
         port("h", "host", 1500, ""),
         port("up", "fabric", 1500, "")
     );
@@ -309,8 +309,8 @@ fn icmp6(dst_mac: [u8; 6], to: &str, kind: Icmpv6Type) -> Vec<u8> {
 
 #[test]
 fn what_a_router_takes_itself_is_no_loss() {
-    for carrier in ["shim", "tos"] {
-        route(routed(carrier));
+    for telemetry_header in ["shim", "dscp"] {
+        route(routed(telemetry_header));
     }
 }
 
@@ -361,8 +361,8 @@ fn route(mut net: Net) {
 }
 
 /// Two edge switches with a host each, and a router between them that measures nothing. Its second link is narrow.
-fn routed_between(carrier: &str) -> Net {
-    let switch = format!("[switch]\ncarrier = \"{carrier}\"\nreproducible = 1\n");
+fn routed_between(telemetry_header: &str) -> Net {
+    let switch = format!("[switch]\ntelemetry_header = \"{telemetry_header}\"\nreproducible = 1\n");
     let edge = port("h", "host", 1500, "") + &port("up", "fabric", 1600, "");
     let edge = format!("{switch}forward = \"xconnect\"\n{edge}{PROGRAM}");
     let end = |n: u8, mtu| port(&format!("p{n}"), "fabric", mtu, &format!("addresses = [\"10.0.{n}.1/24\"]"));
@@ -377,8 +377,8 @@ fn routed_between(carrier: &str) -> Net {
 /// The fragments that arrive make the answer incomplete, so that none hides a lost one.
 #[test]
 fn lost_fragments_are_in_no_complete_answer() {
-    for (carrier, lost) in [("shim", 0), ("shim", 1), ("tos", 0), ("tos", 1)] {
-        let mut net = routed_between(carrier);
+    for (telemetry_header, lost) in [("shim", 0), ("shim", 1), ("dscp", 0), ("dscp", 1)] {
+        let mut net = routed_between(telemetry_header);
         let mut long = udp(0, 1, own(0), 80, 1450);
         long[20] = 0;
         mend(&mut long);
@@ -387,14 +387,14 @@ fn lost_fragments_are_in_no_complete_answer() {
             if n < lost {
                 net.loses_at = Some((2, 1));
             }
-            assert_eq!(net.send((0, 0), &long).len(), if n < lost { 1 } else { 2 }, "{carrier}");
+            assert_eq!(net.send((0, 0), &long).len(), if n < lost { 1 } else { 2 }, "{telemetry_header}");
         }
         let epoch = network(net.records()[..2].to_vec());
         let gaps: Vec<_> = epoch.gaps.iter().map(|gap| gap.gap).collect();
-        assert_eq!(gaps, [Gap::Unfollowed { packets: 10 - lost }], "{carrier}");
+        assert_eq!(gaps, [Gap::Unfollowed { packets: 10 - lost }], "{telemetry_header}");
         assert!(!epoch.losses_lack().is_empty());
         let told: Vec<_> = epoch.losses.iter().flat_map(|losses| &losses.flows).map(|loss| loss.lost).collect();
-        assert_eq!(told, [5], "{carrier}: as many as the gap counts, at most");
+        assert_eq!(told, [5], "{telemetry_header}: as many as the gap counts, at most");
     }
 }
 
@@ -403,7 +403,7 @@ fn lost_fragments_are_in_no_complete_answer() {
 fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1500, "");
     let edge = edge.replace("role = \"host\"", "role = \"host\"\nvlan = 5");
-    let edge = format!("[switch]\ncarrier = \"tos\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let edge = format!("[switch]\ntelemetry_header = \"tos\"\nreproducible = 1\n{edge}{PROGRAM}");
     let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
     let with_tos = |mut frame: Vec<u8>, tos: u8| {
         frame[15] = tos;

@@ -81,9 +81,10 @@ impl Network {
     fn new(draw: &mut Draw) -> Self {
         let (routes, measures, workers) = (draw.below(2) == 0, draw.below(3) == 0, 1 + draw.below(3));
         let hosts = if routes { 1 } else { 1 + draw.below(2) };
-        let (carrier, fabric) = (draw.of(&["shim", "tos"]), draw.of(&[1600, 1600, 1600, 1500]));
-        let head =
-            |forward: &str| format!("[switch]\ncarrier = \"{carrier}\"\nforward = \"{forward}\"\nreproducible = 1\n");
+        let (telemetry_header, fabric) = (draw.of(&["shim", "dscp"]), draw.of(&[1600, 1600, 1600, 1500]));
+        let head = |forward: &str| {
+            format!("[switch]\ntelemetry_header = \"{telemetry_header}\"\nforward = \"{forward}\"\nreproducible = 1\n")
+        };
         let threshold = draw.of(&[1, 3, 20]);
         let program = format!(
             "[[program]]\nname = \"chamelemon\"\ntower = \"8x512+16x256\"\nupstream = 192\ndownstream = 144\nhl = 64\n\

@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use proptest::prelude::*;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
-use weir::pisa::{Disposition, Order, Phv};
+use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
-    Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, Division, FINGERPRINT_BITS, FlowId,
-    Naming, Runtime, Schedule, Sketches,
+    Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, FINGERPRINT_BITS, FlowId, Naming,
+    Partition, Runtime, Schedule, Sketches,
 };
 use weir::program::{AnyRecord, Dataplane, ProgramConfig};
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
@@ -164,7 +164,13 @@ fn counters(sums: &[Vec<Bucket>]) -> Vec<Vec<([u32; 4], i128)>> {
 }
 
 /// The registers that a run leaves.
-fn run(config: &Config, hashes: &HashFamily, packets: &mut [Phv], burst: usize, order: Order) -> Box<ChameleMonBank> {
+fn run(
+    config: &Config,
+    hashes: &HashFamily,
+    packets: &mut [Phv],
+    burst: usize,
+    order: BatchOrder,
+) -> Box<ChameleMonBank> {
     let mut program = ChameleMonDataplane::new(config, hashes).unwrap();
     program.allocate();
     for burst in packets.chunks_mut(burst) {
@@ -188,9 +194,9 @@ proptest! {
         stage_major: bool,
     ) {
         let hashes = HashFamily::reproducible(seed);
-        let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
+        let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
         let reference = Reference::new(&hashes, &config);
-        let Division { hh, hl, ll } = config.runtime().division;
+        let Partition { hh, hl, ll } = config.runtime().partition;
         let (up, down) = ([ll, hl, hh], [ll, hl]);
         let shape = config.shape();
         let widths = |buckets: u32, halves: usize| -> Vec<usize> {
@@ -281,8 +287,8 @@ proptest! {
             let phv = Phv { headers: headers(flow), enters: true, ..Phv::default() };
             packets.extend((0..burst).map(|_| phv));
         }
-        let most = config.tower.0.iter().map(|level| level.width).max().unwrap();
-        let widest = config.tower.0.iter().enumerate().filter(|(_, level)| level.width == most);
+        let max = config.tower.0.iter().map(|level| level.width).max().unwrap();
+        let widest = config.tower.0.iter().enumerate().filter(|(_, level)| level.width == max);
         let counted: Vec<u64> = widest
             .map(|(number, level)| {
                 let counter = |flow| reference.slot(number, id(flow), level.counters, 64);
@@ -292,22 +298,22 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &hashes, &mut packets, 32, Order::PacketMajor).read();
+        let mut sketches = run(&config, &hashes, &mut packets, 32, BatchOrder::PacketMajor).read();
         // As of a switch that was ordered so.
         sketches.runtime.hh_threshold = threshold;
-        let least = sketches.hh_threshold();
-        prop_assert!(least < 1 << most.bits());
+        let min = sketches.hh_threshold();
+        prop_assert!(min < 1 << max.bits());
         let analysis = Analysis::new(sketches);
         prop_assert!(analysis.hh().complete);
         for (flow, (&size, &counted)) in sizes.iter().zip(&counted).enumerate() {
             match analysis.decoded_size(id(flow)) {
                 Some(decoded) => prop_assert!((size..=counted).contains(&decoded), "{} of {} to {}", decoded, size, counted),
-                None => prop_assert!(size < least.into()),
+                None => prop_assert!(size < min.into()),
             }
         }
         let candidates = analysis.candidates_sized().count() as f64;
         if let Some(distribution) = analysis.distribution() {
-            prop_assert!((distribution.tail(least) - candidates).abs() < 1e-6, "{} {}", distribution.tail(least), candidates);
+            prop_assert!((distribution.tail(min) - candidates).abs() < 1e-6, "{} {}", distribution.tail(min), candidates);
         }
     }
 
@@ -321,7 +327,7 @@ proptest! {
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &hashes, &mut packets, 32, Order::PacketMajor).read()
+            run(&config, &hashes, &mut packets, 32, BatchOrder::PacketMajor).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();
@@ -337,7 +343,7 @@ fn parameters_change_between_epochs() {
     let schedule = Schedule::new(config.clone(), config.runtime());
     program.follow(&schedule);
     let before = *program.runtime();
-    let after = Runtime { division: Division { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
+    let after = Runtime { partition: Partition { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
     program.enter(7, true);
     schedule.update(9, after).unwrap();
     program.enter(8, true);
@@ -362,13 +368,18 @@ fn built(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
 }
 
 /// A switch whose ports 0 and 1 are joined.
-fn switch(roles: [Role; 2], config: &Config, hashes: &HashFamily, carrier: TelemetryHeader) -> (Switch, Collecting) {
+fn switch(
+    roles: [Role; 2],
+    config: &Config,
+    hashes: &HashFamily,
+    telemetry_header: TelemetryHeader,
+) -> (Switch, Collecting) {
     let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let clock = EpochClock::new(Some(EPOCH)).with_transit(TRANSIT);
     let (telemetry, collecting) = Telemetry::new(vec![built(config, hashes)], clock, 4);
-    let switch = Switch::new(roles.map(port).to_vec(), telemetry, forward, Order::PacketMajor);
-    (switch.with_telemetry_header(carrier), collecting)
+    let switch = Switch::new(roles.map(port).to_vec(), telemetry, forward, BatchOrder::PacketMajor);
+    (switch.with_telemetry_header(telemetry_header), collecting)
 }
 
 fn through(switch: &mut Switch, frames: Vec<HeapFrame>, now: u64) -> Vec<HeapFrame> {
@@ -420,13 +431,13 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
 /// leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
-    for (seed, small, carrier) in
-        [(1, 0, TelemetryHeader::Shim), (2, 3, TelemetryHeader::Shim), (3, 0, TelemetryHeader::Tos)]
+    for (seed, small, telemetry_header) in
+        [(1, 0, TelemetryHeader::Shim), (2, 3, TelemetryHeader::Shim), (3, 0, TelemetryHeader::Dscp)]
     {
         let config = Config { hh_threshold: 20, hl_threshold: 4, ll: 512, hl: Some(1024), small, ..Config::default() };
         let hashes = HashFamily::reproducible(seed);
-        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, carrier);
-        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, carrier);
+        let (mut first, from_first) = switch([Role::Host, Role::Fabric], &config, &hashes, telemetry_header);
+        let (mut last, from_last) = switch([Role::Fabric, Role::Host], &config, &hashes, telemetry_header);
         let frames = frames(seed);
         let entered = frames.iter().map(|(_, bytes)| HeapFrame::new(bytes)).collect();
         let on_link = through(&mut first, entered, 4 * EPOCH);
@@ -535,7 +546,7 @@ fn losses_within_one_switch() {
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let programs = vec![built(&config, &HashFamily::reproducible(5))];
     let (telemetry, collecting) = Telemetry::new(programs, EpochClock::new(Some(EPOCH)), 4);
-    let mut switch = Switch::new(ports, telemetry, forward, Order::StageMajor);
+    let mut switch = Switch::new(ports, telemetry, forward, BatchOrder::StageMajor);
     let mut lost = BTreeMap::new();
     for (number, chunk) in frames(5).chunks(BURST).enumerate() {
         let open = number % 7 != 2;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// What writes them, as it is called.
-const WRITERS: [&str; 6] = ["shim::push(", "shim::pop(", "shim::rewrite(", "tos::write(", ".write_tag(", "Shim {"];
+const WRITERS: [&str; 6] = ["shim::push(", "shim::pop(", "shim::rewrite(", "dscp::write(", ".write_tag(", "Shim {"];
 
 /// Where they are written, and where the writers are.
 const DEPARSER: &str = "switch/deparse.rs";
-const HOMES: [&str; 3] = ["wire/shim.rs", "wire/tos.rs", "wire/vlan.rs"];
+const HOMES: [&str; 3] = ["wire/shim.rs", "wire/dscp.rs", "wire/vlan.rs"];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -51,6 +51,6 @@ fn only_the_deparser_writes_what_packets_carry() {
 
 #[test]
 fn the_search_finds_what_it_looks_for() {
-    let source = "fn a() {\n    wire::shim::pop(frame)?; // tos::write(\n}\n#[cfg(test)]\nmod tests { fn b() { shim::push(f, s); } }\n";
+    let source = "fn a() {\n    wire::shim::pop(frame)?; // dscp::write(\n}\n#[cfg(test)]\nmod tests { fn b() { shim::push(f, s); } }\n";
     assert_eq!(calls(source), [(2, "shim::pop(")]);
 }

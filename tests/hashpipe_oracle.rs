@@ -1,9 +1,9 @@
 //! HashPipe's dataplane against the paper's Algorithm 3, slot by slot.
 
 use proptest::prelude::*;
-use weir::observe::{Recorder, Unwatched, Watch};
+use weir::observe::{Observer, Recorder, Unobserved};
 use weir::pisa::hash::{Crc, HashFamily, INIT, Polynomial, XOROUT, bitwise};
-use weir::pisa::{Order, Phv};
+use weir::pisa::{BatchOrder, Phv};
 use weir::program::hashpipe::oracle::Oracle;
 use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
 use weir::program::{Bank, Dataplane, ProgramConfig};
@@ -43,7 +43,7 @@ fn run<const SUM: bool>(
     hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
-    order: Order,
+    order: BatchOrder,
 ) -> HashPipeBank<Tuple4, Tuple6> {
     let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, hashes);
     program.allocate();
@@ -79,7 +79,7 @@ proptest! {
         stage_major: bool,
     ) {
         let hashes = HashFamily::reproducible(seed);
-        let order = if stage_major { Order::StageMajor } else { Order::PacketMajor };
+        let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
         let v4 = oracle::<Tuple4>(&config, config.slots, &hashes, &packets);
         let v6 = oracle::<Tuple6>(&config, config.slots6(), &hashes, &packets);
         let bank = if sum {
@@ -108,10 +108,10 @@ proptest! {
         let (mut plain, mut traced) = (program(), program());
         for (mut phv, trace) in packets {
             let (before, mut told) = (phv, phv);
-            plain.ingress(std::slice::from_mut(&mut phv), Order::PacketMajor);
+            plain.ingress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
             let mut recorder = Recorder::default();
-            let watch: &mut dyn Watch = if trace { &mut recorder } else { &mut Unwatched };
-            watch.program(traced.as_mut(), std::slice::from_mut(&mut told), Order::PacketMajor);
+            let watch: &mut dyn Observer = if trace { &mut recorder } else { &mut Unobserved };
+            watch.program(traced.as_mut(), std::slice::from_mut(&mut told), BatchOrder::PacketMajor);
             prop_assert_eq!(phv, told);
             if trace {
                 let stages = &recorder.programs[0].stages;
@@ -145,7 +145,7 @@ proptest! {
         program.allocate();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {
-            program.ingress(std::slice::from_mut(phv), Order::PacketMajor);
+            program.ingress(std::slice::from_mut(phv), BatchOrder::PacketMajor);
             let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
             let sent = truth.0.entry(config.flow(&phv.headers).unwrap()).or_default();
             *sent += u64::from(weight);
@@ -192,7 +192,7 @@ fn the_standard_family_hashes_as_published() {
     let headers =
         Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
     let family = HashFamily::standard("hashpipe/ipv4/stage");
-    let bank = run::<false>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, Order::PacketMajor);
+    let bank = run::<false>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
     let at = tables(&bank.v4)[0].iter().position(Option::is_some);
     // crc32(bytes 1 to 13), from Python's zlib.
     assert_eq!(at, Some(0xb720_698d % 4096));

@@ -374,7 +374,7 @@ fn what_a_fault_held_is_counted_when_its_port_goes() {
     balanced(&live);
 }
 
-/// The control loop looks at links every tenth round of ten milliseconds, and workers obey with their next burst.
+/// The control loop looks at links every tenth round of ten milliseconds, and workers follow with their next burst.
 #[test]
 fn a_link_is_looked_at_every_ten_rounds() {
     let mut live = switch();

@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use weir::pisa::{
-    AccessTrace, Array, ArrayGroup, GroupSalu, LookupTrace, Order, Pipeline, Probe, Repeat, Salu, Slot, Stage, Then,
+    AccessTrace, Array, ArrayGroup, BatchOrder, GroupSalu, LookupTrace, Pipeline, Probe, Repeat, Salu, Slot, Stage,
+    Then,
 };
 
 const FIELDS: usize = 4;
@@ -207,7 +208,7 @@ proptest! {
             packets.chunks_mut(burst).for_each(|burst| program.run(burst, order));
             (cells(&program), packets)
         };
-        prop_assert_eq!(run(Order::PacketMajor), run(Order::StageMajor));
+        prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
     }
 
     /// A traced packet leaves the registers and the PHV as an untraced one, and what is told of each access is what

@@ -10,7 +10,7 @@ use count_min::{Config, CountMin, Sketch};
 use proptest::prelude::*;
 use weir::assemble::place;
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{BatchOrder, Phv};
 use weir::program::answers::FlowCount;
 use weir::program::{Program, ProgramConfig, Programs, Record};
 use weir::trace::{Frames, Trace, Workload};
@@ -37,7 +37,7 @@ fn packets(trace: &Trace) -> Vec<Phv> {
 }
 
 /// What a replica has measured of these packets.
-fn measured(config: &Config, packets: &[Phv], order: Order) -> Sketch {
+fn measured(config: &Config, packets: &[Phv], order: BatchOrder) -> Sketch {
     let mut replica = ProgramConfig::new::<CountMin>(config.clone()).build(&HashFamily::reproducible(FAMILY)).unwrap();
     replica.allocate();
     packets.to_vec().chunks_mut(100).for_each(|burst| replica.ingress(burst, order));
@@ -62,14 +62,14 @@ fn estimates_are_never_below_the_truth() {
     let (truth, packets) = (truth(&trace), packets(&trace));
     let crowded = [Config { rows: 2, columns: 50, flows: 1000 }, Config { rows: 4, columns: 64, flows: 4096 }];
     for config in crowded.into_iter().chain([Config::default()]) {
-        let counts = counts(&measured(&config, &packets, Order::PacketMajor));
+        let counts = counts(&measured(&config, &packets, BatchOrder::PacketMajor));
         assert!(counts.len() > 100);
         let below = counts.iter().find(|(flow, count)| *count < truth[flow]);
         assert_eq!(below, None);
         let bound = 2 * packets.len() as u64 / u64::from(config.columns);
         let far = counts.iter().filter(|(flow, count)| count - truth[flow] > bound).count();
-        let most = counts.len() >> config.rows;
-        assert!(far <= most, "{far} of {} exceed the bound, and {most} may", counts.len());
+        let max = counts.len() >> config.rows;
+        assert!(far <= max, "{far} of {} exceed the bound, and {max} may", counts.len());
     }
 }
 
@@ -77,12 +77,12 @@ fn estimates_are_never_below_the_truth() {
 fn heavy_flows_are_found_in_isp_traffic() {
     const HEAVY: usize = 300;
     let trace = trace("isp/burst,flows=100000,packets=1000000");
-    let found = counts(&measured(&Config::default(), &packets(&trace), Order::StageMajor));
+    let found = counts(&measured(&Config::default(), &packets(&trace), BatchOrder::StageMajor));
     let found: HashSet<_> = found.iter().take(HEAVY).map(|(flow, _)| *flow).collect();
     let mut heavy: Vec<_> = truth(&trace).into_iter().collect();
     heavy.sort_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
-    let least = heavy[HEAVY - 1].1;
-    let right = heavy.iter().filter(|(flow, packets)| *packets >= least && found.contains(flow)).count();
+    let min = heavy[HEAVY - 1].1;
+    let right = heavy.iter().filter(|(flow, packets)| *packets >= min && found.contains(flow)).count();
     assert!(right >= HEAVY * 9 / 10, "{right} of {HEAVY}");
 }
 
@@ -91,13 +91,14 @@ fn replicas_add_up_to_one() {
     let packets = packets(&trace("isp/uniform,flows=500,packets=20000,ipv6=0.5"));
     let config = Config { rows: 3, columns: 300, flows: 200 };
     let (some, others): (Vec<_>, Vec<_>) = packets.iter().partition(|phv| phv.headers.sport % 3 == 0);
-    let [mut merged, other] = [some, others.clone()].map(|packets| measured(&config, &packets, Order::PacketMajor));
+    let [mut merged, other] =
+        [some, others.clone()].map(|packets| measured(&config, &packets, BatchOrder::PacketMajor));
     let flows = &merged.flows | &other.flows;
     merged.merge(&other).unwrap();
-    assert_eq!(merged.counters, measured(&config, &packets, Order::PacketMajor).counters);
+    assert_eq!(merged.counters, measured(&config, &packets, BatchOrder::PacketMajor).counters);
     assert_eq!(merged.flows, flows);
     let before = merged.clone();
-    let other = measured(&Config { columns: 301, ..config }, &others, Order::PacketMajor);
+    let other = measured(&Config { columns: 301, ..config }, &others, BatchOrder::PacketMajor);
     assert!(merged.merge(&other).is_err() && merged == before, "an error changes nothing");
 }
 
@@ -105,7 +106,7 @@ fn replicas_add_up_to_one() {
 fn stage_by_stage_is_packet_by_packet() {
     let packets = packets(&trace("isp/burst,flows=800,packets=20000,ipv6=0.5"));
     let config = Config { rows: 5, columns: 100, flows: 37 };
-    let [a, b] = [Order::PacketMajor, Order::StageMajor].map(|order| measured(&config, &packets, order));
+    let [a, b] = [BatchOrder::PacketMajor, BatchOrder::StageMajor].map(|order| measured(&config, &packets, order));
     assert!(a == b);
 }
 
@@ -136,7 +137,7 @@ proptest! {
     fn the_byte_form_is_canonical(flows in 0..50usize, at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
         let config = Config { rows: 2, columns: 9, flows: 16 };
         let packets: Vec<Phv> = packets(&trace("isp/burst,flows=20,packets=300,ipv6=0.5")).into_iter().take(flows).collect();
-        let sketch = measured(&config, &packets, Order::PacketMajor);
+        let sketch = measured(&config, &packets, BatchOrder::PacketMajor);
         let read = CountMin::reader(&config, &HashFamily::reproducible(FAMILY));
         let mut bytes = sketch.encode();
         prop_assert!(bytes.len() <= CountMin::longest(&config));

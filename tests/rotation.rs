@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 use weir::forward::{Forward, Xconnect};
-use weir::pisa::{Order, Phv, Probe, ProgramUse};
+use weir::pisa::{BatchOrder, Phv, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Coverage, Dataplane, MAX_SUB_EPOCHS, Needs, SubEpoch};
 use weir::switch::{Burst, PortInfo, Role, Switch, Telemetry, TxBursts};
 use weir::telemetry::epoch::{BankChannel, Collecting, End, EpochClock, FullBank};
@@ -55,7 +55,7 @@ fn counted(bank: &mut dyn Bank) -> &mut Counted {
 }
 
 impl Dataplane for Tally {
-    fn ingress(&mut self, phvs: &mut [Phv], _: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         self.counted.entered += phvs.len() as u64;
     }
 
@@ -65,7 +65,7 @@ impl Dataplane for Tally {
         self.needs
     }
 
-    fn egress(&mut self, phvs: &mut [Phv], _: Order) {
+    fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         self.counted.left += phvs.len() as u64;
     }
 
@@ -119,7 +119,7 @@ impl Bench {
         let port =
             || PortInfo { role: Role::Host, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
         let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
-        Self { switch: Switch::new(vec![port(), port()], telemetry, forward, Order::PacketMajor), channels }
+        Self { switch: Switch::new(vec![port(), port()], telemetry, forward, BatchOrder::PacketMajor), channels }
     }
 
     /// A packet comes and leaves.

@@ -142,7 +142,7 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn ranges_are_closed() {
-    for (key, least, most, below, above) in [
+    for (key, min, max, below, above) in [
         ("epoch", "'1ms'", "'1h'", "'999us'", "'3601s'"),
         ("history", "'0s'", "'1h'", "'-1s'", "'3601s'"),
         ("mac_table", "1", "1048576", "0", "1048577"),
@@ -154,7 +154,7 @@ fn ranges_are_closed() {
         ("idle", "'1us'", "'1s'", "'999ns'", "'1001ms'"),
     ] {
         let line = |value: &str| format!("[switch]\n{key} = {value}\n");
-        for value in [least, most] {
+        for value in [min, max] {
             assert!(Config::parse(&line(value)).is_ok(), "{key} = {value}");
         }
         for value in [below, above] {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weir::config::SwitchConfig;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{DropReason, Order, PortId};
+use weir::pisa::{BatchOrder, DropReason, PortId};
 use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
 use weir::tables::Learning;
@@ -23,7 +23,7 @@ struct World {
     forwarding: Forwarding,
     program: bool,
     stage_major: bool,
-    carrier: TelemetryHeader,
+    telemetry_header: TelemetryHeader,
     bursts: Vec<Incoming>,
 }
 
@@ -134,17 +134,16 @@ fn world() -> impl Strategy<Value = World> {
     let incoming =
         incoming.prop_map(|(port, now, up, hop, frames)| Incoming { port, now: now * 1_000_000, up, hop, frames });
     let bursts = prop::collection::vec(incoming, 1..8);
-    let carrier = prop_oneof![Just(TelemetryHeader::Shim), Just(TelemetryHeader::Tos)];
-    (prop::collection::vec((role, mtu), 1..5), forwarding, any::<bool>(), any::<bool>(), carrier, bursts).prop_map(
-        |(ports, forwarding, program, stage_major, carrier, bursts)| World {
+    let telemetry_header = prop_oneof![Just(TelemetryHeader::Shim), Just(TelemetryHeader::Dscp)];
+    (prop::collection::vec((role, mtu), 1..5), forwarding, any::<bool>(), any::<bool>(), telemetry_header, bursts)
+        .prop_map(|(ports, forwarding, program, stage_major, telemetry_header, bursts)| World {
             ports,
             forwarding,
             program,
             stage_major,
-            carrier,
+            telemetry_header,
             bursts,
-        },
-    )
+        })
 }
 
 struct Bench {
@@ -155,7 +154,7 @@ struct Bench {
     fixed: bool,
     /// It does not even look into the frames.
     blind: bool,
-    carrier: TelemetryHeader,
+    telemetry_header: TelemetryHeader,
     now: u64,
     received: u64,
     queued: u64,
@@ -182,11 +181,11 @@ impl Bench {
         };
         let program: ProgramConfig = "hashpipe:stages=2,slots=8".parse().unwrap();
         let programs = world.program.then(|| program.build(&hashes).unwrap()).into_iter().collect();
-        let order = if world.stage_major { Order::StageMajor } else { Order::PacketMajor };
+        let order = if world.stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
         // Nobody collects: every epoch runs on into the next.
         let (telemetry, _) = Telemetry::new(programs, EpochClock::new(Some(50_000_000)), 0);
         let switch = Switch::new(ports.clone(), telemetry, forward, order);
-        let switch = switch.with_telemetry_header(world.carrier);
+        let switch = switch.with_telemetry_header(world.telemetry_header);
         let fixed = learning.is_none() && ports.iter().all(|port| port.role == Role::Host);
         Self {
             switch,
@@ -194,7 +193,7 @@ impl Bench {
             ports,
             fixed,
             blind: fixed && !world.program,
-            carrier: world.carrier,
+            telemetry_header: world.telemetry_header,
             now: 0,
             received: 0,
             queued: 0,
@@ -223,7 +222,7 @@ impl Bench {
                 let limited = !self.fixed || port.mtu < self.ports[usize::from(incoming.port)].mtu;
                 let longest = port.mtu as usize + L2 + if port.role == Role::Fabric { shim::LEN } else { 0 };
                 assert!(!limited || frame.wire_len() <= longest);
-                self.bare += look(frame, port, incoming.hop, self.blind, self.carrier);
+                self.bare += look(frame, port, incoming.hop, self.blind, self.telemetry_header);
             }
         }
         if let Some(learning) = &mut self.learning {
@@ -242,13 +241,13 @@ impl Bench {
 }
 
 /// What a frame may look like where it leaves. 1 when it goes to a fabric port without a shim.
-fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, carrier: TelemetryHeader) -> u64 {
+fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, telemetry_header: TelemetryHeader) -> u64 {
     if blind {
         return 0;
     }
     let bytes = frame.bytes();
     assert!(bytes.len() >= 14);
-    if carrier == TelemetryHeader::Tos {
+    if telemetry_header == TelemetryHeader::Dscp {
         assert_ne!(bytes[12..14], [0x88, 0xb5], "a shim where there are none");
         return 0;
     }
@@ -294,7 +293,7 @@ fn a_verdict_that_names_no_port_is_counted() {
             forwarding: Forwarding::Xconnect(vec![(0, PortId::MAX)]),
             program,
             stage_major: false,
-            carrier: TelemetryHeader::Shim,
+            telemetry_header: TelemetryHeader::Shim,
             bursts: Vec::new(),
         };
         let mut bench = Bench::new(&world);
@@ -313,7 +312,7 @@ fn what_no_program_measures_is_counted() {
         forwarding: Forwarding::Xconnect(vec![(0, 1)]),
         program: true,
         stage_major: false,
-        carrier: TelemetryHeader::Shim,
+        telemetry_header: TelemetryHeader::Shim,
         bursts: Vec::new(),
     };
     let mut bench = Bench::new(&world);
@@ -333,7 +332,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
             forwarding: Forwarding::Xconnect(vec![(0, 1)]),
             program: true,
             stage_major: false,
-            carrier: TelemetryHeader::Shim,
+            telemetry_header: TelemetryHeader::Shim,
             bursts: Vec::new(),
         })
     };

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::pisa::hash::{Crc, Polynomial};
-use weir::pisa::{Disposition, DropReason, Order, Phv, PortId, Probe, ProgramUse};
+use weir::pisa::{BatchOrder, Disposition, DropReason, Phv, PortId, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
 use weir::switch::{BURST, Burst, Parts, Telemetry, TxBursts};
 use weir::telemetry::epoch::EpochClock;
-use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, identity, parse, shim, tos};
+use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, dscp, identity, parse, shim};
 
 #[path = "common/frames.rs"]
 mod frames;
@@ -48,7 +48,7 @@ fn digest(phv: &Phv) -> u16 {
 }
 
 impl Dataplane for Watcher {
-    fn ingress(&mut self, _: &mut [Phv], _: Order) {}
+    fn ingress(&mut self, _: &mut [Phv], _: BatchOrder) {}
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
@@ -56,7 +56,7 @@ impl Dataplane for Watcher {
         self.needs
     }
 
-    fn egress(&mut self, phvs: &mut [Phv], _: Order) {
+    fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs.iter_mut() {
             (phv.class, phv.digest) = (class(phv), digest(phv));
         }
@@ -119,9 +119,9 @@ impl World {
             format!("[[neighbour]]\naddress = \"10.0.{n}.10\"\nport = \"p{n}\"\nmac = \"02:01:00:00:00:0{n}\"\n")
         });
         let head = format!(
-            "[switch]\nforward = \"{}\"\ncarrier = \"{}\"\nreproducible = 1\n",
+            "[switch]\nforward = \"{}\"\ntelemetry_header = \"{}\"\nreproducible = 1\n",
             if self.routes { "route" } else { "learn" },
-            if self.tos { "tos" } else { "shim" }
+            if self.tos { "dscp" } else { "shim" }
         );
         let text: String = std::iter::once(head).chain(ports).chain(neighbours).collect();
         Config::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -139,7 +139,7 @@ impl World {
         bytes[20] = if packet.dont_fragment { 0x40 } else { 0 };
         bytes[22] = packet.ttl;
         if self.tos && ingress >= 2 {
-            bytes[15] = tos::bits(2, NOW >> 26 & 1 == 1);
+            bytes[15] = dscp::bits(2, NOW >> 26 & 1 == 1);
         }
         mend(&mut bytes);
         if self.vlans && ingress >= 1 {
@@ -240,7 +240,7 @@ impl Bench {
             prop_assert!(matches!((phv.hop, phv.loops), (1, 0) | (6, 1)));
         }
         if tos && phv.egress >= 2 && sent.net == Net::Ipv4 {
-            prop_assert_eq!(sent.tos & tos::MASK, tos::bits(phv.class, phv.epoch & 1 == 1));
+            prop_assert_eq!(sent.tos & dscp::MASK, dscp::bits(phv.class, phv.epoch & 1 == 1));
         }
         if needs.contains(Needs::QUEUE_DEPTH) {
             prop_assert_eq!(usize::from(phv.queue_depth), depth);

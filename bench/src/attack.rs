@@ -116,8 +116,8 @@ impl Attack {
         let places = scene.sizes.values().filter(|&&size| size >= scene.packets_each as u64).count() + attack.len();
         let mut ranked: Vec<_> = counts.values().copied().collect();
         ranked.sort_unstable_by(|a, b| b.cmp(a));
-        let least = ranked.get(places - 1).copied().unwrap_or(1);
-        let reported = |key: &&Tuple4| counts.get(key).is_some_and(|&count| count >= least);
+        let min = ranked.get(places - 1).copied().unwrap_or(1);
+        let reported = |key: &&Tuple4| counts.get(key).is_some_and(|&count| count >= min);
         let found = attack.iter().filter(reported).count();
         let victim = counts.get(&scene.victim).copied().unwrap_or(0) as f64 / scene.sizes[&scene.victim] as f64;
         Damage { hidden: 1.0 - found as f64 / attack.len() as f64, victim }
@@ -225,10 +225,10 @@ impl Random {
 fn spread(values: impl Iterator<Item = f64>) -> String {
     let values: Vec<f64> = values.map(|value| value * 100.0).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
+    let (min, max) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
     match values.len() {
         1 => format!("{mean:.1} %"),
-        n => format!("{mean:.1} % ({least:.1}–{most:.1}, {n} draws)"),
+        n => format!("{mean:.1} % ({min:.1}–{max:.1}, {n} draws)"),
     }
 }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Longer than any test takes.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Directories that are no part of the tree.
 const BUILT: [&str; 4] = [".git", "target", "out", "corpus"];
@@ -282,7 +282,7 @@ fn guarded(text: &str, breaks: &[(usize, &Break)]) -> Result<String> {
 
 /// Whether it succeeded. A test that does not end has failed.
 fn finish(mut child: Child) -> Result<bool> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status.success());

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use weir::network::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Disposition, Order, Phv};
+use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::answers::Described;
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
@@ -91,12 +91,12 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
         let flow = flow as usize;
         let mut phv =
             [Phv { headers: headers[flow], enters: true, epoch: weir::wire::shim::epoch_of(epoch), ..Phv::default() }];
-        edges[flow % EDGES].program.ingress(&mut phv, Order::PacketMajor);
+        edges[flow % EDGES].program.ingress(&mut phv, BatchOrder::PacketMajor);
         let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
         seen[flow] += 1;
         if !lost {
             (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
-            edges[(flow + 1) % EDGES].program.egress(&mut phv, Order::PacketMajor);
+            edges[(flow + 1) % EDGES].program.egress(&mut phv, BatchOrder::PacketMajor);
         }
     }
 }

@@ -190,7 +190,7 @@ impl Edges {
                 part.insert(id, entered[class].into());
             }
             let to = &mut edges[self.edge_of[flow.dst as usize]];
-            let exits = &mut to.exits[usize::from(blank.bit)];
+            let exits = &mut to.downstream_parts[usize::from(blank.bit)];
             let left = |class: usize| i64::from(entered[class] - lost[class]);
             for (packets, part) in [(left(HH) + left(HL), &mut exits.hl), (left(LL), &mut exits.ll)] {
                 if packets > 0 {
@@ -215,12 +215,12 @@ impl Edges {
         let Some(first) = edges.first() else { return Vec::new() };
         let runtime = first.runtime;
         let encoded = encoded(&runtime);
-        let most: Vec<u32> = first.tower.iter().map(|level| level.most()).collect();
+        let max: Vec<u32> = first.tower.iter().map(|level| level.max()).collect();
         let width: usize = first.tower.iter().map(|level| level.sizes.len()).sum();
         // The counters of all levels of all edges in a row, and where each flow's are.
         let mut counters = vec![0u32; width * edges.len()];
         let sources = || self.generation.flows.iter().map(|flow| self.edge_of[flow.src as usize]);
-        let mut places = Vec::with_capacity(ids.len() * most.len());
+        let mut places = Vec::with_capacity(ids.len() * max.len());
         for (id, edge) in ids.iter().zip(sources()) {
             let mut offset = edge * width;
             for (level, counter) in first.tower.iter().zip(first.counters(*id)) {
@@ -241,10 +241,10 @@ impl Edges {
                 continue;
             }
             let mut estimate = INFINITE;
-            for (&place, &most) in places[flow * most.len()..][..most.len()].iter().zip(&most) {
+            for (&place, &max) in places[flow * max.len()..][..max.len()].iter().zip(&max) {
                 let counter = &mut counters[place as usize];
-                *counter += u32::from(*counter < most);
-                estimate = estimate.min(if *counter == most { INFINITE } else { *counter });
+                *counter += u32::from(*counter < max);
+                estimate = estimate.min(if *counter == max { INFINITE } else { *counter });
             }
             let class = match estimate {
                 _ if estimate >= runtime.hh_threshold => HH,
@@ -265,9 +265,9 @@ impl Edges {
             {
                 settled[flow] = true;
                 classes[flow].entered[class] += rest;
-                for (&place, &most) in places[flow * most.len()..][..most.len()].iter().zip(&most) {
+                for (&place, &max) in places[flow * max.len()..][..max.len()].iter().zip(&max) {
                     let counter = &mut counters[place as usize];
-                    *counter = counter.saturating_add(rest).min(most);
+                    *counter = counter.saturating_add(rest).min(max);
                 }
             }
         }
@@ -276,8 +276,8 @@ impl Edges {
             let mut rest = counters;
             for level in &mut edge.tower {
                 let (own, others) = rest.split_at(level.sizes.len());
-                let most = level.most();
-                level.sizes = own.iter().map(|&size| if size == most { INFINITE } else { size }).collect();
+                let max = level.max();
+                level.sizes = own.iter().map(|&size| if size == max { INFINITE } else { size }).collect();
                 rest = others;
             }
         }
@@ -287,8 +287,8 @@ impl Edges {
 
 /// Whether packets of each class have memory in the upstream encoder.
 fn encoded(runtime: &Runtime) -> [bool; 4] {
-    let division = runtime.division;
-    [false, division.ll > 0, division.hl > 0, division.hh > 0]
+    let partition = runtime.partition;
+    [false, partition.ll > 0, partition.hl > 0, partition.hh > 0]
 }
 
 fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule)> {
@@ -319,7 +319,7 @@ mod tests {
             shifts: true,
             delay: 10_000,
             rate: None,
-            patience: 0,
+            queue_timeout: 0,
             faults: Vec::new(),
             wait: None,
             fabric: Fabric::default(),

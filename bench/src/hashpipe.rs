@@ -3,7 +3,7 @@
 //! Left open by the paper and taken from the authors' simulator: a stage has counters / stages slots, rounded down.
 
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{BatchOrder, Phv};
 use weir::program::Dataplane;
 use weir::program::hashpipe::{self, Config, HashPipeBank};
 use weir::wire::{Headers, Net, Tuple4, Tuple6};
@@ -55,7 +55,7 @@ impl HeavyHitter for HashPipe {
     fn burst(&mut self, keys: &[Tuple4]) {
         self.phvs.clear();
         self.phvs.extend(keys.iter().map(|&key| phv(key)));
-        self.program.ingress(&mut self.phvs, Order::StageMajor);
+        self.program.ingress(&mut self.phvs, BatchOrder::StageMajor);
     }
 
     fn read_out(self) -> Vec<(Tuple4, u64)> {

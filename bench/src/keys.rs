@@ -184,16 +184,16 @@ impl KeyModels {
             let draws = self.draws.min(500);
             for draw in 0..draws {
                 let hashes = Hashes::new(draw, COUNTERS)?;
-                for ((square, most), mixing) in errors.iter_mut().zip(Mix::ALL) {
+                for ((square, max), mixing) in errors.iter_mut().zip(Mix::ALL) {
                     let mut used = vec![false; COUNTERS as usize];
                     (0..COUNTED).for_each(|flow| used[hashes.slot(mixing, 0, key(keys, draw, flow))] = true);
                     let empty = used.iter().filter(|used| !**used).count();
                     let flows = linear_counting(used.len(), empty).unwrap_or(f64::INFINITY);
                     let off = (flows / f64::from(COUNTED) - 1.0).abs();
-                    (*square, *most) = (*square + off * off / draws as f64, most.max(off));
+                    (*square, *max) = (*square + off * off / draws as f64, max.max(off));
                 }
             }
-            let cells = errors.map(|(square, most)| format!("{:.2} % ({:.1} %)", 100.0 * square.sqrt(), 100.0 * most));
+            let cells = errors.map(|(square, max)| format!("{:.2} % ({:.1} %)", 100.0 * square.sqrt(), 100.0 * max));
             println!("| {} | {} |", keys.name(), cells.join(" | "));
         }
         Ok(())

@@ -7,7 +7,7 @@
 //! 8-bit counters say all that the Tower has to, and two arrays of them have more counters in the same memory.
 
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{BatchOrder, Phv};
 use weir::program::Dataplane;
 use weir::program::chamelemon::collector::{Analysis, Distribution};
 use weir::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Level, Sketches, TowerShape, Width};
@@ -83,7 +83,7 @@ impl Summary for TowerFermat {
     fn burst(&mut self, keys: &[Tuple4]) {
         self.phvs.clear();
         self.phvs.extend(keys.iter().map(|&key| Phv { enters: true, ..phv(key) }));
-        self.program.ingress(&mut self.phvs, Order::StageMajor);
+        self.program.ingress(&mut self.phvs, BatchOrder::StageMajor);
     }
 
     fn close(&mut self) {

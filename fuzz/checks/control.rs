@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir::api::taps::TapPort;
+use weir::api::observers::ObservedPort;
 use weir::api::view;
 use weir::api::{Answering, HeavyQuery, NewPort, Service, respond};
-use weir::observe::Taps;
+use weir::observe::Observers;
 use weir::program::answers::Task;
 use weir::tables::{Change, Tables};
 use weir::telemetry::AnswerStore;
@@ -16,7 +16,7 @@ use weir::telemetry::AnswerStore;
 #[derive(Default)]
 struct Fake {
     tables: Tables,
-    taps: Taps,
+    taps: Observers,
 }
 
 impl Answering for Fake {
@@ -40,11 +40,11 @@ impl Service for Fake {
         &self.tables
     }
 
-    fn taps(&self) -> &Taps {
+    fn taps(&self) -> &Observers {
         &self.taps
     }
 
-    fn tap_ports(&self) -> Vec<TapPort> {
+    fn observed_ports(&self) -> Vec<ObservedPort> {
         Vec::new()
     }
 

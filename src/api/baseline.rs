@@ -12,7 +12,7 @@ use crate::stats::SwitchStats;
 
 /// A running switch's name, age and baseline.
 #[derive(Debug)]
-pub struct About {
+pub struct SwitchInfo {
     name: String,
     cores: Vec<usize>,
     started: Instant,
@@ -20,7 +20,7 @@ pub struct About {
     baseline: Mutex<Option<(Instant, Ports)>>,
 }
 
-impl About {
+impl SwitchInfo {
     /// Of a switch that starts now; `cores` are its workers'.
     pub fn new(name: &str, cores: &[usize]) -> Self {
         Self {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_reset_leaves_the_totals_alone() {
-        let about = About::new("weir", &[3]);
+        let about = SwitchInfo::new("weir", &[3]);
         let before = about.since_reset(ports(&[("a", 10, 1)]));
         assert_eq!((before.reset, before.ports.ports[0].counts.rx_packets), (false, 10), "from the start");
         about.reset(ports(&[("a", 10, 1), ("b", 5, 0)]));
@@ -182,7 +182,7 @@ mod tests {
         workers[1].busy_cycles.add(700);
         workers[1].program("hashpipe").cycles.add(300);
         workers[1].program("hashpipe").packets.add(2);
-        let status = About::new("edge", &[2, 5]).status(Ports::default(), &workers);
+        let status = SwitchInfo::new("edge", &[2, 5]).status(Ports::default(), &workers);
         assert_eq!(status.name, "edge");
         let programs = vec![WorkerProgram { program: "hashpipe".into(), packets: 2, cycles: 300 }];
         let busy = Worker { core: 5, polls: 9, busy_polls: 4, busy_cycles: 700, programs, ..Worker::default() };

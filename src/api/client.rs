@@ -19,14 +19,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::observers::CAPTURE_HEADER;
 use super::serve::{BODY_BYTES, too_long};
-use super::taps::CAPTURE_HEADER;
 use super::view::Failure;
 use crate::config;
 use crate::network::tls;
 
 /// A switch that should have answered by then is not coming back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer taken.
 const LONGEST: usize = 64 << 20;
 
@@ -81,7 +81,7 @@ impl Client {
     pub fn text(&self, query: &str, accept: &str) -> Result<String, ClientError> {
         let request = Request::get(query).header("accept", accept);
         let exchange = async { self.whole(self.request(request, Vec::new()).await?).await };
-        match self.within(PATIENCE, exchange)? {
+        match self.within(TIMEOUT, exchange)? {
             (StatusCode::OK, answer) => String::from_utf8(answer.to_vec()).map_err(|e| self.broken(&e)),
             (status, answer) => Err(self.refusal(status, &answer)),
         }
@@ -115,7 +115,7 @@ impl Client {
         body: &impl Serialize,
         wait: Duration,
     ) -> Result<T, ClientError> {
-        self.ask_within(wait.saturating_add(PATIENCE), Method::POST, query, self.encode(body)?)
+        self.ask_within(wait.saturating_add(TIMEOUT), Method::POST, query, self.encode(body)?)
     }
 
     /// Posts a question whose answer is a stream. Once `stop` is set the switch is asked to end it.
@@ -125,18 +125,18 @@ impl Client {
         body: &impl Serialize,
         stop: Arc<AtomicBool>,
     ) -> Result<Streamed<'_>, ClientError> {
-        let response = self.within(PATIENCE, self.send(Method::POST, query, self.encode(body)?))?;
+        let response = self.within(TIMEOUT, self.send(Method::POST, query, self.encode(body)?))?;
         if response.status() == StatusCode::OK {
             let id = response.headers().get(CAPTURE_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
             let (body, rest) = (response.into_body(), Bytes::new());
             return Ok(Streamed { client: self, body, rest, id, stop, stopped: None });
         }
-        let (status, answer) = self.within(PATIENCE, self.whole(response))?;
+        let (status, answer) = self.within(TIMEOUT, self.whole(response))?;
         Err(self.refusal(status, &answer))
     }
 
     fn ask<T: DeserializeOwned>(&self, method: Method, query: &str, body: Vec<u8>) -> Result<T, ClientError> {
-        self.ask_within(PATIENCE, method, query, body)
+        self.ask_within(TIMEOUT, method, query, body)
     }
 
     fn ask_within<T: DeserializeOwned>(
@@ -263,7 +263,7 @@ impl Streamed<'_> {
                 let _ = self.client.ask::<u64>(Method::DELETE, &format!("/v1/captures/{id}"), Vec::new());
                 Ok(())
             }
-            (Some(since), _) if since.elapsed() < PATIENCE => Ok(()),
+            (Some(since), _) if since.elapsed() < TIMEOUT => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::TimedOut, "the switch does not end the stream")),
         }
     }

@@ -12,27 +12,27 @@ use axum::{Json, Router};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
-use crate::network::controller::ForgetError;
+use crate::network::controller::EvictError;
 use crate::network::rpc;
-use crate::network::server::{Desk, Drive};
+use crate::network::server::{ControllerLoop, ControllerServer};
 use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::telemetry::AnswerStore;
 
 /// What is asked.
-struct Office {
-    desk: Arc<Desk>,
+struct ControllerApi {
+    server: Arc<ControllerServer>,
     program: ProgramConfig,
     store: AnswerStore,
 }
 
-impl Office {
+impl ControllerApi {
     fn switches(&self) -> view::NetworkSwitches {
-        view::NetworkSwitches { passed_over_epochs: self.store.passed_over(), ..self.desk.view() }
+        view::NetworkSwitches { passed_over_epochs: self.store.passed_over(), ..self.server.view() }
     }
 }
 
-impl Answering for Office {
+impl Answering for ControllerApi {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
         let name = self.program.name();
         let asked = query.names(name) && self.program.rank(task).is_some();
@@ -40,26 +40,26 @@ impl Answering for Office {
     }
 }
 
-fn router(office: Office, counters: Arc<Counters>) -> Router {
+fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/switches", get(async |State(office): State<Arc<Office>>| Json(office.switches())))
-        .route("/v1/switches/{name}", delete(forget))
+        .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
+        .route("/v1/switches/{name}", delete(evict))
         .merge(tasks())
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
-        .with_state(Arc::new(office))
+        .with_state(Arc::new(api))
 }
 
-async fn forget(
-    State(office): State<Arc<Office>>,
+async fn evict(
+    State(api): State<Arc<ControllerApi>>,
     Path(name): Path<String>,
-) -> Result<Json<view::ForgottenSwitch>, (StatusCode, Json<view::Failure>)> {
-    let forgotten = office.desk.forget(&name).await.map_err(|error| {
-        let code = if matches!(error, ForgetError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
+) -> Result<Json<view::EvictedSwitch>, (StatusCode, Json<view::Failure>)> {
+    let forgotten = api.server.evict(&name).await.map_err(|error| {
+        let code = if matches!(error, EvictError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
         (code, Json(view::Failure { error: error.to_string() }))
     });
-    forgotten.map(|()| Json(view::ForgottenSwitch { name }))
+    forgotten.map(|()| Json(view::EvictedSwitch { name }))
 }
 
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
@@ -68,7 +68,7 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
 }
 
 /// Where a controller listens.
-pub struct Doors {
+pub struct Listeners {
     /// For `weir show`.
     pub api: UnixListener,
     pub switches: UnixListener,
@@ -77,16 +77,16 @@ pub struct Doors {
 }
 
 /// Serves all of them until the process ends.
-pub fn serve(doors: Doors, drive: &Drive) -> io::Result<()> {
+pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
-    let desk = drive.desk();
-    let store = drive.controller().lock().unwrap_or_else(PoisonError::into_inner).store().clone();
-    let office = Office { desk: desk.clone(), program: desk.program().clone(), store };
-    let api = Served::Http(serve::limited(router(office, counters.clone())));
-    serve::unix(doors.api, api, Arc::default())?;
-    let switches = Served::Grpc(rpc::serve(desk.clone(), desk.longest()));
-    if let Some(tcp) = doors.tcp {
+    let server = control_loop.server();
+    let store = control_loop.controller().lock().unwrap_or_else(PoisonError::into_inner).store().clone();
+    let api = ControllerApi { server: server.clone(), program: server.program().clone(), store };
+    let api = Served::Http(serve::limited(router(api, counters.clone())));
+    serve::unix(listeners.api, api, Arc::default())?;
+    let switches = Served::Grpc(rpc::serve(server.clone(), server.longest()));
+    if let Some(tcp) = listeners.tcp {
         serve::tls(tcp, switches.clone(), counters.clone())?;
     }
-    serve::unix(doors.switches, switches, counters)
+    serve::unix(listeners.switches, switches, counters)
 }

@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use super::taps::TRACE;
+use super::observers::TRACE;
 use super::view;
 use crate::network::rpc::{self, Certified};
 use crate::network::tls;
@@ -131,7 +131,7 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[1], async move {
-        let door = Arc::new(Door {
+        let door = Arc::new(BoundedListener {
             acceptor: TlsAcceptor::from(config),
             room: Arc::new(Semaphore::new(CONNECTIONS)),
             served,
@@ -171,7 +171,7 @@ async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io:
 }
 
 /// Where clients by TCP prove who they are.
-struct Door {
+struct BoundedListener {
     acceptor: TlsAcceptor,
     room: Arc<Semaphore>,
     served: Served,
@@ -179,7 +179,7 @@ struct Door {
     log: Log,
 }
 
-impl Door {
+impl BoundedListener {
     async fn enter(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, handshake: OwnedSemaphorePermit) {
         let shaken = timeout(HANDSHAKE, self.acceptor.accept(stream)).await;
         drop(handshake);

@@ -12,10 +12,10 @@ use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, Sw
 use crate::tables::{self, Change, Op, Table};
 use crate::wire::Flow;
 
-pub(crate) struct Fake(Tables, Taps);
+pub(crate) struct Fake(Tables, Observers);
 
 pub(crate) fn fake() -> Fake {
-    Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Taps::default())
+    Fake(Tables::new([Box::new(Numbers(vec![1, 2])) as Box<dyn Table>]), Observers::default())
 }
 
 /// A table of numbers below 10.
@@ -115,12 +115,12 @@ impl Service for Fake {
         Ok(view::Reloaded { changes: vec!["port b = null added".into()] })
     }
 
-    fn taps(&self) -> &Taps {
+    fn observers(&self) -> &Observers {
         &self.1
     }
 
-    fn tap_ports(&self) -> Vec<taps::TapPort> {
-        vec![taps::TapPort { id: 3, name: "a".into(), dev: "memory".into(), mtu_bytes: 1500 }]
+    fn observed_ports(&self) -> Vec<observers::ObservedPort> {
+        vec![observers::ObservedPort { id: 3, name: "a".into(), dev: "memory".into(), mtu_bytes: 1500 }]
     }
 }
 
@@ -212,9 +212,9 @@ fn tables_are_listed_shown_and_changed_as_a_whole() {
     assert_eq!(client.get::<view::TableRows>("/v1/tables/numbers").unwrap().rows.len(), 2, "none of them");
     assert_eq!(post(vec![change(3), change(4)]).unwrap().table.entries, 4);
     // As many as a body of 1 MiB holds: `{"changes":[]}`, and for each 28 bytes and a comma.
-    let most = ((1 << 20) - 13) / 29;
-    assert_eq!(post(vec![change(5); most]).unwrap().changed, most);
-    let many = refused(post(vec![change(5); most + 1]));
+    let max = ((1 << 20) - 13) / 29;
+    assert_eq!(post(vec![change(5); max]).unwrap().changed, max);
+    let many = refused(post(vec![change(5); max + 1]));
     assert_eq!(many, "the request has 1048595 bytes; a switch takes at most 1048576. Send it in parts");
     let unknown = client.get::<view::TableRows>("/v1/tables/letters");
     assert_eq!(refused(unknown), "there is no table letters; the tables are numbers");
@@ -311,7 +311,7 @@ fn a_trace_ends_with_its_client() {
     }
     assert_eq!(trace(3601).0, "HTTP/1.1 400", "longer than any may wait");
     // Blanks before an answer are nothing to a reader of JSON.
-    let query = taps::TraceQuery { timeout_seconds: 1.5, ..Default::default() };
+    let query = observers::TraceQuery { timeout_seconds: 1.5, ..Default::default() };
     let nothing: Option<view::packet::Packet> = client.post("/v1/trace", &query).unwrap();
     assert_eq!(nothing, None);
 }

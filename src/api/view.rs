@@ -19,7 +19,7 @@ pub use network::{
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 
-pub use crate::network::documents::{ControllerLink, EpochAttention, ForgottenSwitch, NetworkSwitch, NetworkSwitches};
+pub use crate::network::documents::{ControllerLink, EpochAttention, EvictedSwitch, NetworkSwitch, NetworkSwitches};
 pub use crate::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: what happened at the doors of the API.

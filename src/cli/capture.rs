@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::show::Where;
 use super::{Failure, output, summary};
-use crate::api::taps::CaptureQuery;
+use crate::api::observers::CaptureQuery;
 use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
 use crate::trace::{CaptureReader, Captured};

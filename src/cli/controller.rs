@@ -17,7 +17,7 @@ use crate::config::PemFiles;
 use crate::config::{Length, NetworkConfig};
 use crate::network::controller::{SAVED_VERSION, Saved, SavedUpdate};
 use crate::network::rpc::socket_name;
-use crate::network::server::{Drive, State, StateError, StateFile};
+use crate::network::server::{ControllerLoop, State, StateError, StateFile};
 use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
@@ -49,10 +49,10 @@ pub struct Controller {
     transit: Option<Length>,
     /// What carries a packet's class and epoch bit between the switches
     #[arg(long, value_enum)]
-    carrier: Option<TelemetryHeader>,
+    telemetry_header: Option<TelemetryHeader>,
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH")]
-    patience: Option<Length>,
+    record_timeout: Option<Length>,
     /// Leave the parameters as they are, whatever the state of the network
     #[arg(long)]
     no_shift: bool,
@@ -100,8 +100,8 @@ impl Controller {
         }
         config.epoch = self.epoch.unwrap_or(config.epoch);
         config.transit = self.transit.unwrap_or(config.transit);
-        config.carrier = self.carrier.unwrap_or(config.carrier);
-        config.patience = self.patience.or(config.patience);
+        config.telemetry_header = self.telemetry_header.unwrap_or(config.telemetry_header);
+        config.record_timeout = self.record_timeout.or(config.record_timeout);
         config.shift &= !self.no_shift;
         config.reproducible = self.reproducible.or(config.reproducible);
         if self.state.is_some() {
@@ -131,10 +131,11 @@ impl Controller {
         let file = StateFile::at(state_path(&config)?)?;
         let state = state(&config, &file)?;
         let settings = config.settings(state.salt);
-        let mut drive = Drive::new(config.profile(), settings, state, file.clone(), config.switches.clone())?;
+        let mut control_loop =
+            ControllerLoop::new(config.profile(), settings, state, file.clone(), config.switches.clone())?;
         give_up_rights()?;
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
-        api::serve(api::Doors { api, switches, tcp }, &drive).map_err(Failure::failed)?;
+        api::serve(api::Listeners { api, switches, tcp }, &control_loop).map_err(Failure::failed)?;
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
             config.name,
@@ -146,8 +147,8 @@ impl Controller {
         let mut notify = Notify::from_env();
         notify.ready(&describe);
         let started = Instant::now();
-        while !stop.load(Relaxed) && self.duration.is_none_or(|most| started.elapsed() < most.0) {
-            drive.round(ROUND);
+        while !stop.load(Relaxed) && self.duration.is_none_or(|max| started.elapsed() < max.0) {
+            control_loop.round(ROUND);
             notify.alive(Instant::now());
         }
         notify.stopping();

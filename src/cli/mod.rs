@@ -6,7 +6,7 @@ mod config;
 mod controller;
 mod demo;
 mod doctor;
-mod forget;
+mod evict;
 mod log;
 pub mod manual;
 mod measured;
@@ -87,7 +87,7 @@ enum Command {
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
     /// Have a controller wait no more for a switch that left its network for good
-    Forget(forget::Forget),
+    Evict(evict::Evict),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
     Trace(trace::Trace),
     /// Copy packets out of a running switch, as lines or as pcapng
@@ -214,7 +214,7 @@ fn main(cli: Cli) -> ExitCode {
         Command::Port(command) => command.run(json),
         Command::Table(command) => command.run(json),
         Command::Reload(command) => command.run(json),
-        Command::Forget(command) => command.run(json),
+        Command::Evict(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::measured::Measured;
 use super::{Failure, Programs, in_memory, output};
 use crate::api::view::Packets;
-use crate::config::{ForwardMode, Length, OrderConfig};
+use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::telemetry::score::Score;
@@ -38,7 +38,7 @@ pub struct Replay {
     epoch: Option<Length>,
     /// Run a burst through the pipeline packet by packet or stage by stage
     #[arg(long, value_enum, default_value = "packet")]
-    order: OrderConfig,
+    order: BatchOrderConfig,
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED")]
     reproducible: Option<u64>,
@@ -148,10 +148,10 @@ impl Replay {
         let mut missed = None;
         for (i, (name, _)) in super::named(programs).enumerate() {
             let measured = Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact));
-            if let (Some(score), Some(least)) = (&measured.score, self.min_recall)
-                && score.recall < least
+            if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
+                && score.recall < min
             {
-                missed = Some(format!("recall {:.4} is below --min-recall {least}", score.recall));
+                missed = Some(format!("recall {:.4} is below --min-recall {min}", score.recall));
             }
             documents.insert(name, measured);
         }

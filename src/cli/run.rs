@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Programs};
-use crate::config::{Config, ForwardMode, Idle, Length, OrderConfig, PortConfig};
+use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
 use crate::switch::TelemetryHeader;
@@ -42,7 +42,7 @@ pub struct Run {
     epoch: Option<Length>,
     /// What carries a packet's class and epoch bit between switches
     #[arg(long, value_enum)]
-    carrier: Option<TelemetryHeader>,
+    telemetry_header: Option<TelemetryHeader>,
     /// Packet buffers
     #[arg(long, value_name = "N")]
     buffers: Option<u32>,
@@ -51,7 +51,7 @@ pub struct Run {
     mtu: Option<u32>,
     /// Whether a burst goes through the stages packet by packet or stage by stage
     #[arg(long, value_enum)]
-    order: Option<OrderConfig>,
+    order: Option<BatchOrderConfig>,
     /// The hardware whose limits the pipeline must keep
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
@@ -143,7 +143,7 @@ impl Run {
         }
         switch.forward = self.forward.unwrap_or(switch.forward);
         switch.epoch = self.epoch.unwrap_or(switch.epoch);
-        switch.carrier = self.carrier.unwrap_or(switch.carrier);
+        switch.telemetry_header = self.telemetry_header.unwrap_or(switch.telemetry_header);
         switch.order = self.order.unwrap_or(switch.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
@@ -265,7 +265,7 @@ mod live {
         let mut notify = Notify::from_env();
         notify.ready(&live.describe());
         let started = Instant::now();
-        let over = |started: Instant| command.duration.is_some_and(|most| started.elapsed() >= most.0);
+        let over = |started: Instant| command.duration.is_some_and(|max| started.elapsed() >= max.0);
         while !stop.load(Relaxed) && !over(started) && live.is_running() {
             live.round();
             notify.alive(Instant::now());

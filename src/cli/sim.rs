@@ -52,7 +52,7 @@ pub struct Sim {
     rate: Option<Limit>,
     /// With --rate: a packet that would wait longer for a link is lost
     #[arg(long, default_value = "1ms", value_name = "LENGTH")]
-    patience: Length,
+    queue_timeout: Length,
     /// For so long after an epoch's end its packets may leave; then the switches' records are collected
     #[arg(long, default_value = "10ms", value_name = "LENGTH")]
     transit: Length,
@@ -64,7 +64,7 @@ pub struct Sim {
     fixed: bool,
     /// What carries a packet's class and epoch between switches: a header of its own, or bits of its IP header
     #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
-    carrier: TelemetryHeader,
+    telemetry_header: TelemetryHeader,
     /// Run the programs on all switches, not only on those with hosts
     #[arg(long)]
     everywhere: bool,
@@ -76,7 +76,7 @@ struct Document {
     workload: String,
     losses: Vec<String>,
     faults: Vec<String>,
-    carrier: TelemetryHeader,
+    telemetry_header: TelemetryHeader,
     epoch_ns: Nanos,
     transit_ns: Nanos,
     /// Wall-clock time of the simulation.
@@ -128,10 +128,10 @@ impl Sim {
 
     fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
         let nanos = |length: Length| Nanos::try_from(length.0.as_nanos()).unwrap_or(Nanos::MAX);
-        let check = |name: &str, length: Length, least: u64, most: u64| {
+        let check = |name: &str, length: Length, min: u64, max: u64| {
             let right = |length: u64| humantime::format_duration(Duration::from_nanos(length)).to_string();
-            let wrong = || Failure::Usage(format!("--{name} {length}: {} to {}", right(least), right(most)));
-            (least..=most).contains(&nanos(length)).then(|| nanos(length)).ok_or_else(wrong)
+            let wrong = || Failure::Usage(format!("--{name} {length}: {} to {}", right(min), right(max)));
+            (min..=max).contains(&nanos(length)).then(|| nanos(length)).ok_or_else(wrong)
         };
         let rate = match self.rate.map(|limit| limit.bits_per_second) {
             Some(None) => return Err(Failure::Usage("--rate: bits per second, such as 40Gbps".into())),
@@ -154,10 +154,10 @@ impl Sim {
             shifts: !self.fixed,
             delay: check("delay", self.delay, 100, SECOND)?,
             rate,
-            patience: check("patience", self.patience, 0, SECOND)?,
+            queue_timeout: check("queue-timeout", self.queue_timeout, 0, SECOND)?,
             faults: self.faults.clone(),
             wait: None,
-            fabric: Fabric { carrier: self.carrier, ..Fabric::default() },
+            fabric: Fabric { telemetry_header: self.telemetry_header, ..Fabric::default() },
         })
     }
 
@@ -206,7 +206,7 @@ fn document(
         workload: setup.workload.to_string(),
         losses: setup.losses.iter().map(ToString::to_string).collect(),
         faults: setup.faults.iter().map(ToString::to_string).collect(),
-        carrier: setup.fabric.carrier,
+        telemetry_header: setup.fabric.telemetry_header,
         epoch_ns: setup.epoch,
         transit_ns: setup.transit,
         seconds: took.as_secs_f64(),
@@ -276,8 +276,8 @@ fn measured(epoch: &EpochReport, report: &ProgramReport) -> Option<EpochAttentio
 
 fn truth_text(epochs: &[EpochReport]) -> String {
     let busiest = |losses: &[LostAt]| {
-        let most = losses.iter().max_by_key(|at| at.packets);
-        most.map_or_else(String::new, |at| match &at.towards {
+        let max = losses.iter().max_by_key(|at| at.packets);
+        max.map_or_else(String::new, |at| match &at.towards {
             Some(towards) => format!("{} → {towards}", at.switch),
             None => at.switch.clone(),
         })

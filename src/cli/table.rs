@@ -149,7 +149,7 @@ fn list_text(tables: &view::Tables) -> String {
         [
             table.name.clone(),
             output::grouped(table.entries as u64),
-            table.capacity_entries.map_or("-".into(), |most| output::grouped(most as u64)),
+            table.capacity_entries.map_or("-".into(), |max| output::grouped(max as u64)),
             table.key.join(", "),
             bits(table.sram_bits),
             bits(table.tcam_bits),

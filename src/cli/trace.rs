@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::show::Where;
 use super::{Failure, Programs, in_memory, output};
-use crate::api::taps::TraceQuery;
+use crate::api::observers::TraceQuery;
 use crate::api::view::packet::Packet;
 use crate::config::{Config, ForwardMode, Length};
 use crate::observe::PacketTrace;

@@ -55,13 +55,13 @@ pub(super) fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-pub(super) fn check_range(key: impl Into<String>, value: u32, least: u32, most: u32) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value) { Ok(()) } else { wrong(key, value, format!("{least} to {most}")) }
+pub(super) fn check_range(key: impl Into<String>, value: u32, min: u32, max: u32) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) { Ok(()) } else { wrong(key, value, format!("{min} to {max}")) }
 }
 
-pub(super) fn check_length(key: &str, value: Length, least: Duration, most: Duration) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value.0) {
+pub(super) fn check_length(key: &str, value: Length, min: Duration, max: Duration) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value.0) {
         return Ok(());
     }
-    wrong(key, value, format!("{} to {}", Length(least), Length(most)))
+    wrong(key, value, format!("{} to {}", Length(min), Length(max)))
 }

@@ -26,11 +26,11 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between the switches: shim or tos.
-    pub carrier: TelemetryHeader,
+    /// What carries a packet's class and epoch bit between the switches: shim or dscp.
+    pub telemetry_header: TelemetryHeader,
     /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
     /// records are kept meanwhile.
-    pub patience: Option<Length>,
+    pub record_timeout: Option<Length>,
     /// How long the answers of past epochs are kept.
     pub history: Length,
     /// Whether the parameters follow the state of the network, or stay as they are.
@@ -66,8 +66,8 @@ impl Default for NetworkConfig {
             program: ProgramConfig::networked(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
-            carrier: TelemetryHeader::default(),
-            patience: None,
+            telemetry_header: TelemetryHeader::default(),
+            record_timeout: None,
             history: Length(Duration::from_secs(60)),
             shift: true,
             state: None,
@@ -79,7 +79,7 @@ impl Default for NetworkConfig {
 }
 
 /// Epochs that a record is waited for, at the most: so many of the other switches' records are kept.
-const MOST_PATIENCE: u32 = 64;
+const MAX_RECORD_TIMEOUT: u32 = 64;
 
 impl NetworkConfig {
     /// Reads and checks a file.
@@ -108,8 +108,8 @@ impl NetworkConfig {
         self.program.validate().map_err(refused)?;
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
-        if let Some(patience) = self.patience {
-            check_length("patience", patience, Duration::ZERO, self.epoch.0.saturating_mul(MOST_PATIENCE))?;
+        if let Some(timeout) = self.record_timeout {
+            check_length("record_timeout", timeout, Duration::ZERO, self.epoch.0.saturating_mul(MAX_RECORD_TIMEOUT))?;
         }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
         self.api().tls().map(drop).map_err(ours)
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_whole_file() {
-        let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\npatience = '20ms'\n\
+        let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\nrecord_timeout = '20ms'\n\
                     shift = false\nlisten = '[::1]:9471'\n[program]\nname = 'chamelemon'\nupstream = 2048\n\
                     [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
         let config = read(text).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         let upstream = profile.program.parameter("upstream").unwrap();
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(9);
-        assert_eq!((settings.patience, settings.history, settings.shifts), (20_000_000, 1200, false));
+        assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));
         assert_eq!(config.api().tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());
     }
@@ -179,7 +179,7 @@ mod tests {
         refused("[program]\nname = 'hashpipe'", "program.name = hashpipe: chamelemon");
         refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
-        refused("epoch = '10ms'\ntransit = '1ms'\npatience = '641ms'", "patience = 641ms: 0s to 640ms");
+        refused("epoch = '10ms'\ntransit = '1ms'\nrecord_timeout = '641ms'", "record_timeout = 641ms: 0s to 640ms");
         refused("name = 'x'\nepochs = '10ms'", "controller.toml:2: unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
         refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");

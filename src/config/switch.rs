@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
-use crate::pisa::{Order, Target};
+use crate::pisa::{BatchOrder, Target};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
 
@@ -33,8 +33,8 @@ pub struct SwitchConfig {
     /// How long packets are under way between the first switch and the last: so long after an epoch's end they are still counted to
     /// it where they leave. At most half an epoch.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or tos, three bits of its IP header.
-    pub carrier: TelemetryHeader,
+    /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or dscp, three bits of its IP header.
+    pub telemetry_header: TelemetryHeader,
     /// How long the results of past epochs are kept.
     pub history: Length,
     /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
@@ -42,7 +42,7 @@ pub struct SwitchConfig {
     #[schemars(extend("enum" = ["auto", "tofino", "tofino2", "rmt", "software"]))]
     pub target: String,
     /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
-    pub order: OrderConfig,
+    pub order: BatchOrderConfig,
     /// Packet buffers; by default what the ports' queues need.
     #[schemars(range(min = 256, max = 1 << 24))]
     pub buffers: Option<u32>,
@@ -86,10 +86,10 @@ impl Default for SwitchConfig {
             cores: Vec::new(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
-            carrier: TelemetryHeader::default(),
+            telemetry_header: TelemetryHeader::default(),
             history: Length(Duration::from_secs(60)),
             target: AUTO.into(),
-            order: OrderConfig::Packet,
+            order: BatchOrderConfig::Packet,
             buffers: None,
             mac_table: 8192,
             mac_age: Length(Duration::from_secs(300)),
@@ -132,17 +132,17 @@ pub enum AclDefault {
 /// How a burst goes through the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum OrderConfig {
+pub enum BatchOrderConfig {
     #[default]
     Packet,
     Stage,
 }
 
-impl From<OrderConfig> for Order {
-    fn from(order: OrderConfig) -> Self {
+impl From<BatchOrderConfig> for BatchOrder {
+    fn from(order: BatchOrderConfig) -> Self {
         match order {
-            OrderConfig::Packet => Order::PacketMajor,
-            OrderConfig::Stage => Order::StageMajor,
+            BatchOrderConfig::Packet => BatchOrder::PacketMajor,
+            BatchOrderConfig::Stage => BatchOrder::StageMajor,
         }
     }
 }

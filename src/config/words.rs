@@ -73,8 +73,8 @@ fn program(table: &toml::Table) -> Result<ProgramConfig, Wrong> {
 /// Checks the ranges of a program's parameters.
 pub(super) fn check(program: &ProgramConfig) -> Result<(), Wrong> {
     program.validate().map_err(|error| match error {
-        ProgramError::Range { key, value, least, most, .. } => {
-            Wrong { key: key.into(), value: value.to_string(), right: format!("a whole number from {least} to {most}") }
+        ProgramError::Range { key, value, min, max, .. } => {
+            Wrong { key: key.into(), value: value.to_string(), right: format!("a whole number from {min} to {max}") }
         }
         ProgramError::Combination { program, why } => {
             Wrong { key: "name".into(), value: format!("{program:?}"), right: why.into() }
@@ -122,7 +122,7 @@ fn right(schema: &Json, key: &str) -> String {
         return format!("written like {example}");
     }
     match (property["minimum"].as_u64(), property["maximum"].as_u64()) {
-        (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+        (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
         _ => "a whole number".into(),
     }
 }

@@ -144,12 +144,12 @@ impl EthDev {
     }
 
     /// DPDK's own refusal does not say how much there is.
-    fn enough(&self, asked: u16, most: u16, what: &str) -> Result<(), DpdkError> {
-        if asked <= most {
+    fn enough(&self, asked: u16, max: u16, what: &str) -> Result<(), DpdkError> {
+        if asked <= max {
             return Ok(());
         }
         let mut error = DpdkError::new("rte_eth_dev_configure", libc::EINVAL);
-        error.detail = Some(format!("{asked} {what} asked for, {} has at most {most}", self.driver()));
+        error.detail = Some(format!("{asked} {what} asked for, {} has at most {max}", self.driver()));
         Err(error)
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CapabilitySet, CapabilitySets, Pid, gettid};
 
 /// Longest wait for the threads to answer the signal.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Takes all rights from every thread but this one. Returns the names of those that did not answer the signal.
 pub fn strip_others() -> io::Result<Vec<String>> {
@@ -19,7 +19,7 @@ pub fn strip_others() -> io::Result<Vec<String>> {
     let started = Instant::now();
     loop {
         let left = others_with_rights()?;
-        if left.is_empty() || started.elapsed() > PATIENCE {
+        if left.is_empty() || started.elapsed() > TIMEOUT {
             return Ok(left.into_iter().map(|(_, name)| name).collect());
         }
         for (thread, _) in left {

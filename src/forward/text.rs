@@ -125,16 +125,16 @@ pub fn mac(key: &'static str, text: &str) -> Result<Mac, Wrong> {
     if parts.next().is_some() { Err(right()) } else { Ok(mac) }
 }
 
-/// A whole number from `least` to `most`.
+/// A whole number from `min` to `max`.
 pub fn number<T: FromStr + PartialOrd + fmt::Display + Copy>(
     key: &'static str,
     text: &str,
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> Result<T, Wrong> {
     match text.parse::<T>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(wrong(key, text, format!("a whole number from {least} to {most}"))),
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(wrong(key, text, format!("a whole number from {min} to {max}"))),
     }
 }
 

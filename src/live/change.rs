@@ -18,13 +18,13 @@ use crate::pisa::hash::HashFamily;
 use crate::port::PortError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, TxBursts};
-use crate::tables::Wanted;
+use crate::tables::Desired;
 use crate::tables::{Learning, Routing};
 use crate::telemetry::epoch::Collecting;
-use crate::worker::{Change, Died, Queues, Remote};
+use crate::worker::{Change, Died, Queues, WorkerHandle};
 
 /// How long the collector may take to go on with other programs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a running switch stays as it was.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ pub(super) struct State {
     pub pairs: Vec<[String; 2]>,
     pub slots: Slots,
     pub removed: view::Removed,
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<WorkerHandle>,
 }
 
 /// The collector's ends of other programs' rotation, and what is told when it has taken them.
@@ -113,7 +113,7 @@ impl Shared {
     pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
         let mut diff = Diff::new(state, &next)?;
         next.config.validate()?;
-        let wanted = next.tables.then(|| assemble::wanted(&next.config, &assemble::hashes(&next.config)?));
+        let wanted = next.tables.then(|| assemble::desired(&next.config, &assemble::hashes(&next.config)?));
         let wanted = wanted.transpose()?;
         if let Some(wanted) = &wanted {
             diff.look_at_tables(&self.tables.differing(wanted));
@@ -253,7 +253,7 @@ impl Shared {
         let (taken, wait) = bounded(1);
         // A collector that has ended says so when the switch stops.
         if self.collector.send(Renewal { replicas, schedules, taken }).is_ok() {
-            let _ = wait.recv_timeout(PATIENCE);
+            let _ = wait.recv_timeout(TIMEOUT);
         }
     }
 
@@ -286,9 +286,9 @@ impl Shared {
     }
 
     /// Before the workers have new ports, so that none is used without what is set on it.
-    fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Wanted) {
+    fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Desired) {
         self.name_ports(state.slots.iter().chain(opened.iter().map(|(id, slot)| (*id, slot))));
-        self.tables.become_as(wanted, &self.publisher);
+        self.tables.reconcile(wanted, &self.publisher);
     }
 
     /// Tables know the ports by these names from now on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::front::Front;
+use super::facade::ApiFacade;
 use super::{LiveError, Shared, service};
 use crate::assemble::Assembly;
 use crate::config::Config;
@@ -23,7 +23,7 @@ fn hello(config: &Config) -> Option<Hello> {
     let length = config.switch.epoch.nanos();
     let transit = EpochClock::longest_transit(length).min(config.switch.transit.nanos());
     let parameters = program.start();
-    let profile = NetworkProfile { program, length, transit, header: config.switch.carrier };
+    let profile = NetworkProfile { program, length, transit, header: config.switch.telemetry_header };
     let software = format!("weir {}", env!("CARGO_PKG_VERSION"));
     Some(Hello { name: name(config).to_owned(), profile, parameters, software })
 }
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-impl Controlled for Front {
+impl Controlled for ApiFacade {
     fn hello(&self) -> Option<Hello> {
         hello(&self.shared.state().config)
     }

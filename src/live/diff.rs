@@ -136,7 +136,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
         metrics,
         runtime_ports,
         user,
-        carrier,
+        telemetry_header,
         forward: _,
         pairs: _,
         epoch: _,
@@ -158,7 +158,7 @@ fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeEr
     same("switch.acl_rows", &running.acl_rows, acl_rows)?;
     same("switch.metrics", &running.metrics, metrics)?;
     same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
-    same("switch.carrier", &running.carrier, carrier)?;
+    same("switch.telemetry_header", &running.telemetry_header, telemetry_header)?;
     same("switch.user", &running.user, user)
 }
 

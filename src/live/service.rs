@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::Slot;
-use crate::api::taps::TapPort;
+use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, Service};
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::network::rpc::Link;
-use crate::observe::Taps;
+use crate::observe::Observers;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
@@ -198,12 +198,12 @@ impl Service for Shared {
         self.link.as_ref().map(|link| link.view()).ok_or_else(|| none.into())
     }
 
-    fn taps(&self) -> &Taps {
-        &self.taps
+    fn observers(&self) -> &Observers {
+        &self.observers
     }
 
-    fn tap_ports(&self) -> Vec<TapPort> {
-        let port = |(id, slot): (PortId, &Slot)| TapPort {
+    fn observed_ports(&self) -> Vec<ObservedPort> {
+        let port = |(id, slot): (PortId, &Slot)| ObservedPort {
             id,
             name: slot.config.name.clone(),
             dev: slot.config.dev.to_string(),

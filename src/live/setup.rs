@@ -23,7 +23,7 @@ use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, Switch};
 use crate::telemetry::Collector;
-use crate::worker::{Patience, Queues, Remote, Worker, orders};
+use crate::worker::{Patience, Queues, Worker, WorkerHandle, orders};
 
 /// How long the collector waits for registers before it looks for something else to do.
 const COLLECT: Duration = Duration::from_millis(20);
@@ -98,7 +98,7 @@ pub(super) fn start_workers(
     cores: &[usize],
     stop: &Arc<AtomicBool>,
     patience: &Arc<Patience>,
-) -> Result<(Vec<WorkerThread>, Vec<Remote>), LiveError> {
+) -> Result<(Vec<WorkerThread>, Vec<WorkerHandle>), LiveError> {
     let ready = Arc::new(AtomicUsize::new(0));
     let (mut workers, mut remotes) = (Vec::new(), Vec::new());
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {

@@ -207,9 +207,9 @@ pub enum NoBuffers {
     #[error("port {port} needs {needed} packet buffers and {free} are free; start the switch with more (--buffers N)")]
     Few { port: String, needed: u32, free: u32 },
     #[error(
-        "port {port}: its MTU of {mtu} bytes does not fit the packet buffers, whose size was set at the start for {most}"
+        "port {port}: its MTU of {mtu} bytes does not fit the packet buffers, whose size was set at the start for {max}"
     )]
-    Small { port: String, mtu: u32, most: u32 },
+    Small { port: String, mtu: u32, max: u32 },
 }
 
 /// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their receive queues.
@@ -230,9 +230,9 @@ pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Res
 
 /// Whether the pool's buffers hold the port's frames.
 pub(super) fn fits_buffers(port: &PortConfig, pool: &Mempool) -> Result<(), NoBuffers> {
-    let most = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
-    if port.mtu > most {
-        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, most });
+    let max = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
+    if port.mtu > max {
+        return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, max });
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ struct Port {
 
 /// Compares what is with what was.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct EventLog {
     ports: BTreeMap<String, Port>,
     /// Epochs late and lost, as last said.
     epochs: (u64, u64),
@@ -84,7 +84,7 @@ pub struct Watch {
     looked: bool,
 }
 
-impl Watch {
+impl EventLog {
     /// What there is to say at `now`. The first look says nothing.
     pub fn look<'a>(
         &mut self,
@@ -146,13 +146,13 @@ mod tests {
     use super::*;
 
     struct Bench {
-        watch: Watch,
+        watch: EventLog,
         start: Instant,
     }
 
     impl Bench {
         fn new() -> Self {
-            Self { watch: Watch::default(), start: Instant::now() }
+            Self { watch: EventLog::default(), start: Instant::now() }
         }
 
         fn look(&mut self, millis: u64, ports: &[(&str, bool, bool)], epochs: (u64, u64)) -> Vec<Event> {

@@ -18,7 +18,7 @@ pub struct NetworkSwitches {
 
 /// `DELETE /v1/switches/NAME` of a controller: it waits for this one no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForgottenSwitch {
+pub struct EvictedSwitch {
     pub name: String,
 }
 
@@ -60,7 +60,7 @@ pub struct ControllerLink {
     pub unsent_records: u64,
     /// Those that were not, because they were hashed otherwise than the network does.
     pub foreign_records: u64,
-    /// Orders that came, the one in force at each connection included.
+    /// WorkerCommands that came, the one in force at each connection included.
     pub orders: u64,
     /// What the running epoch is measured with; absent until a controller has taken the switch in.
     #[serde(default, skip_serializing_if = "Option::is_none")]

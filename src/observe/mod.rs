@@ -1,7 +1,7 @@
-//! Taps: what looks at the packets of a running switch from outside, without a part in what becomes of them.
+//! Observers: captures and traces of a running switch, which do not change what it forwards or counts.
 //!
 //! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A [`TraceOnce`] waits for one
-//! packet and tells all that happens to it. The control side opens them ([`Taps`]), each worker looks once a burst whether
+//! packet and tells all that happens to it. The control side opens them ([`Observers`]), each worker looks once a burst whether
 //! there are any ([`Tap`]): one load and a comparison.
 //!
 //! Opening and closing allocate and free on the control side; on the worker only a traced packet and a look at changed taps do.
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use capture::{Capture, CaptureOptions, Direction, Record};
-pub use packet::{PacketTrace, ProgramTrace, Recorder, SentTrace, TraceOnce, Unwatched, Watch};
+pub use packet::{Observer, PacketTrace, ProgramTrace, Recorder, SentTrace, TraceOnce, Unobserved};
 
 use crate::pisa::table::{Reader, Shared};
 use crate::pisa::{DropReason, PortId};
@@ -49,15 +49,15 @@ pub enum TapError {
     Traces,
 }
 
-/// The control end, shared by all who open taps.
+/// The control end, shared by all who open observers.
 #[derive(Clone, Debug)]
-pub struct Taps {
+pub struct Observers {
     list: Arc<Mutex<Shared<List>>>,
     version: Arc<AtomicU64>,
     ids: Arc<AtomicU64>,
 }
 
-impl Default for Taps {
+impl Default for Observers {
     fn default() -> Self {
         Self { list: Arc::new(Mutex::new(Shared::new(List::default()))), version: Arc::default(), ids: Arc::default() }
     }
@@ -66,7 +66,7 @@ impl Default for Taps {
 /// A tap that is closed when this is dropped.
 #[derive(Debug)]
 pub struct Opened<T> {
-    taps: Taps,
+    observers: Observers,
     pub tap: Arc<T>,
     close: fn(&mut List, &Arc<T>),
 }
@@ -74,11 +74,11 @@ pub struct Opened<T> {
 impl<T> Drop for Opened<T> {
     fn drop(&mut self) {
         let close = self.close;
-        self.taps.change(|list| close(list, &self.tap));
+        self.observers.change(|list| close(list, &self.tap));
     }
 }
 
-impl Taps {
+impl Observers {
     /// The end for one worker.
     pub fn tap(&self) -> Tap {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).reader();
@@ -96,7 +96,7 @@ impl Taps {
             list.captures.retain(|other| !Arc::ptr_eq(other, tap));
             tap.release();
         };
-        Ok(Opened { taps: self.clone(), tap, close })
+        Ok(Opened { observers: self.clone(), tap, close })
     }
 
     pub fn trace(&self, tap: TraceOnce) -> Result<Opened<TraceOnce>, TapError> {
@@ -107,7 +107,7 @@ impl Taps {
         });
         opened?;
         let close = |list: &mut List, tap: &Arc<TraceOnce>| list.traces.retain(|other| !Arc::ptr_eq(other, tap));
-        Ok(Opened { taps: self.clone(), tap, close })
+        Ok(Opened { observers: self.clone(), tap, close })
     }
 
     /// Ends the capture with this number. False when there is none.

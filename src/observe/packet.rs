@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::forward::Forward;
-use crate::pisa::{AccessTrace, DropReason, LookupTrace, Order, Phv, PortId, Probe, Verdict};
+use crate::pisa::{AccessTrace, BatchOrder, DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
 use crate::program::Dataplane;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Filter, Headers};
 
-/// What stands beside the dataplane while a burst passes. [`Unwatched`] compiles to the bare calls.
-pub trait Watch {
-    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+/// What stands beside the dataplane while a burst passes. [`Unobserved`] compiles to the bare calls.
+pub trait Observer {
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);
     /// The egress stages of the program with this number, in the order of [`Self::program`].
-    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order);
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
     /// The access control list is about to decide on a packet; `how` says how.
     fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
@@ -23,16 +23,16 @@ pub trait Watch {
 }
 
 /// Nobody looks.
-pub struct Unwatched;
+pub struct Unobserved;
 
-impl Watch for Unwatched {
+impl Observer for Unobserved {
     #[inline(always)]
-    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder) {
         program.ingress(phvs, order);
     }
 
     #[inline(always)]
-    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: Order) {
+    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder) {
         program.egress(phvs, order);
     }
 
@@ -98,8 +98,8 @@ impl Probe for Recorder {
     }
 }
 
-impl Watch for Recorder {
-    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+impl Observer for Recorder {
+    fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs {
             self.programs.push(ProgramTrace { program: program.usage().program, ..ProgramTrace::default() });
             program.trace(phv, self);
@@ -109,7 +109,7 @@ impl Watch for Recorder {
         }
     }
 
-    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: Order) {
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         self.leaving = Some(number);
         for phv in phvs {
             program.trace_egress(phv, self);

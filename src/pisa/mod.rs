@@ -19,7 +19,7 @@ pub use budget::{
 pub use count::Count;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
 pub use phv::{Disposition, DropReason, MAX_PORTS, Phv, PortId, Verdict};
-pub use pipeline::{BATCH, Banked, Members, Order, Pipeline, Repeat, Stage, Then};
+pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};

@@ -8,7 +8,7 @@ use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu
 
 /// Which loop is the outer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum BatchOrder {
     /// Each packet through all stages, then the next packet.
     #[default]
     PacketMajor,
@@ -67,10 +67,10 @@ pub trait Pipeline<V> {
     }
 
     #[inline(always)]
-    fn run(&mut self, phvs: &mut [V], order: Order) {
+    fn run(&mut self, phvs: &mut [V], order: BatchOrder) {
         match order {
-            Order::PacketMajor => phvs.iter_mut().for_each(|phv| self.packet(phv)),
-            Order::StageMajor => {
+            BatchOrder::PacketMajor => phvs.iter_mut().for_each(|phv| self.packet(phv)),
+            BatchOrder::StageMajor => {
                 for batch in phvs.chunks_mut(BATCH) {
                     self.batch(batch, &mut Members::all(batch.len()));
                 }

@@ -7,8 +7,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 /// VLAN tags, and IPv6 extension headers, that are looked behind: more is not seen in a frame a host makes.
-const MOST_TAGS: usize = 4;
-const MOST_EXTENSIONS: usize = 8;
+const MAX_TAGS: usize = 4;
+const MAX_EXTENSIONS: usize = 8;
 
 /// The transport header of a frame that is no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Transport {
             return None;
         }
         let (mut proto, mut l4) = (header[6], l3 + 40);
-        for _ in 0..MOST_EXTENSIONS {
+        for _ in 0..MAX_EXTENSIONS {
             match proto {
                 // Hop-by-hop, routing and destination options.
                 0 | 43 | 60 => {
@@ -85,7 +85,7 @@ impl Transport {
 /// The EtherType behind all tags and the telemetry shim, and where what it names begins.
 fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     let mut at = 12;
-    for _ in 0..=MOST_TAGS {
+    for _ in 0..=MAX_TAGS {
         let ethertype = u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?);
         match ethertype {
             0x8100 | 0x88a8 | 0x9100 => at += 4,

@@ -60,12 +60,12 @@ impl Plan {
             Cut::Tcp => (6, usize::from(*frame.head.get(transport.l4 + 12)? >> 4) * 4),
             Cut::Udp => (17, 8),
         };
-        let least = if cut == Cut::Tcp { 20 } else { 8 };
+        let min = if cut == Cut::Tcp { 20 } else { 8 };
         let header_end = transport.l4 + header;
         let sound = transport.proto == proto
             && transport.l4 == start
             && payload > 0
-            && header >= least
+            && header >= min
             && header_end <= frame.head.len().min(transport.end);
         sound.then(|| Self { cut, transport, header: header_end, payload, total: transport.end - header_end })
     }

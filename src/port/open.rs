@@ -164,7 +164,7 @@ impl Port {
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
             _output: output,
-            link: Arc::new(Link { wanted: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
+            link: Arc::new(Link { wanted: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
             longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
@@ -284,16 +284,16 @@ impl Port {
     }
 
     fn look_at_link(&self) -> bool {
-        let carrier = match (&self.device, &self.under) {
+        let telemetry_header = match (&self.device, &self.under) {
             // The driver calls every link up.
             (_, Some(under)) => runs(under),
             (Device::Eth(device), None) => (device.link_up() || self.moved_away()) && tap::is_there(&self.taps),
             (Device::Veth(veth), _) => runs(&veth.interface),
             (Device::Memory(..), _) => true,
         };
-        let carrier = carrier && self.memory().is_none_or(|handle| handle.is_plugged());
-        self.link.carrier.store(carrier, Ordering::Relaxed);
-        carrier && self.link.wanted.load(Ordering::Relaxed)
+        let telemetry_header = telemetry_header && self.memory().is_none_or(|handle| handle.is_plugged());
+        self.link.telemetry_header.store(telemetry_header, Ordering::Relaxed);
+        telemetry_header && self.link.wanted.load(Ordering::Relaxed)
     }
 
     /// What has become of the port's interface. To be asked now and then, not by workers.
@@ -362,12 +362,12 @@ impl Port {
 
     /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
-        let most = self.most_mtu;
+        let max = self.most_mtu;
         // Before the device is told, so that it is never given a frame that is too long for it.
         self.set_longest(mtu.min(self.mtu()));
         let set = match (&self.device, self.interface()) {
-            _ if !(68..=most).contains(&mtu) => {
-                Err(PortProblem::Unfit(format!("an MTU of {mtu}: 68 to {most}, which the packet buffers hold")))
+            _ if !(68..=max).contains(&mtu) => {
+                Err(PortProblem::Unfit(format!("an MTU of {mtu}: 68 to {max}, which the packet buffers hold")))
             }
             (Device::Veth(_), Some(interface)) => interface.set_mtu(mtu).map_err(PortProblem::from),
             (Device::Eth(device), _) if !matches!(self.dev, Dev::Memif { .. }) => {

@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Link {
     pub wanted: AtomicBool,
-    pub carrier: AtomicBool,
+    pub telemetry_header: AtomicBool,
 }
 
 impl Link {
@@ -211,7 +211,7 @@ impl TxQueue {
     /// Whether the port is wanted up and had a link when that was last looked at. Costs two loads.
     #[inline]
     pub fn is_up(&self) -> bool {
-        self.link.wanted() && self.link.carrier.load(Ordering::Relaxed)
+        self.link.wanted() && self.link.telemetry_header.load(Ordering::Relaxed)
     }
 }
 

@@ -66,10 +66,10 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     }
 
     fn answers(&self, network: &HeavyEpoch<R>, _: Option<&HeavyEpoch<R>>, limits: Limits) -> EpochAnswers {
-        let most = if network.switches.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
+        let max = if network.switches.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
         let of_switch = |(switch, record): &(Arc<str>, Box<R>)| SwitchAnswers {
             switch: switch.clone(),
-            answers: (self.0)(record, most),
+            answers: (self.0)(record, max),
         };
         let mut switches: Vec<_> = network.switches.iter().map(of_switch).collect();
         let mut all = match &switches[..] {

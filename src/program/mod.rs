@@ -26,7 +26,7 @@ use std::any::Any;
 use std::ops::RangeInclusive;
 
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{Excess, Order, Phv, Probe, ProgramUse};
+use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
@@ -119,14 +119,14 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// What a controller makes of the records of switches with this configuration. `salt` makes the sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
 
-    /// The answers about a run, of its merged record. Names at most `most` flows of each kind; `truth` names flows of which the
+    /// The answers about a run, of its merged record. Names at most `max` flows of each kind; `truth` names flows of which the
     /// record holds a digest alone, and is what estimates are held to.
     fn run(
         config: &Self::Config,
         record: &Self::Record,
         series: &Self::Series,
         truth: Option<&Truth>,
-        most: usize,
+        max: usize,
     ) -> RunAnswers;
 
     /// Exact counts of what the program measures.
@@ -144,7 +144,7 @@ pub struct Difference {
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
     /// Takes a burst through the ingress stages.
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order);
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
     /// What it needs of the switch beside its ingress stages.
@@ -155,7 +155,7 @@ pub trait Dataplane: Send {
     /// written, in the order in which they were admitted; with [`Needs::ENDS`] those that end here
     /// as well. Which it is says [`Phv::disposition`]. Called when any program of the switch has
     /// egress stages.
-    fn egress(&mut self, _phvs: &mut [Phv], _order: Order) {}
+    fn egress(&mut self, _phvs: &mut [Phv], _order: BatchOrder) {}
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
     /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or of one
@@ -204,8 +204,8 @@ pub trait Bank: Any + Send {
 /// A program that cannot be built as configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    #[error("{program}: {key} = {value} is out of range, it may be {least} to {most}")]
-    Range { program: &'static str, key: &'static str, value: u64, least: u64, most: u64 },
+    #[error("{program}: {key} = {value} is out of range, it may be {min} to {max}")]
+    Range { program: &'static str, key: &'static str, value: u64, min: u64, max: u64 },
     #[error("{program}: {why}")]
     Combination { program: &'static str, why: &'static str },
 }
@@ -221,7 +221,7 @@ impl ProgramError {
         value: impl Into<u64>,
         range: RangeInclusive<u64>,
     ) -> Result<(), Self> {
-        let (value, least, most) = (value.into(), *range.start(), *range.end());
-        if range.contains(&value) { Ok(()) } else { Err(Self::Range { program, key, value, least, most }) }
+        let (value, min, max) = (value.into(), *range.start(), *range.end());
+        if range.contains(&value) { Ok(()) } else { Err(Self::Range { program, key, value, min, max }) }
     }
 }

@@ -91,7 +91,7 @@ trait Configured: Send + Sync {
     fn difference(&self, other: &dyn Any) -> Option<Difference>;
     fn analysis(&self, salt: u64) -> AnyAnalysis;
     fn series(&self) -> AnySeries;
-    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, most: usize) -> Option<RunAnswers>;
+    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers>;
 }
 
 /// Reads the byte form of records of one program, as it is configured.
@@ -202,8 +202,8 @@ impl<P: Program> Configured for Of<P> {
         AnySeries::new::<P::Series>()
     }
 
-    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
-        Some(P::run(&self.0, record.get()?, series.get()?, truth, most))
+    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
+        Some(P::run(&self.0, record.get()?, series.get()?, truth, max))
     }
 }
 
@@ -364,14 +364,8 @@ impl ProgramConfig {
     }
 
     /// The answers about a run, of its merged record; `None` for a record of another program.
-    pub fn run(
-        &self,
-        record: &AnyRecord,
-        series: &AnySeries,
-        truth: Option<&Truth>,
-        most: usize,
-    ) -> Option<RunAnswers> {
-        self.0.run(record, series, truth, most)
+    pub fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
+        self.0.run(record, series, truth, max)
     }
 }
 

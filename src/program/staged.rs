@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::{AnyRecord, Bank, Dataplane, Record};
-use crate::pisa::{BATCH, Banked, Order, Phv, Pipeline, Probe, ProgramUse, StageUse};
+use crate::pisa::{BATCH, Banked, BatchOrder, Phv, Pipeline, Probe, ProgramUse, StageUse};
 
 /// Makes a record of all registers.
 type ReadOut<M> = dyn Fn(&M) -> AnyRecord + Send + Sync;
@@ -42,7 +42,7 @@ where
     P: Pipeline<V> + Banked + Send + 'static,
     E: Fn(&Phv) -> Option<V> + Send,
 {
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             let mut packets: ArrayVec<V, BATCH> = phvs.iter().filter_map(|phv| (self.enter)(phv)).collect();
             self.stages.run(&mut packets, order);

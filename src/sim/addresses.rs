@@ -45,8 +45,8 @@ impl Addresses {
     pub fn new(topology: &Topology) -> Option<Self> {
         let switches = topology.switches().len() as u32;
         let edges = topology.edges();
-        let most = edges.iter().map(|&edge| topology.hosts_of(edge).len() as u32).max().unwrap_or(1);
-        let block = (most * PAIR).next_power_of_two();
+        let max = edges.iter().map(|&edge| topology.hosts_of(edge).len() as u32).max().unwrap_or(1);
+        let block = (max * PAIR).next_power_of_two();
         if edges.len() as u64 * u64::from(block) > 1 << HOSTS_BITS {
             return None;
         }

@@ -53,7 +53,7 @@ pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> 
 
 pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
     let Traffic { topology, addresses, distances, .. } = traffic;
-    let Fabric { carrier, workers, cuts } = setup.fabric;
+    let Fabric { telemetry_header, workers, cuts } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
     let mut nodes = Vec::new();
@@ -62,7 +62,7 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
         let [epoch, transit] = [setup.epoch, setup.transit].map(|length| Length(Duration::from_nanos(length)));
         (config.switch.epoch, config.switch.transit, config.switch.history) = (epoch, transit, epoch);
         config.switch.reproducible = Some(setup.workload.seed);
-        config.switch.carrier = carrier;
+        config.switch.telemetry_header = telemetry_header;
         let between = topology.hosts_of(switch).is_empty();
         if cuts > 0.0 && (between || !has_middle) {
             let fabric = config.ports.iter_mut().filter(|port| port.role == Role::Fabric);

@@ -41,8 +41,8 @@ impl SimulatedController {
     pub fn new(program: &ProgramConfig, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
         let settings = Settings {
             // Without faults no record is ever late.
-            patience: setup.wait.unwrap_or(setup.epoch),
-            notice: setup.latency,
+            record_timeout: setup.wait.unwrap_or(setup.epoch),
+            lead_time: setup.latency,
             history: if setup.faults.is_empty() { 1 } else { KEPT },
             flows: KEPT_FLOWS,
             shifts: setup.shifts,
@@ -55,7 +55,7 @@ impl SimulatedController {
             program: program.clone(),
             length: setup.epoch,
             transit: setup.transit,
-            header: setup.fabric.carrier,
+            header: setup.fabric.telemetry_header,
         };
         let now = setup.first_epoch() * setup.epoch;
         for name in switches {

@@ -75,7 +75,7 @@ pub struct Setup {
     /// Bits a second of every link; none for links that take everything at once.
     pub rate: Option<u64>,
     /// For so long a packet waits for a busy link; after that it is lost.
-    pub patience: Nanos,
+    pub queue_timeout: Nanos,
     /// What goes wrong beside losses.
     pub faults: Vec<Fault>,
     /// How long after the transit time the controller waits for a record; by default an epoch.
@@ -86,7 +86,7 @@ pub struct Setup {
 /// What switches and the links between them are like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fabric {
-    pub carrier: TelemetryHeader,
+    pub telemetry_header: TelemetryHeader,
     /// Of each switch. Its ports are dealt out over them in turn.
     pub workers: usize,
     /// The share of packets that may be cut and are too long for every second port of the switches without
@@ -96,7 +96,7 @@ pub struct Fabric {
 
 impl Default for Fabric {
     fn default() -> Self {
-        Self { carrier: TelemetryHeader::default(), workers: 1, cuts: 0.0 }
+        Self { telemetry_header: TelemetryHeader::default(), workers: 1, cuts: 0.0 }
     }
 }
 
@@ -109,7 +109,7 @@ impl Setup {
     /// The longest that a packet is on its way from one switch to the next.
     fn link_time(&self) -> Nanos {
         let longest = LONGEST_BITS * 1_000_000_000;
-        self.delay + self.rate.map_or(0, |rate| self.patience + longest.div_ceil(rate.max(1)))
+        self.delay + self.rate.map_or(0, |rate| self.queue_timeout + longest.div_ceil(rate.max(1)))
     }
 
     /// The number of the first epoch, as clocks show it. With faults it lies shortly before the number that packets carry begins
@@ -135,16 +135,16 @@ impl Setup {
                 return Err(SimError::NoSwitch { name: name.clone() });
             }
         }
-        let most = self.first_epoch() * epoch;
-        if self.faults.iter().any(|fault| matches!(fault, Fault::Clock { ahead, .. } if ahead.unsigned_abs() >= most)) {
-            return Err(SimError::ClockTooSlow { most });
+        let max = self.first_epoch() * epoch;
+        if self.faults.iter().any(|fault| matches!(fault, Fault::Clock { ahead, .. } if ahead.unsigned_abs() >= max)) {
+            return Err(SimError::ClockTooSlow { max });
         }
         if link / delay.clamp(1, epoch.max(1)) > MAX_WINDOWS {
             return Err(SimError::DelayTooShort { delay, link });
         }
         // Switches take at most half an epoch for it.
-        let least = 2 * (transit + self.latency);
-        if epoch <= least { Err(SimError::EpochTooShort { epoch, least }) } else { Ok(()) }
+        let min = 2 * (transit + self.latency);
+        if epoch <= min { Err(SimError::EpochTooShort { epoch, min }) } else { Ok(()) }
     }
 
     /// The flows that lose packets.
@@ -167,19 +167,19 @@ pub enum SimError {
     #[error("--transit {transit} ns: packets are under way for up to {path} ns")]
     TransitTooShort { transit: Nanos, path: Nanos },
     #[error(
-        "--delay {delay} ns is too short: a packet may be on a link for {link} ns, by --patience, the time that --rate gives the longest frame, and --fault, and that is more than {MAX_WINDOWS} times as long"
+        "--delay {delay} ns is too short: a packet may be on a link for {link} ns, by --queue-timeout, the time that --rate gives the longest frame, and --fault, and that is more than {MAX_WINDOWS} times as long"
     )]
     DelayTooShort { delay: Nanos, link: Nanos },
     #[error(
-        "--epoch {epoch} ns is too short: an order could not come in time within {least} ns: twice the transit time and twice the way to the controller"
+        "--epoch {epoch} ns is too short: an order could not come in time within {min} ns: twice the transit time and twice the way to the controller"
     )]
-    EpochTooShort { epoch: Nanos, least: Nanos },
+    EpochTooShort { epoch: Nanos, min: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]
     NoLink { link: u32, links: u32 },
     #[error("--fault: the topology has no switch {name:?}")]
     NoSwitch { name: String },
-    #[error("--fault clock: by at most {most} ns with epochs as short as these")]
-    ClockTooSlow { most: Nanos },
+    #[error("--fault clock: by at most {max} ns with epochs as short as these")]
+    ClockTooSlow { max: Nanos },
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
     Ipv6(f64),
 }

@@ -47,7 +47,7 @@ pub struct Network {
     delay: Nanos,
     /// Bits a second.
     rate: Option<NonZeroU64>,
-    patience: Nanos,
+    queue_timeout: Nanos,
     epoch: Nanos,
     source: Source,
     /// Those of the last epochs, each at its number modulo theirs.
@@ -70,7 +70,7 @@ impl Network {
         let Traffic { topology, addresses, .. } = &traffic;
         let (delay, epoch) = (setup.delay, setup.epoch);
         let owners = owners(topology, addresses);
-        let most = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
+        let max = (0..topology.switches().len() as u32).map(|switch| addresses.of_switch(switch).len()).max();
         let furthest = setup.link_time() + fault::longest(&setup.faults);
         let names = topology.switches().iter();
         let faults = names.map(|name| SwitchFaults::new(&setup.faults, name)).collect();
@@ -81,7 +81,7 @@ impl Network {
             wires: wires(setup, topology, addresses)?,
             source: Source::new(setup, hosts(topology, addresses, &owners)),
             calendar: Calendar::new(owners.len(), delay, epoch, furthest),
-            tx_bursts: TxBursts::new(most.unwrap_or(0)),
+            tx_bursts: TxBursts::new(max.unwrap_or(0)),
             burst: Burst::new(),
             pool: Vec::new(),
             generations: (0..generations).map(|_| Generation::default()).collect(),
@@ -91,7 +91,7 @@ impl Network {
             hops: 0,
             shims_at_hosts: 0,
             rate: setup.rate.and_then(NonZeroU64::new),
-            patience: setup.patience,
+            queue_timeout: setup.queue_timeout,
             traffic,
             owners,
             delay,
@@ -298,7 +298,7 @@ impl Network {
         }
         if let Some(rate) = self.rate {
             let start = wire.free.max(packet.tag.at);
-            if start - packet.tag.at > self.patience {
+            if start - packet.tag.at > self.queue_timeout {
                 wire.busy += 1;
                 return self.end(packet, Where::Busy(port));
             }

@@ -22,7 +22,7 @@ pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
         shifts: true,
         delay: 10_000,
         rate: None,
-        patience: 0,
+        queue_timeout: 0,
         faults: Vec::new(),
         wait: None,
         fabric: Fabric::default(),
@@ -153,7 +153,7 @@ fn flows_spread_over_equal_paths() {
 #[test]
 fn slow_links_lose_what_waits_too_long() {
     let slow = setup("testbed", "keyvalue/burst,flows=2000,seed=5", &[]);
-    let setup = Setup { rate: Some(8_000_000), patience: 100_000, transit: 20_000_000, ..slow };
+    let setup = Setup { rate: Some(8_000_000), queue_timeout: 100_000, transit: 20_000_000, ..slow };
     let (_, reports) = run(&setup, 2);
     let busy: u64 =
         reports.iter().flat_map(|epoch| &epoch.losses).filter(|at| at.reason == "busy").map(|at| at.packets).sum();
@@ -200,7 +200,7 @@ fn what_cannot_be_simulated_is_refused() {
     insta::assert_snapshot!(errors.join("\n"), @r"
         --transit 1000 ns: packets are under way for up to 20000 ns
         --epoch 20000000 ns is too short: an order could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
-        --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --patience, the time that --rate gives the longest frame, and --fault, and that is more than 1048576 times as long
+        --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --queue-timeout, the time that --rate gives the longest frame, and --fault, and that is more than 1048576 times as long
         --loss link=2: the topology's links are 0 to 1
         workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses
         program[0].slots = 16777216: hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928; write fewer

@@ -66,8 +66,8 @@ pub enum TopologyError {
     FileTooLong { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Graph { path: PathBuf, source: GraphError },
-    #[error("a topology has at most {most} {what}, not {found}")]
-    TooLarge { what: &'static str, found: usize, most: usize },
+    #[error("a topology has at most {max} {what}, not {found}")]
+    TooLarge { what: &'static str, found: usize, max: usize },
     #[error("switch {name}: {ports} links and hosts are more than the {MAX_PORTS} ports that a switch has")]
     TooManyPorts { name: String, ports: usize },
     #[error("switch {from} has no path to switch {to}: a topology is connected")]
@@ -223,8 +223,8 @@ impl Topology {
             ("links", links.len(), MAX_LINKS),
             ("hosts", hosts.len(), MAX_HOSTS),
         ];
-        if let Some(&(what, found, most)) = sizes.iter().find(|(_, found, most)| found > most) {
-            return Err(TopologyError::TooLarge { what, found, most });
+        if let Some(&(what, found, max)) = sizes.iter().find(|(_, found, max)| found > max) {
+            return Err(TopologyError::TooLarge { what, found, max });
         }
         if hosts.len() < 2 {
             return Err(TopologyError::TooFewHosts(hosts.len()));

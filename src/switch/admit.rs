@@ -128,9 +128,9 @@ impl Switch {
     /// Whether a packet to another switch has, or has room for, what carries its class.
     #[inline(always)]
     fn is_marked<F: Frame>(&self, frame: &F, phv: &Phv, port: &PortInfo, tag: TagEdit) -> bool {
-        if self.header == TelemetryHeader::Tos {
+        if self.header == TelemetryHeader::Dscp {
             let packet = || frame.bytes().get(usize::from(phv.headers.l3)..).unwrap_or_default();
-            return phv.headers.net == Net::Other || wire::tos::fits(packet());
+            return phv.headers.net == Net::Other || wire::dscp::fits(packet());
         }
         let room = || phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
         let marked = phv.headers.shim || (room() && wire::shim::fits(frame, tag.growth()));

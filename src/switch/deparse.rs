@@ -13,7 +13,7 @@ impl Switch {
     #[inline(always)]
     pub(super) fn deparse<F: Frame>(&self, frame: &mut F, phv: &Phv, tag: TagEdit, disposition: Disposition) {
         // Before the headers move.
-        if self.header == TelemetryHeader::Tos {
+        if self.header == TelemetryHeader::Dscp {
             self.write_dscp(frame, phv, disposition);
         }
         if tag != TagEdit::Keep {
@@ -32,13 +32,13 @@ impl Switch {
         let bits = match disposition {
             Disposition::ToHost if phv.enters => return,
             Disposition::ToHost => 0,
-            _ => wire::tos::bits(phv.class, phv.epoch & 1 == 1),
+            _ => wire::dscp::bits(phv.class, phv.epoch & 1 == 1),
         };
         if phv.headers.net == Net::Other {
             return;
         }
         let packet = frame.bytes_mut().get_mut(usize::from(phv.headers.l3)..);
-        let Some(before) = packet.and_then(|packet| wire::tos::write(packet, bits)) else { return };
+        let Some(before) = packet.and_then(|packet| wire::dscp::write(packet, bits)) else { return };
         self.stats.port(phv.ingress).remarked.add(u64::from(phv.enters && before != 0));
     }
 
@@ -66,10 +66,10 @@ pub(super) fn unmark<F: Frame>(copy: &mut F, header: TelemetryHeader, ends: [Opt
         wire::shim::pop(copy).ok()?;
     }
     let fabric = ends.into_iter().flatten().any(|port| port.role == Role::Fabric);
-    if header == TelemetryHeader::Tos && fabric {
+    if header == TelemetryHeader::Dscp && fabric {
         let mut headers = Headers::default();
         if wire::parse(copy.bytes(), &mut headers).is_ok() && headers.net != Net::Other {
-            wire::tos::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;
+            wire::dscp::write(copy.bytes_mut().get_mut(usize::from(headers.l3)..)?, 0)?;
         }
     }
     Some(())

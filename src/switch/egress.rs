@@ -7,7 +7,7 @@
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
-use crate::observe::Watch;
+use crate::observe::Observer;
 use crate::pisa::{Disposition, Phv, PortId, Verdict};
 use crate::program::Needs;
 use crate::telemetry::epoch::Nanos;
@@ -73,7 +73,7 @@ impl Switch {
     /// Puts the packets of a burst into the queues that their verdicts name, shows them to egress
     /// stages, and writes them.
     #[inline(always)]
-    pub(super) fn emit_through_egress<F: Frame, W: Watch>(
+    pub(super) fn emit_through_egress<F: Frame, W: Observer>(
         &mut self,
         burst: &mut Burst<F>,
         routed: &Routed,
@@ -114,7 +114,7 @@ impl Switch {
     /// The rest of a burst from the first packet on that becomes several.
     #[cold]
     #[inline(never)]
-    fn emit_several<F: Frame, W: Watch>(
+    fn emit_several<F: Frame, W: Observer>(
         &mut self,
         frames: impl Iterator<Item = (usize, F)>,
         routed: &Routed,
@@ -146,7 +146,7 @@ impl Switch {
     /// Emits a packet of the router's own, whose frame was never received.
     #[cold]
     #[inline(never)]
-    pub(super) fn emit_made<F: Frame, W: Watch>(
+    pub(super) fn emit_made<F: Frame, W: Observer>(
         &mut self,
         frame: F,
         (ingress, port): (PortId, PortId),
@@ -186,7 +186,7 @@ impl Switch {
         disposition.leaves() || (disposition != Disposition::Lost && self.telemetry.ends)
     }
 
-    fn wait<F: Frame, W: Watch>(
+    fn wait<F: Frame, W: Observer>(
         &mut self,
         phv: Phv,
         exit: Exit,
@@ -203,7 +203,7 @@ impl Switch {
     }
 
     #[inline(never)]
-    fn run_waiting<F: Frame, W: Watch>(
+    fn run_waiting<F: Frame, W: Observer>(
         &mut self,
         waiting: &mut Waiting,
         now: Nanos,
@@ -218,7 +218,7 @@ impl Switch {
 
     /// Takes as many packets as there are exits through the egress stages, and writes them.
     #[inline(always)]
-    fn run_egress<F: Frame, W: Watch>(&mut self, exits: &[Exit], now: Nanos, out: &mut TxBursts<F>, watch: &mut W) {
+    fn run_egress<F: Frame, W: Observer>(&mut self, exits: &[Exit], now: Nanos, out: &mut TxBursts<F>, watch: &mut W) {
         if exits.is_empty() {
             return;
         }
@@ -275,8 +275,8 @@ impl Switch {
             return;
         }
         let Headers { vlan_tci, tagged, inner_tci, double_tagged, .. } = phv.headers;
-        if self.header == TelemetryHeader::Tos && !phv.enters {
-            headers.tos &= !wire::tos::MASK;
+        if self.header == TelemetryHeader::Dscp && !phv.enters {
+            headers.tos &= !wire::dscp::MASK;
         }
         let shim = if headers.shim { wire::shim::LEN as u32 } else { 0 };
         phv.wire_bytes = (frame.wire_len() as u32).saturating_sub(shim);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::ingress::Rejected;
 use super::{BURST, Burst, COPIES, L2_OVERHEAD, PortInfo, Switch, TelemetryHeader, TxBursts, deparse};
 use crate::forward::acl::Acl;
-use crate::observe::Watch;
+use crate::observe::Observer;
 use crate::pisa::{DropReason, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
@@ -23,7 +23,7 @@ impl Switch {
     /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
     /// What may not enter is counted and leaves the burst.
     #[inline(never)]
-    pub(super) fn ingress_features<F: Frame, W: Watch>(
+    pub(super) fn ingress_features<F: Frame, W: Observer>(
         &mut self,
         ingress: PortId,
         burst: &mut Burst<F>,

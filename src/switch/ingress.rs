@@ -75,7 +75,7 @@ impl Telemetry {
     fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
         let fabric = self.role == Role::Fabric;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-        if unreadable || (phv.headers.shim && (!fabric || self.header == TelemetryHeader::Tos)) {
+        if unreadable || (phv.headers.shim && (!fabric || self.header == TelemetryHeader::Dscp)) {
             return Err(DropReason::BadShim);
         }
         if phv.headers.shim {
@@ -86,10 +86,10 @@ impl Telemetry {
                 (phv.digest, phv.epoch) = (shim.digest(), wire::shim::nearest_epoch(running, shim.epoch));
             }
         }
-        if fabric && self.header == TelemetryHeader::Tos {
-            let (class, bit) = wire::tos::read(phv.headers.tos);
+        if fabric && self.header == TelemetryHeader::Dscp {
+            let (class, bit) = wire::dscp::read(phv.headers.tos);
             (phv.class, phv.epoch) = (class, self.by_bit[usize::from(bit)]);
-            phv.headers.tos &= !wire::tos::MASK;
+            phv.headers.tos &= !wire::dscp::MASK;
         }
         Ok(())
     }

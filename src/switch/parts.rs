@@ -2,7 +2,7 @@
 
 use super::{PortInfo, Telemetry};
 use crate::forward::Forward;
-use crate::pisa::Order;
+use crate::pisa::BatchOrder;
 
 /// The parts of a switch that can change while it runs. Those that are there change places with the ones in use.
 #[derive(Default)]
@@ -10,6 +10,6 @@ pub struct Parts {
     /// All ports by their numbers.
     pub ports: Option<Vec<PortInfo>>,
     pub forward: Option<Forward>,
-    pub order: Option<Order>,
+    pub order: Option<BatchOrder>,
     pub telemetry: Option<Telemetry>,
 }

@@ -14,7 +14,7 @@ use crate::wire::{self, Frame, shim};
 /// Where the packets are that one packet has become.
 pub(super) type Exits = ArrayVec<Exit, MAX_PORTS>;
 
-const _: () = assert!(route::MOST_PIECES <= MAX_PORTS);
+const _: () = assert!(route::MAX_PIECES <= MAX_PORTS);
 
 /// What one packet has become.
 pub(super) struct Replicated {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Switch, Telemetry};
-use crate::pisa::{Order, Phv, Probe, ProgramUse};
+use crate::pisa::{BatchOrder, Phv, Probe, ProgramUse};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
@@ -71,7 +71,7 @@ impl<C: Fn() -> u64> Timed<C> {
 
 /// Every function goes to the program, also those that have a default.
 impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.stats.packets.add(phvs.len() as u64);
         self.times = self.untimed == 0;
         self.untimed = if self.times { ONE_IN - 1 } else { self.untimed - 1 };
@@ -87,7 +87,7 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.needs()
     }
 
-    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.measure(|program| program.egress(phvs, order));
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     impl Dataplane for Slow {
-        fn ingress(&mut self, phvs: &mut [Phv], _: Order) {
+        fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
             self.called("ingress");
             self.takes(3 * phvs.len() as u64);
         }
@@ -189,7 +189,7 @@ mod tests {
             Needs::EGRESS
         }
 
-        fn egress(&mut self, phvs: &mut [Phv], _: Order) {
+        fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
             self.called("egress");
             self.takes(2 * phvs.len() as u64);
         }
@@ -261,8 +261,8 @@ mod tests {
     fn pass(timed: &mut dyn Dataplane, packets: usize, bursts: u64) {
         let mut phvs = vec![Phv::default(); packets];
         for _ in 0..bursts {
-            timed.ingress(&mut phvs, Order::PacketMajor);
-            timed.egress(&mut phvs, Order::PacketMajor);
+            timed.ingress(&mut phvs, BatchOrder::PacketMajor);
+            timed.egress(&mut phvs, BatchOrder::PacketMajor);
         }
     }
 

@@ -17,7 +17,7 @@ impl Switch {
     /// How long packets may wait for the driver before it has to tell of it.
     #[inline(always)]
     pub fn longest_wait(&self) -> Nanos {
-        let by_bit = self.fabric && self.header == TelemetryHeader::Tos && self.telemetry.egress;
+        let by_bit = self.fabric && self.header == TelemetryHeader::Dscp && self.telemetry.egress;
         if by_bit { self.telemetry.clock.transit() } else { Nanos::MAX }
     }
 
@@ -41,7 +41,7 @@ impl Switch {
         for frame in burst {
             let mut headers = Headers::default();
             let (class, bit) = match wire::parse(frame.bytes(), &mut headers) {
-                Ok(()) => wire::tos::read(headers.tos),
+                Ok(()) => wire::dscp::read(headers.tos),
                 Err(_) => continue,
             };
             by_bit[usize::from(bit)] += u64::from(class != 0);

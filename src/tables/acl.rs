@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Op, Table, Wanted, read, refused, without_counters};
+use super::{Change, Configured, Desired, Op, Table, read, refused, without_counters};
 use crate::forward::acl::{
     Acl, Counted, DEFAULT_SLOT, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, check_size, usage,
 };
@@ -148,12 +148,12 @@ fn named(rules: &[RuleConfig]) -> impl Iterator<Item = RuleConfig> {
 }
 
 impl Configured for AclTable {
-    fn is(&self, wanted: &Wanted) -> bool {
+    fn is(&self, wanted: &Desired) -> bool {
         self.setup.permit_by_default == wanted.acl_setup.permit_by_default
             && named(&wanted.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
     }
 
-    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
         self.setup = wanted.acl_setup.clone();
         let (entries, free) = self.renewed(&wanted.acl);
         self.put(entries, free, settings);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Table, Wanted, edited};
+use super::{Change, Configured, Desired, Table, edited};
 use crate::forward::policy::{Publisher, Settings};
 use crate::forward::rate::{Limit, Limiter, Limits};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
@@ -83,11 +83,11 @@ impl LimitTable {
 }
 
 impl Configured for LimitTable {
-    fn is(&self, wanted: &Wanted) -> bool {
+    fn is(&self, wanted: &Desired) -> bool {
         self.entries == wanted.limits
     }
 
-    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
         self.put(wanted.limits.clone(), settings);
     }
 }

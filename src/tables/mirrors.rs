@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Table, Wanted, edited};
+use super::{Change, Configured, Desired, Table, edited};
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{Mirror, Mirrors, Publisher, Settings};
 use crate::forward::text::PortNames;
@@ -55,11 +55,11 @@ impl MirrorTable {
 }
 
 impl Configured for MirrorTable {
-    fn is(&self, wanted: &Wanted) -> bool {
+    fn is(&self, wanted: &Desired) -> bool {
         self.entries.iter().map(|(entry, _)| entry).eq(&wanted.mirrors)
     }
 
-    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
         self.put(wanted.mirrors.clone(), settings);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Change, Configured, Table, Wanted, edited};
+use super::{Change, Configured, Desired, Table, edited};
 use crate::forward::policy::{Publisher, Settings};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::forward::vlan::{PortVlans, VlanList, Vlans};
@@ -73,11 +73,11 @@ impl VlanTable {
 }
 
 impl Configured for VlanTable {
-    fn is(&self, wanted: &Wanted) -> bool {
+    fn is(&self, wanted: &Desired) -> bool {
         self.entries == wanted.vlans
     }
 
-    fn become_as(&mut self, wanted: &Wanted, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
         self.put(wanted.vlans.clone(), settings);
     }
 }

@@ -13,7 +13,7 @@ use crate::program::{AnyRecord, AnySchedule, MergeError};
 use crate::telemetry::epoch::{BankChannel, Collecting, End, FullBank};
 
 /// How many epochs a replica may be behind before its absence no longer holds the others up.
-const PATIENCE: u64 = 2;
+const TIMEOUT: u64 = 2;
 
 /// Merges the replicas of one switch.
 pub struct Collector {
@@ -188,7 +188,7 @@ impl Collector {
             }
         }
         let done = |(&epoch, pending): (&u64, &Pending)| {
-            (pending.replicas.len() >= self.replicas.len() || epoch + PATIENCE < last).then_some(epoch)
+            (pending.replicas.len() >= self.replicas.len() || epoch + TIMEOUT < last).then_some(epoch)
         };
         let done: Vec<_> = merging.pending.iter().filter_map(done).collect();
         done.into_iter().for_each(|epoch| self.close(program, epoch));
@@ -389,7 +389,7 @@ mod tests {
         }
         assert_eq!(bench.window(9), (0, None));
         bench.report(0, 4);
-        assert_eq!(bench.window(9), (1, Some((1, 1))), "epoch 1 has waited {PATIENCE} epochs");
+        assert_eq!(bench.window(9), (1, Some((1, 1))), "epoch 1 has waited {TIMEOUT} epochs");
         // It was late, not gone: nothing that it counted is lost.
         bench.report(1, 10);
         bench.report(1, 20);

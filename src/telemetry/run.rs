@@ -50,11 +50,11 @@ impl Run {
         self.lock().get(program)?.epochs
     }
 
-    /// Answers of program number `program`, with at most `most` flows of each kind.
-    pub fn answers(&self, program: usize, truth: Option<&Truth>, most: usize) -> Option<RunAnswers> {
+    /// Answers of program number `program`, with at most `max` flows of each kind.
+    pub fn answers(&self, program: usize, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
         let programs = self.lock();
         let Program { config, record, series, refused, .. } = programs.get(program)?;
-        let mut answers = config.run(record.as_ref()?, series, truth, most)?;
+        let mut answers = config.run(record.as_ref()?, series, truth, max)?;
         answers.heavy.lack.add_if(*refused > 0, Reason::Gap);
         answers.losses.iter_mut().for_each(|(_, lack)| lack.add_if(*refused > 0, Reason::Gap));
         Some(answers)

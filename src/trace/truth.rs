@@ -103,10 +103,10 @@ fn row(line: usize, text: &str) -> Result<(Flow, u64, u64), TruthError> {
         "" => Ok(None),
         _ => value.parse::<IpAddr>().map(Some).map_err(|_| wrong(column, value, "an address")),
     };
-    let small = |column, value: &str, most: u16| match value {
+    let small = |column, value: &str, max: u16| match value {
         "" => Ok(None),
         _ => match value.parse::<u16>() {
-            Ok(n) if n <= most => Ok(Some(n)),
+            Ok(n) if n <= max => Ok(Some(n)),
             _ => Err(wrong(column, value, "a number in range")),
         },
     };

@@ -186,14 +186,14 @@ impl Workload {
     }
 }
 
-fn count(key: &str, value: &str, most: u64) -> Result<u64, WorkloadError> {
+fn count(key: &str, value: &str, max: u64) -> Result<u64, WorkloadError> {
     let plain = value.replace('_', "");
     let (digits, unit) = match plain.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1000),
         None => plain.strip_suffix('M').map_or((plain.as_str(), 1), |digits| (digits, 1_000_000)),
     };
-    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| (1..=most).contains(n));
-    number.ok_or_else(|| wrong(key, value, &format!("a whole number from 1 to {most} (k and M are understood)")))
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| (1..=max).contains(n));
+    number.ok_or_else(|| wrong(key, value, &format!("a whole number from 1 to {max} (k and M are understood)")))
 }
 
 fn wrong(key: &str, value: &str, expected: &str) -> WorkloadError {

@@ -20,7 +20,7 @@ pub mod ipv6;
 pub mod ndp;
 pub mod shim;
 pub mod tcp;
-pub mod tos;
+pub mod dscp;
 pub mod udp;
 pub mod vlan;
 

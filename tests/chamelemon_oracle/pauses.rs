@@ -68,20 +68,20 @@ impl Driven {
     }
 
     /// The epochs that its records tell packets of.
-    fn told(&self, carrier: TelemetryHeader) -> BTreeSet<u64> {
+    fn told(&self, telemetry_header: TelemetryHeader) -> BTreeSet<u64> {
         let epochs = self.records.iter().flat_map(|(&last, sketches)| sketches.strays.epochs(last));
-        let also = if carrier == TelemetryHeader::Tos { 2 } else { 0 };
+        let also = if telemetry_header == TelemetryHeader::Dscp { 2 } else { 0 };
         epochs.flat_map(|(epoch, _)| [epoch, epoch + also]).collect()
     }
 }
 
 /// Epochs of which all seems known, and those of which packets are told.
-fn pauses(seed: u64, carrier: TelemetryHeader, longest: u64) -> [usize; 2] {
+fn pauses(seed: u64, telemetry_header: TelemetryHeader, longest: u64) -> [usize; 2] {
     let mut rng = SplitMix64::new(seed);
     let config = Config { hh_threshold: 20, ..Config::default() };
     let hashes = HashFamily::reproducible(seed);
-    let mut first = Driven::new(switch([Role::Host, Role::Fabric], &config, &hashes, carrier));
-    let mut last = Driven::new(switch([Role::Fabric, Role::Host], &config, &hashes, carrier));
+    let mut first = Driven::new(switch([Role::Host, Role::Fabric], &config, &hashes, telemetry_header));
+    let mut last = Driven::new(switch([Role::Fabric, Role::Host], &config, &hashes, telemetry_header));
     let frames = frames(seed);
     let mut frames = frames.iter().cycle();
     let mut sent = 0;
@@ -103,7 +103,7 @@ fn pauses(seed: u64, carrier: TelemetryHeader, longest: u64) -> [usize; 2] {
         left += last.step(now, pause(&mut rng)).len();
     }
     assert_eq!(left, sent, "nothing is lost");
-    let told: BTreeSet<u64> = [&first, &last].iter().flat_map(|driven| driven.told(carrier)).collect();
+    let told: BTreeSet<u64> = [&first, &last].iter().flat_map(|driven| driven.told(telemetry_header)).collect();
     let mut known = 0;
     for epoch in 2..50 {
         let (Some(entered), Some(before), Some(after)) =
@@ -116,7 +116,7 @@ fn pauses(seed: u64, carrier: TelemetryHeader, longest: u64) -> [usize; 2] {
         let losses = delta.decode();
         if !told.contains(&epoch) {
             let seems = (losses.decoded, losses.lost_packets, losses.gained_packets);
-            assert_eq!(seems, (true, 0, 0), "seed {seed}, epoch {epoch}, {carrier:?}");
+            assert_eq!(seems, (true, 0, 0), "seed {seed}, epoch {epoch}, {telemetry_header:?}");
             known += 1;
         }
     }
@@ -127,20 +127,20 @@ fn pauses(seed: u64, carrier: TelemetryHeader, longest: u64) -> [usize; 2] {
 /// epochs that they may be of.
 #[test]
 fn a_pause_spoils_the_epochs_that_it_confuses() {
-    for carrier in [TelemetryHeader::Tos, TelemetryHeader::Shim] {
-        let all: Vec<_> = (0..6).map(|seed| pauses(seed, carrier, 4 * EPOCH)).collect();
+    for telemetry_header in [TelemetryHeader::Dscp, TelemetryHeader::Shim] {
+        let all: Vec<_> = (0..6).map(|seed| pauses(seed, telemetry_header, 4 * EPOCH)).collect();
         let [known, told] = [0, 1].map(|at| all.iter().map(|counts| counts[at]).sum::<usize>());
-        println!("{carrier:?}: {known} epochs known, {told} told");
-        assert!(known > 30 && told > 30, "{carrier:?}: {known} known, {told} told");
+        println!("{telemetry_header:?}: {known} epochs known, {told} told");
+        assert!(known > 30 && told > 30, "{telemetry_header:?}: {known} known, {told} told");
     }
 }
 
 /// Pauses that leave packets time to arrive cost nothing.
 #[test]
 fn short_pauses_spoil_nothing() {
-    for carrier in [TelemetryHeader::Tos, TelemetryHeader::Shim] {
+    for telemetry_header in [TelemetryHeader::Dscp, TelemetryHeader::Shim] {
         for seed in 0..2 {
-            assert_eq!(pauses(seed, carrier, TRANSIT / 4), [48, 0], "seed {seed}, {carrier:?}");
+            assert_eq!(pauses(seed, telemetry_header, TRANSIT / 4), [48, 0], "seed {seed}, {telemetry_header:?}");
         }
     }
 }

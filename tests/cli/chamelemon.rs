@@ -18,8 +18,8 @@ fn a_replay_beside_the_truth() {
     let words = "replay t.pcap --program chamelemon:hh_threshold=50 --top 100 --score --min-recall 0.97 --json";
     let document = &files.weir(words).json()["programs"]["chamelemon"];
     assert_eq!(document["true_flows"], 4000);
-    for (key, least) in [("flows", 0.02), ("entropy_bits", 0.01)] {
-        assert!(error(document, key) < least, "{key}: {}", error(document, key));
+    for (key, min) in [("flows", 0.02), ("entropy_bits", 0.01)] {
+        assert!(error(document, key) < min, "{key}: {}", error(document, key));
     }
     let wmre = document["distribution_wmre"].as_f64().unwrap();
     assert!(wmre < 0.1, "{wmre}");

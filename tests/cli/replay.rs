@@ -330,12 +330,12 @@ fn epochs_say_from_which_size_on_flows_are_named() {
     let document = files.weir(&format!("{words} --json")).json();
     let program = &document["programs"]["chamelemon"];
     assert_eq!(program["heavy_complete"], true);
-    let least = program["heavy_least_packets"].as_u64().unwrap();
-    assert!((4 * 35..=4 * 45).contains(&(least - 1)), "T_h - 1 packets in each of 40 epochs: {least}");
+    let min = program["heavy_least_packets"].as_u64().unwrap();
+    assert!((4 * 35..=4 * 45).contains(&(min - 1)), "T_h - 1 packets in each of 40 epochs: {min}");
     let reported: Counts = reported(&document, "chamelemon", "packets").into_iter().collect();
     assert!(reported.len() < truth.len(), "the workload is meant to hide some");
     for (flow, &packets) in &truth {
-        assert!(packets < least || reported.contains_key(flow), "{flow} has {packets} packets and no name");
+        assert!(packets < min || reported.contains_key(flow), "{flow} has {packets} packets and no name");
     }
     let excess = reported.iter().map(|(flow, &packets)| {
         assert!(packets >= truth[flow], "{flow}: {packets} of {}", truth[flow]);
@@ -347,7 +347,7 @@ fn epochs_say_from_which_size_on_flows_are_named() {
     assert_eq!((&score["k"], &score["flows"]), (&1000.into(), &truth.len().into()), "over all that was asked for");
     assert!((score["recall"].as_f64().unwrap() - reported.len() as f64 / 1000.0).abs() < 1e-9);
     let text = files.weir(words).stdout;
-    assert!(text.contains(&format!("all of {least} packets or more")), "{text}");
+    assert!(text.contains(&format!("all of {min} packets or more")), "{text}");
     let whole = files.weir("replay t.pcap --program chamelemon:hh_threshold=5 --json").json();
     assert_eq!(whole["programs"]["chamelemon"]["heavy_least_packets"], 5);
 }

@@ -32,15 +32,15 @@ fn losses_are_named_exactly_and_the_books_balance() {
 /// Class and epoch in the DSCP, with one bit an epoch, do as well as with the shim.
 #[test]
 fn both_telemetry_headers_are_simulated() {
-    for carrier in ["shim", "tos"] {
+    for telemetry_header in ["shim", "dscp"] {
         let document = weir(&format!(
-            "sim --topology line:3 --workload keyvalue,flows=300,seed=4 --loss flows=10%,rate=1% --epochs 3 --json --carrier {carrier}"
+            "sim --topology line:3 --workload keyvalue,flows=300,seed=4 --loss flows=10%,rate=1% --epochs 3 --json --telemetry-header {telemetry_header}"
         ))
         .json();
-        assert_eq!((&document["carrier"], &document["shims_at_hosts"]), (&carrier.into(), &0.into()));
+        assert_eq!((&document["telemetry_header"], &document["shims_at_hosts"]), (&telemetry_header.into(), &0.into()));
         for epoch in document["epochs"].as_array().unwrap() {
             let losses = &epoch["programs"]["chamelemon"]["losses"];
-            assert_eq!((&losses["complete"], &losses["exact_flows"]), (&true.into(), &30.into()), "{carrier}");
+            assert_eq!((&losses["complete"], &losses["exact_flows"]), (&true.into(), &30.into()), "{telemetry_header}");
         }
     }
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::table::Reader as TableReader;
 use weir::pisa::{
-    Array, ArrayGroup, BATCH, Banked, Excess, GroupRegisters, GroupSalu, Order, Phv, Pipeline, Probe, ProgramUse,
+    Array, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, GroupSalu, Phv, Pipeline, Probe, ProgramUse,
     Registers, Salu, Slot, Stage, Then,
 };
 use weir::program::answers::{
@@ -249,7 +249,7 @@ impl Microbursting {
 }
 
 impl Dataplane for Microbursting {
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             let mut packets: ArrayVec<Packet, BATCH> = phvs.iter().filter_map(|phv| self.packet(phv)).collect();
             self.flows.run(&mut packets, order);
@@ -266,7 +266,7 @@ impl Dataplane for Microbursting {
         Needs::TIME | Needs::QUEUE_DEPTH | Needs::SUB_EPOCHS
     }
 
-    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             let mut depths: ArrayVec<u16, BATCH> = phvs.iter().map(|phv| phv.queue_depth).collect();
             self.depths.run(&mut depths, order);
@@ -400,9 +400,9 @@ impl Bursts {
     }
 
     /// The heaviest flows.
-    pub fn heaviest(&self, most: usize) -> FlowAnswers {
+    pub fn heaviest(&self, max: usize) -> FlowAnswers {
         let count = |(flow, &count): (&FiveTuple, &u64)| FlowCount { flow: FlowName::Flow(flow.flow()), count };
-        let mut answers = FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(count).collect(), most);
+        let mut answers = FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(count).collect(), max);
         answers.lack.add_if(self.reports.overflow() > 0, Reason::Overflow);
         answers
     }
@@ -659,8 +659,8 @@ impl Program for Microbursts {
         BurstAnalysis { adapts: config.adapt }
     }
 
-    fn run(_: &Config, record: &Bursts, _: &NoSeries<Bursts>, _: Option<&Truth>, most: usize) -> RunAnswers {
-        RunAnswers { heavy: record.heaviest(most), ..RunAnswers::default() }
+    fn run(_: &Config, record: &Bursts, _: &NoSeries<Bursts>, _: Option<&Truth>, max: usize) -> RunAnswers {
+        RunAnswers { heavy: record.heaviest(max), ..RunAnswers::default() }
     }
 
     fn exact(_: &Config) -> impl Exact + 'static {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir::pisa::hash::HashFamily;
-use weir::pisa::{Order, Phv};
+use weir::pisa::{BatchOrder, Phv};
 use weir::program::answers::{Gap, Limits, Reason};
 use weir::program::*;
 use weir::replay::Replayer;
@@ -92,11 +92,11 @@ struct Both {
     epoch: u64,
     sub_epoch: SubEpoch,
     now: u64,
-    order: Order,
+    order: BatchOrder,
 }
 
 impl Both {
-    fn new(config: &Config, order: Order) -> Self {
+    fn new(config: &Config, order: BatchOrder) -> Self {
         let start = Microbursts::start(config);
         let schedule = Schedule::<Microbursts>::new(config.clone(), start);
         let mut replica = Microbursts::dataplane(config, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
@@ -175,7 +175,7 @@ fn small() -> Config {
 }
 
 /// The records of the banks of some steps, the last one's included.
-fn records(config: &Config, order: Order, steps: &[Step]) -> Vec<Bursts> {
+fn records(config: &Config, order: BatchOrder, steps: &[Step]) -> Vec<Bursts> {
     let mut both = Both::new(config, order);
     let mut records: Vec<_> = steps.iter().filter_map(|step| both.step(step)).collect();
     records.push(both.rotate());
@@ -188,7 +188,7 @@ proptest! {
     /// Whenever banks rotate, and in both orders of a burst.
     #[test]
     fn registers_equal_a_naive_oracle(steps in prop::collection::vec(step(), 1..40)) {
-        let [a, b] = [Order::PacketMajor, Order::StageMajor].map(|order| records(&small(), order, &steps));
+        let [a, b] = [BatchOrder::PacketMajor, BatchOrder::StageMajor].map(|order| records(&small(), order, &steps));
         prop_assert_eq!(a, b);
     }
 
@@ -196,7 +196,7 @@ proptest! {
     /// bounded, and the byte form is canonical.
     #[test]
     fn records_add_up(steps in prop::collection::vec(step(), 1..30), at: prop::sample::Index, byte: u8) {
-        let records = records(&small(), Order::PacketMajor, &steps);
+        let records = records(&small(), BatchOrder::PacketMajor, &steps);
         let mut sum = AnyRecord::new(records[0].clone());
         records[1..].iter().for_each(|record| sum.append(&AnyRecord::new(record.clone())).unwrap());
         let mut reversed = records[records.len() - 1].clone();
@@ -267,7 +267,7 @@ fn the_analysis_adapts() {
     let mut analysis = Microbursts::analysis(&config, 0);
     let record = |packets: Vec<(u16, u16)>| {
         let steps = [Step::Packets(packets), Step::SubEpoch(true), Step::SubEpoch(true), Step::SubEpoch(true)];
-        let records = records(&config, Order::PacketMajor, &steps);
+        let records = records(&config, BatchOrder::PacketMajor, &steps);
         let mut sum = records[0].clone();
         records[1..].iter().for_each(|record| sum.append(record).unwrap());
         sum

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir::api::Service;
 use weir::api::view;
-use weir::config::{ForwardMode, OrderConfig};
+use weir::config::{BatchOrderConfig, ForwardMode};
 use weir::live::Live;
 use weir::switch::Role;
 
@@ -76,7 +76,7 @@ impl Model<'_> {
                 }
                 config.switch.forward = if *xconnect { ForwardMode::Xconnect } else { ForwardMode::Learn };
                 config.switch.mac_table = 1 << mac_table;
-                config.switch.order = if *stage_major { OrderConfig::Stage } else { OrderConfig::Packet };
+                config.switch.order = if *stage_major { BatchOrderConfig::Stage } else { BatchOrderConfig::Packet };
                 match program {
                     0 => config.programs.clear(),
                     1 => config.programs = vec!["hashpipe:stages=2,slots=64,key=pair".parse().unwrap()],

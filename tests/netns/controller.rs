@@ -74,7 +74,7 @@ impl Network {
 
     fn controller(&self) -> Controller {
         let expected = "--switch near --switch far";
-        Controller::start(&self.lab, &format!("{expected} --epoch {EPOCH} --transit {TRANSIT} --patience 2s -vv"))
+        Controller::start(&self.lab, &format!("{expected} --epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv"))
     }
 }
 
@@ -313,7 +313,7 @@ fn over_tcp_both_sides_show_certificates() {
     for name in ["lab", "stranger"] {
         certificates(lab.directory(), name);
     }
-    let tls = "listen = \"127.0.0.1:9471\"\nswitches = [\"switch\"]\nepoch = \"100ms\"\npatience = \"2s\"\n\
+    let tls = "listen = \"127.0.0.1:9471\"\nswitches = [\"switch\"]\nepoch = \"100ms\"\nrecord_timeout = \"2s\"\n\
                [tls]\ncertificate = \"lab-cert.pem\"\nkey = \"lab-key.pem\"\nclient_ca = \"lab-ca.pem\"\n";
     fs::write(lab.path("controller.toml"), tls).unwrap();
     let controller = Controller::start(&lab, "--config controller.toml");

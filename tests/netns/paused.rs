@@ -31,7 +31,7 @@ struct Stops {
     epoch: &'static str,
     /// How long the controller waits for records.
     patience: &'static str,
-    carrier: &'static str,
+    telemetry_header: &'static str,
     middle: bool,
     /// Of the pauses and between two of them, in milliseconds.
     lengths: &'static [u64],
@@ -39,8 +39,14 @@ struct Stops {
 }
 
 /// The default epoch, and pauses that are longer.
-const STOPS: Stops =
-    Stops { epoch: "67108864ns", patience: "67108864ns", carrier: "shim", middle: false, lengths: &[100], run: 400 };
+const STOPS: Stops = Stops {
+    epoch: "67108864ns",
+    patience: "67108864ns",
+    telemetry_header: "shim",
+    middle: false,
+    lengths: &[100],
+    run: 400,
+};
 
 /// A link between two switches, `a` and `b`.
 fn link((a, from): (&Namespace, &str), (b, to): (&Namespace, &str)) {
@@ -64,14 +70,17 @@ impl Line {
             }
         }
         let hosts = ports.connect();
-        let Stops { epoch, patience, carrier, .. } = stops;
-        let agreed = format!("--epoch {epoch} --patience {patience} --carrier {carrier} --switch near --switch far");
+        let Stops { epoch, patience, telemetry_header, .. } = stops;
+        let agreed = format!(
+            "--epoch {epoch} --record-timeout {patience} --telemetry-header {telemetry_header} --switch near --switch far"
+        );
         let controller = Controller::start(lab, &agreed);
         let at = Controller::switch_socket(lab);
         let measures = format!("[[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n", at.display());
         let fabric = |interface: &str| port(interface, "role = \"fabric\"\nmtu = 1600");
         let start = |space: &Namespace, name: &str, rest: [String; 3]| {
-            let file = format!("[switch]\nepoch = \"{epoch}\"\ncarrier = \"{carrier}\"\n{}", rest.concat());
+            let file =
+                format!("[switch]\nepoch = \"{epoch}\"\ntelemetry_header = \"{telemetry_header}\"\n{}", rest.concat());
             fs::write(lab.path(&format!("{name}.toml")), file).unwrap();
             Weir::start(lab, space, name, &format!("--config {name}.toml"))
         };
@@ -210,6 +219,6 @@ fn pauses_longer_than_long_epochs() {
 /// records are waited for.
 #[test]
 fn paused_switches_with_one_bit() {
-    let stops = Stops { carrier: "tos", patience: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };
+    let stops = Stops { telemetry_header: "dscp", patience: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };
     stop_and_go("paused_switches_with_one_bit", &stops);
 }

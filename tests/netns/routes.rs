@@ -100,8 +100,8 @@ fn everything(test: &str, link: Link) {
     assert!(told.contains("From fd00:1::1 icmp_seq=1 Destination unreachable: No route"), "{told}");
 
     let totals = weir.stop();
-    for (reason, least) in [("ttl_expired", 2), ("no_route", 2), ("no_neighbour", 6), ("to_router", 8)] {
-        assert!(totals.dropped(reason) >= least, "{reason} in {:#}", totals.0);
+    for (reason, min) in [("ttl_expired", 2), ("no_route", 2), ("no_neighbour", 6), ("to_router", 8)] {
+        assert!(totals.dropped(reason) >= min, "{reason} in {:#}", totals.0);
     }
     for reason in ["bad_header", "runt", "too_long"] {
         assert_eq!(totals.dropped(reason), 0, "{reason} in {:#}", totals.0);

@@ -206,14 +206,14 @@ fn assert_error(packet: &Packet, frame: &[u8], error: &[u8], v4: (u8, u8), v6: (
     assert_eq!((&error[..6], &error[6..12]), (&frame[6..12], &own(packet.port)[..]));
     let message = icmp(error);
     let n = packet.port as u8 + 1;
-    let (kind, source, most) = match packet.v6 {
+    let (kind, source, max) = match packet.v6 {
         true => (v6, crate::bench::v6(&format!("fd00:{n}::1")).to_vec(), 1280 - 48),
         false => (v4, vec![10, 0, n, 1], 576 - 28),
     };
     assert_eq!((message.kind, message.src), (kind, source));
     let from = if packet.v6 { &frame[22..38] } else { &frame[26..30] };
     assert_eq!(message.dst, from);
-    assert_eq!(message.rest, &frame[14..frame.len().min(14 + most)], "it quotes the packet as it came");
+    assert_eq!(message.rest, &frame[14..frame.len().min(14 + max)], "it quotes the packet as it came");
 }
 
 proptest! {

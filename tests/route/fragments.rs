@@ -128,9 +128,9 @@ fn check(bench: &mut Bench, mtu: usize, packet: &Packet) {
     }
     assert_eq!(data, packet.data);
     // As few as can be.
-    let most = |options: &[u8]| (mtu - 20 - options.len()) / 8 * 8;
-    let rest = packet.data.len().saturating_sub(most(&packet.options));
-    let fewest = if packet.len() <= mtu { 1 } else { 1 + rest.div_ceil(most(&copied(&packet.options))) };
+    let max = |options: &[u8]| (mtu - 20 - options.len()) / 8 * 8;
+    let rest = packet.data.len().saturating_sub(max(&packet.options));
+    let fewest = if packet.len() <= mtu { 1 } else { 1 + rest.div_ceil(max(&copied(&packet.options))) };
     assert_eq!(pieces.len(), fewest);
 }
 
@@ -177,9 +177,9 @@ fn too_many_pieces_are_answered() {
     let (port, answer) = bench.one(0, &packet.frame()).expect("an answer");
     assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
     // An option that every piece has leaves room for 40 bytes.
-    let most = Packet { options: vec![0x88, 4, 9, 9], fragment: 0, data: vec![1; 32 * 40] };
-    assert_eq!(bench.burst(0, &[most.frame()]).len(), 32);
-    let one_more = Packet { data: vec![1; 32 * 40 + 1], ..most };
+    let max = Packet { options: vec![0x88, 4, 9, 9], fragment: 0, data: vec![1; 32 * 40] };
+    assert_eq!(bench.burst(0, &[max.frame()]).len(), 32);
+    let one_more = Packet { data: vec![1; 32 * 40 + 1], ..max };
     let (port, answer) = bench.one(0, &one_more.frame()).expect("an answer");
     assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
 }

@@ -104,8 +104,8 @@ fn shown(network: &NetworkEpoch, sizing: &Sizing, fits: bool) -> Shown {
     let runtime = network.runtime;
     let decoded = network.hh_complete() && network.losses.as_ref().is_some_and(|losses| losses.decoded);
     let candidates = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
-    let most = candidates.map(|candidates| candidates.into_iter().fold(0.0, f64::max));
-    Shown { runtime, decoded, fits, load: most.map(|most| sizing.load(most, runtime.division.hh)) }
+    let max = candidates.map(|candidates| candidates.into_iter().fold(0.0, f64::max));
+    Shown { runtime, decoded, fits, load: max.map(|max| sizing.load(max, runtime.partition.hh)) }
 }
 
 fn workload(law: &str, order: &str, longest: u32, flows: u32) -> Result<Workload> {
@@ -138,7 +138,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         shifts: true,
         delay: 1000,
         rate: None,
-        patience: 0,
+        queue_timeout: 0,
     })
 }
 

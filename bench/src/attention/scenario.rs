@@ -19,7 +19,7 @@ const RATES: [f64; 2] = [0.002, 0.2];
 const LONGEST: [u32; 6] = [10, 30, 100, 300, 1000, 5000];
 const NOISE: f64 = 0.1;
 /// An epoch of more packets is not drawn: longer flows are cut.
-const MOST_PACKETS: f64 = 6e5;
+const MAX_PACKETS: f64 = 6e5;
 const LAWS: [&str; 7] = ["dctcp", "keyvalue", "vl2", "hadoop", "cache", "isp-scaled", "zipf1.1"];
 
 /// What enters in an epoch.
@@ -66,8 +66,8 @@ impl Scenario {
             periods.push(load);
         }
         let noise = if noisy { NOISE * rng.unit() } else { 0.0 };
-        let most = periods.iter().map(|load| load.flows).fold(0.0, f64::max);
-        while cut > 0 && most * mean(law, LONGEST[cut]) > MOST_PACKETS {
+        let max = periods.iter().map(|load| load.flows).fold(0.0, f64::max);
+        while cut > 0 && max * mean(law, LONGEST[cut]) > MAX_PACKETS {
             cut -= 1;
         }
         Self { law, order, longest: LONGEST[cut], noise, periods, seed }
@@ -117,8 +117,8 @@ impl Shown {
     }
 
     fn parameters(&self) -> [u32; 4] {
-        let Runtime { division, hh_threshold, hl_threshold, .. } = self.runtime;
-        [division.hl, division.ll, hh_threshold, hl_threshold]
+        let Runtime { partition, hh_threshold, hl_threshold, .. } = self.runtime;
+        [partition.hl, partition.ll, hh_threshold, hl_threshold]
     }
 }
 

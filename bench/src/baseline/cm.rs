@@ -29,7 +29,7 @@ impl<const CONSERVATIVE: bool> Cm<CONSERVATIVE> {
         std::array::from_fn(|row| slot(folded, row, self.rows[row].len()))
     }
 
-    fn least(&self, slots: &[usize; ROWS]) -> u32 {
+    fn min(&self, slots: &[usize; ROWS]) -> u32 {
         self.rows.iter().zip(slots).map(|(row, &slot)| row[slot]).min().unwrap_or(0)
     }
 }
@@ -38,9 +38,9 @@ impl<const CONSERVATIVE: bool> Summary for Cm<CONSERVATIVE> {
     fn burst(&mut self, keys: &[Tuple4]) {
         for &key in keys {
             let slots = self.slots(key);
-            let least = if CONSERVATIVE { self.least(&slots) } else { u32::MAX };
+            let min = if CONSERVATIVE { self.min(&slots) } else { u32::MAX };
             for (row, slot) in self.rows.iter_mut().zip(slots) {
-                if row[slot] <= least {
+                if row[slot] <= min {
                     row[slot] += 1;
                 }
             }
@@ -48,6 +48,6 @@ impl<const CONSERVATIVE: bool> Summary for Cm<CONSERVATIVE> {
     }
 
     fn size(&self, key: Tuple4) -> u64 {
-        self.least(&self.slots(key)).into()
+        self.min(&self.slots(key)).into()
     }
 }

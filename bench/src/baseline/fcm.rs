@@ -51,13 +51,13 @@ impl Fcm {
 /// Adds to a leaf; what does not fit goes to the parent.
 fn add(tree: &mut [Vec<u32>; 3], leaf: usize, packets: u64) {
     let (mut at, mut left) = (leaf, packets);
-    for (layer, most) in tree.iter_mut().zip(MOST) {
-        let room = u64::from(most.saturating_sub(layer[at]));
+    for (layer, max) in tree.iter_mut().zip(MOST) {
+        let room = u64::from(max.saturating_sub(layer[at]));
         if left <= room {
             layer[at] += left as u32;
             return;
         }
-        layer[at] = most + 1;
+        layer[at] = max + 1;
         left -= room;
         at /= ARITY;
     }
@@ -66,9 +66,9 @@ fn add(tree: &mut [Vec<u32>; 3], leaf: usize, packets: u64) {
 /// What the counters from a leaf up say, and where the path ends: layer and counter.
 fn path(tree: &[Vec<u32>; 3], leaf: usize) -> (u64, (usize, usize)) {
     let (mut at, mut sum) = (leaf, 0);
-    for (number, (layer, most)) in tree.iter().zip(MOST).enumerate() {
-        sum += u64::from(layer[at].min(most));
-        if layer[at] <= most || number == MOST.len() - 1 {
+    for (number, (layer, max)) in tree.iter().zip(MOST).enumerate() {
+        sum += u64::from(layer[at].min(max));
+        if layer[at] <= max || number == MOST.len() - 1 {
             return (sum, (number, at));
         }
         at /= ARITY;
@@ -144,9 +144,9 @@ mod tests {
             let mut tree = [vec![0; 512], vec![0; 32], vec![0; 2]];
             (0..packets).for_each(|_| add(&mut tree, 300, 1));
             assert_eq!(path(&tree, 300).0, packets);
-            let mut at_once = [vec![0; 512], vec![0; 32], vec![0; 2]];
-            add(&mut at_once, 300, packets);
-            assert_eq!(at_once, tree);
+            let mut max_burst = [vec![0; 512], vec![0; 32], vec![0; 2]];
+            add(&mut max_burst, 300, packets);
+            assert_eq!(max_burst, tree);
             let large = sizes(&tree).unwrap().0.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
             assert!(large.0 == packets as u32 && (large.1 - 1.0).abs() < 0.05, "{large:?}");
         }

@@ -20,7 +20,7 @@ impl HashParallel {
 impl HeavyHitter for HashParallel {
     fn packet(&mut self, key: Tuple4) {
         let folded = fold(key);
-        let mut least: Option<&mut Entry> = None;
+        let mut min: Option<&mut Entry> = None;
         for (i, table) in self.tables.iter_mut().enumerate() {
             let slots = table.len();
             let entry = &mut table[slot(folded, i, slots)];
@@ -29,12 +29,12 @@ impl HeavyHitter for HashParallel {
                 return;
             }
             // An empty slot has count 0, so the least is an empty one wherever there is one.
-            if least.as_ref().is_none_or(|least| entry.count < least.count) {
-                least = Some(entry);
+            if min.as_ref().is_none_or(|min| entry.count < min.count) {
+                min = Some(entry);
             }
         }
-        if let Some(least) = least {
-            *least = Entry { key, count: least.count + 1 };
+        if let Some(min) = min {
+            *min = Entry { key, count: min.count + 1 };
         }
     }
 

@@ -87,11 +87,11 @@ impl HeavyHitter for SpaceSaving {
             return self.increment(position);
         }
         // The least entry stands first; an unused one counts 0.
-        let least = self.entries[0];
-        if least.count > 0 {
-            self.position.remove(&least.key);
+        let min = self.entries[0];
+        if min.count > 0 {
+            self.position.remove(&min.key);
         }
-        self.entries[0] = Entry { key, count: least.count };
+        self.entries[0] = Entry { key, count: min.count };
         let end = self.bounds[self.run[0] as usize].1;
         self.swap(0, end);
         self.position.insert(key, end);

@@ -34,10 +34,10 @@ fn space_saving_keeps_its_promises() {
                 assert_eq!(counts.iter().sum::<u64>(), n as u64 + 1, "every packet is counted once");
             }
         }
-        let least = h.entries[0].count;
+        let min = h.entries[0].count;
         let table: HashMap<_, _> = h.read_out().into_iter().collect();
-        assert!(table.iter().all(|(key, &count)| count >= truth[key] && count <= truth[key] + least));
-        assert!(truth.iter().all(|(key, &count)| count <= least || table.contains_key(key)), "{counters}");
+        assert!(table.iter().all(|(key, &count)| count >= truth[key] && count <= truth[key] + min));
+        assert!(truth.iter().all(|(key, &count)| count <= min || table.contains_key(key)), "{counters}");
     }
 }
 

@@ -38,9 +38,9 @@ impl Top {
             let last = self.heap.len() - 1;
             self.place.insert(key, last);
             self.rise(last);
-        } else if let Some(least) = self.heap.first_mut().filter(|least| least.0 < count) {
-            self.place.remove(&least.1);
-            *least = (count, key);
+        } else if let Some(min) = self.heap.first_mut().filter(|min| min.0 < count) {
+            self.place.remove(&min.1);
+            *min = (count, key);
             self.place.insert(key, 0);
             self.sink(0);
         }

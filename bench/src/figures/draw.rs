@@ -68,12 +68,12 @@ pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
     root.present().map_err(failed)
 }
 
-/// Lines of at most `most` characters.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
+/// Lines of at most `max` characters.
+fn wrapped(text: &str, max: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() < most => *line += &format!(" {word}"),
+            Some(line) if line.chars().count() + word.chars().count() < max => *line += &format!(" {word}"),
             _ => lines.push(word.to_owned()),
         }
     }

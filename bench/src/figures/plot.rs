@@ -103,12 +103,11 @@ impl Axis {
             return range;
         }
         let drawn = values.filter(|&value| value.is_finite() && (value > 0.0 || !self.log));
-        let (least, most) =
-            drawn.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
-        match (self.log, most > 0.0) {
-            (true, true) => (step_below(least / 1.1), step_above(most * 1.1, &[1.0, 2.0, 5.0])),
+        let (min, max) = drawn.fold((f64::INFINITY, 0.0f64), |(min, max), value| (min.min(value), max.max(value)));
+        match (self.log, max > 0.0) {
+            (true, true) => (step_below(min / 1.1), step_above(max * 1.1, &[1.0, 2.0, 5.0])),
             (true, false) => (0.1, 1.0),
-            (false, true) => (0.0, step_above(most * 1.04, &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])),
+            (false, true) => (0.0, step_above(max * 1.04, &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])),
             (false, false) => (0.0, 1.0),
         }
     }

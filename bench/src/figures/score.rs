@@ -108,22 +108,22 @@ impl Input {
     /// A flow is heavy when its exact count is at least that of the k-th heaviest. Where several tie for the last
     /// places, any of them fills one, so that no algorithm is blamed for the choice. Ties in the report are broken by key.
     fn score(&self, exact: &[u64], k: usize) -> Score {
-        let least = self.kth(k);
+        let min = self.kth(k);
         let reported = &exact[..k.min(exact.len())];
         let above = |counts: &mut dyn Iterator<Item = u64>| {
-            counts.filter(|&n| n > least).fold((0, 0), |(c, p), n| (c + 1, p + n))
+            counts.filter(|&n| n > min).fold((0, 0), |(c, p), n| (c + 1, p + n))
         };
         let (sure_true, packets_true) = above(&mut self.ranked[..k].iter().copied());
         let (sure, packets) = above(&mut reported.iter().copied());
-        let tied = reported.iter().filter(|&&n| n == least).count().min(k - sure_true);
-        let total = packets_true + (k - sure_true) as u64 * least;
+        let tied = reported.iter().filter(|&&n| n == min).count().min(k - sure_true);
+        let total = packets_true + (k - sure_true) as u64 * min;
         let found = sure + tied;
         let light = self.ranked.len() - k;
         Score {
             k,
             false_negative: 1.0 - found as f64 / k as f64,
             false_positive: if light == 0 { 0.0 } else { (reported.len() - found) as f64 / light as f64 },
-            packets_found: (packets + tied as u64 * least) as f64 / total as f64,
+            packets_found: (packets + tied as u64 * min) as f64 / total as f64,
         }
     }
 

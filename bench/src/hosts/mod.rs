@@ -133,7 +133,7 @@ impl Contender {
             }
         }
         if link == Link::Tap {
-            site.taps()?;
+            site.observers()?;
         }
         site.connect(self.offloads())
     }

@@ -66,7 +66,7 @@ impl Site {
     }
 
     /// Moves TAP interfaces of the hosts' names, which the switch has made, to the hosts.
-    pub fn taps(&self) -> Result<()> {
+    pub fn observers(&self) -> Result<()> {
         for (i, host) in HOSTS.into_iter().enumerate() {
             let there = || run(&["ip", "-n", &self.spaces[0], "link", "show", host]).is_ok();
             eventually("the TAP interface", there)?;

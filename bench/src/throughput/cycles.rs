@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use clap::Args;
 use weir::assemble::assemble;
-use weir::config::{Config, ForwardMode, OrderConfig};
+use weir::config::{BatchOrderConfig, Config, ForwardMode};
 use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second, free_burst};
 use weir::pisa::PortId;
 use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
@@ -82,7 +82,7 @@ impl Cycles {
         let mut steps = vec![
             step("rx and tx", false, None),
             step("+ headers written", true, None),
-            step("+ switch, xconnect, no program", true, Some(self.switch(&[], OrderConfig::Packet)?)),
+            step("+ switch, xconnect, no program", true, Some(self.switch(&[], BatchOrderConfig::Packet)?)),
         ];
         let default = ["hashpipe:stages=6,slots=4096".into(), "chamelemon".into()];
         let programs = if self.programs.is_empty() { &default[..] } else { &self.programs };
@@ -91,11 +91,11 @@ impl Cycles {
             sets.push(programs);
         }
         for set in sets {
-            for (order, how) in [(OrderConfig::Packet, "packet"), (OrderConfig::Stage, "stage")] {
+            for (order, how) in [(BatchOrderConfig::Packet, "packet"), (BatchOrderConfig::Stage, "stage")] {
                 let name = format!("+ {}, {how} by {how}", set.join(" and "));
                 steps.push(step(name, true, Some(self.switch(set, order)?)));
             }
-            let mut timed = self.switch(set, OrderConfig::Packet)?;
+            let mut timed = self.switch(set, BatchOrderConfig::Packet)?;
             timed.time_programs(cycles);
             steps.push(step(format!("+ {}, packet by packet, timed", set.join(" and ")), true, Some(timed)));
         }
@@ -111,7 +111,7 @@ impl Cycles {
         Ok(())
     }
 
-    fn switch(&self, programs: &[String], order: OrderConfig) -> Result<Switch> {
+    fn switch(&self, programs: &[String], order: BatchOrderConfig) -> Result<Switch> {
         let mut config = Config::default();
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = order;

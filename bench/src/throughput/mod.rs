@@ -10,9 +10,9 @@ pub use peers::Peers;
 
 /// Minimum, median and maximum.
 pub struct Spread {
-    pub least: f64,
+    pub min: f64,
     pub median: f64,
-    pub most: f64,
+    pub max: f64,
 }
 
 impl Spread {
@@ -21,14 +21,14 @@ impl Spread {
         values.sort_by(f64::total_cmp);
         let last = values.len() - 1;
         let median = (values[last / 2] + values[values.len() / 2]) / 2.0;
-        Self { least: values[0], median, most: values[last] }
+        Self { min: values[0], median, max: values[last] }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = f.precision().unwrap_or(1);
-        write!(f, "{:.digits$} ({:.digits$}–{:.digits$})", self.median, self.least, self.most)
+        write!(f, "{:.digits$} ({:.digits$}–{:.digits$})", self.median, self.min, self.max)
     }
 }
 

@@ -273,8 +273,8 @@ fn oversized_and_unfinished_requests_are_refused() {
     let json = "HTTP/1.1\r\nhost: weir\r\nconnection: close\r\ncontent-type: application/json\r\n";
     for place in ["PUT /v1/ports/a/link", "POST /v1/tables/numbers", "POST /v1/ports", "POST /v1/trace"] {
         let whole = |bytes: usize| format!("{place} {json}content-length: {bytes}\r\n\r\n{}", "x".repeat(bytes));
-        let most = ask(whole(1 << 20).as_bytes());
-        assert!(most.starts_with("HTTP/1.1 400") && most.contains("expected value at line 1"), "{place}: {most}");
+        let max = ask(whole(1 << 20).as_bytes());
+        assert!(max.starts_with("HTTP/1.1 400") && max.contains("expected value at line 1"), "{place}: {max}");
         assert_eq!(status(ask(whole((1 << 20) + 1).as_bytes())), "413", "{place}");
         let piece = format!("10000\r\n{}\r\n", "x".repeat(1 << 16));
         let chunked =

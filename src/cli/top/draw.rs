@@ -121,8 +121,8 @@ fn header(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
 
 fn sparkline(frame: &mut Frame, area: Rect, screen: &Screen) {
     let shown = &screen.history[screen.history.len().saturating_sub(usize::from(area.width))..];
-    let most = shown.iter().max().copied().unwrap_or(0);
-    let title = format!(" packets in a second (at most {}) ", si(most as f64));
+    let max = shown.iter().max().copied().unwrap_or(0);
+    let title = format!(" packets in a second (at most {}) ", si(max as f64));
     let block = Block::new().title(title).borders(Borders::TOP);
     let sparkline = Sparkline::default().block(block).data(shown).style(Style::new().fg(Color::Cyan));
     frame.render_widget(sparkline, area);

@@ -21,7 +21,7 @@ use crate::api::client::{Client, ClientError};
 use crate::api::view::{Attention, ControllerLink};
 use crate::config::Length;
 use draw::{Screen, View};
-use rates::{Look, Rates};
+use rates::{Rates, Snapshot};
 pub use tables::attention;
 
 /// Heavy flows asked for.
@@ -73,10 +73,10 @@ impl Top {
 /// What fills the screen, and how it goes on.
 trait Shows: Sized {
     /// What is seen at a time.
-    type Look: Send + 'static;
-    fn look(client: &Client) -> Result<Self::Look, ClientError>;
-    fn new(first: Self::Look) -> Self;
-    fn take(&mut self, look: Result<Self::Look, ClientError>);
+    type Snapshot: Send + 'static;
+    fn look(client: &Client) -> Result<Self::Snapshot, ClientError>;
+    fn new(first: Self::Snapshot) -> Self;
+    fn take(&mut self, look: Result<Self::Snapshot, ClientError>);
     fn draw(&self, frame: &mut Frame);
     /// What a key does; false when it ends the command.
     fn key(&mut self, key: KeyEvent) -> bool;
@@ -92,7 +92,7 @@ fn if_any<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
 }
 
 /// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with its reader.
-fn looks<S: Shows>(client: Client, interval: Duration) -> io::Result<Receiver<Result<S::Look, ClientError>>> {
+fn looks<S: Shows>(client: Client, interval: Duration) -> io::Result<Receiver<Result<S::Snapshot, ClientError>>> {
     let (sender, receiver) = sync_channel(1);
     std::thread::Builder::new().name("weir-top".into()).spawn(move || {
         while sender.send(S::look(&client)).is_ok() {
@@ -137,15 +137,15 @@ fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failu
 
 /// What is on the screen, and what it comes from.
 struct Shown {
-    last: Look,
+    last: Snapshot,
     rates: Rates,
     screen: Screen,
 }
 
 impl Shows for Shown {
-    type Look = Look;
+    type Snapshot = Snapshot;
 
-    fn look(client: &Client) -> Result<Look, ClientError> {
+    fn look(client: &Client) -> Result<Snapshot, ClientError> {
         let status = client.get("/v1/status")?;
         let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
         let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
@@ -153,18 +153,18 @@ impl Shows for Shown {
             // A switch with a controller has no answers of its own, and knows what it was told to measure with.
             None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
         };
-        Ok(Look { status, heavy, attention })
+        Ok(Snapshot { status, heavy, attention })
     }
 
     fn draw(&self, frame: &mut Frame) {
         draw::draw(frame, &self.rates, &self.screen);
     }
 
-    fn new(first: Look) -> Self {
+    fn new(first: Snapshot) -> Self {
         Self { rates: Rates::between(&first, &first), last: first, screen: Screen::default() }
     }
 
-    fn take(&mut self, look: Result<Look, ClientError>) {
+    fn take(&mut self, look: Result<Snapshot, ClientError>) {
         match look {
             Err(error) => self.screen.gone = Some(error.to_string()),
             Ok(look) => {

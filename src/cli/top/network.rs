@@ -15,14 +15,14 @@ use crate::api::view::{Attention, Losses, NetworkSwitches};
 
 /// One look at a controller. The document of `weir top --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Look {
+pub struct Snapshot {
     pub switches: NetworkSwitches,
     /// Of the epochs of the last second.
     pub attention: Attention,
     pub losses: Losses,
 }
 
-impl Look {
+impl Snapshot {
     pub fn text(&self) -> String {
         let last = self.attention.epochs.last().map(tables::attention);
         let parts =
@@ -32,7 +32,7 @@ impl Look {
 }
 
 pub struct Shown {
-    look: Look,
+    look: Snapshot,
     scroll: u16,
     paused: bool,
     /// Why the controller cannot be asked now, while it cannot.
@@ -40,21 +40,21 @@ pub struct Shown {
 }
 
 impl Shows for Shown {
-    type Look = Look;
+    type Snapshot = Snapshot;
 
-    fn look(client: &Client) -> Result<Look, ClientError> {
-        Ok(Look {
+    fn look(client: &Client) -> Result<Snapshot, ClientError> {
+        Ok(Snapshot {
             switches: client.get("/v1/switches")?,
             attention: client.get("/v1/attention?seconds=1")?,
             losses: client.get("/v1/losses?seconds=1&top=20")?,
         })
     }
 
-    fn new(look: Look) -> Self {
+    fn new(look: Snapshot) -> Self {
         Self { look, scroll: 0, paused: false, gone: None }
     }
 
-    fn take(&mut self, look: Result<Look, ClientError>) {
+    fn take(&mut self, look: Result<Snapshot, ClientError>) {
         match look {
             Err(error) => self.gone = Some(error.to_string()),
             Ok(look) => {
@@ -113,11 +113,11 @@ mod tests {
     use crate::api::view::{Covered, EpochAttention, NetworkSwitch};
     use crate::program::ProgramConfig;
 
-    fn look() -> Look {
+    fn look() -> Snapshot {
         let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
         let measured = ProgramConfig::networked().start().describe().unwrap();
         let attention = EpochAttention { why: "as before".into(), ..EpochAttention::of(7, measured) };
-        Look {
+        Snapshot {
             switches: NetworkSwitches {
                 epoch_ns: 50_000_000,
                 transit_ns: 10_000_000,
@@ -151,7 +151,7 @@ mod tests {
         shown.take(Err(ClientError::Refused { error: "away".into() }));
         assert!(drawn(&shown).contains("NO CONTROLLER, trying again: "));
         assert!(shown.key(KeyCode::Char('p').into()));
-        shown.take(Ok(Look::default()));
+        shown.take(Ok(Snapshot::default()));
         assert!(drawn(&shown).contains("1 of 2 switches connected  paused"));
         assert!(!shown.key(KeyCode::Char('q').into()));
     }

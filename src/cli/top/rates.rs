@@ -9,7 +9,7 @@ use crate::wire::Flow;
 
 /// One look at a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct Snapshot {
     pub status: Status,
     /// `None` when it runs no program that finds heavy flows.
     pub heavy: Option<HeavyFlows>,
@@ -17,7 +17,7 @@ pub struct Look {
     pub attention: Option<EpochAttention>,
 }
 
-impl Look {
+impl Snapshot {
     /// Whether `self` is a later look at the switch of `earlier`, rather than at one that was started since.
     pub fn follows(&self, earlier: &Self) -> bool {
         let (now, then) = (&self.status, &earlier.status);
@@ -122,7 +122,7 @@ pub struct ProgramTime {
 
 impl Rates {
     /// From `before` to `now`, a later look at the same switch. The same look twice gives totals without rates.
-    pub fn between(before: &Look, now: &Look) -> Self {
+    pub fn between(before: &Snapshot, now: &Snapshot) -> Self {
         let status = &now.status;
         let seconds = (status.uptime_seconds - before.status.uptime_seconds).max(0.0);
         let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };

@@ -3,7 +3,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::super::rates::{Look, Rates};
+use super::super::rates::{Rates, Snapshot};
 use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::api::client::ClientError;
@@ -36,7 +36,7 @@ fn heavy(flows: u8) -> HeavyFlows {
 }
 
 /// A switch after so many seconds of steady traffic.
-fn look(seconds: u64) -> Look {
+fn look(seconds: u64) -> Snapshot {
     let port = |name: &str, rate: u64, runts: u64| Port {
         name: name.into(),
         dev: format!("tap:w{name}"),
@@ -83,7 +83,7 @@ fn look(seconds: u64) -> Look {
         workers,
         totals,
     };
-    Look { status, heavy: Some(heavy(3)), attention: None }
+    Snapshot { status, heavy: Some(heavy(3)), attention: None }
 }
 
 /// What stands on a terminal of this size.
@@ -208,7 +208,7 @@ fn attention_has_a_line() {
     });
     let parameters = parameters.as_object().cloned().unwrap();
     let shown = EpochAttention { epoch: 77, state: "ill".into(), parameters, ..EpochAttention::default() };
-    let now = Look { attention: Some(shown), ..look(2) };
+    let now = Snapshot { attention: Some(shown), ..look(2) };
     let line = "ill: hh 1 024 buckets, hh threshold 28 packets, sample 25.00 %, epoch 77";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
     assert!(!text(&Rates::between(&look(1), &look(2))).contains("ill: "));

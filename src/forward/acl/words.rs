@@ -195,11 +195,11 @@ fn split<'a>(key: &'static str, text: &'a str) -> Result<impl Iterator<Item = &'
     Ok(parts)
 }
 
-fn ranges(key: &'static str, text: &str, most: u16) -> Result<Vec<RangeInclusive<u16>>, Wrong> {
+fn ranges(key: &'static str, text: &str, max: u16) -> Result<Vec<RangeInclusive<u16>>, Wrong> {
     let range = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let right = || wrong(key, text, format!("numbers from 0 to {most} and ranges such as 80-443"));
-        let end = |text: &str| text.trim().parse::<u16>().ok().filter(|end| *end <= most).ok_or_else(right);
+        let right = || wrong(key, text, format!("numbers from 0 to {max} and ranges such as 80-443"));
+        let end = |text: &str| text.trim().parse::<u16>().ok().filter(|end| *end <= max).ok_or_else(right);
         let (low, high) = (end(low)?, end(high)?);
         if low <= high { Ok(low..=high) } else { Err(wrong(key, text, "the lower end of a range first")) }
     };
@@ -229,7 +229,7 @@ fn mac_prefix(key: &'static str, text: &str) -> Result<MacPrefix, Wrong> {
 fn prefix(key: &'static str, text: &str) -> Result<Prefix, Wrong> {
     let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
     let right = "an address or a prefix such as 10.0.0.0/8 or 2001:db8::/32";
-    let len = |most| len.map_or(Ok(most), |len| number(key, len, 0, most).map_err(|_| wrong(key, text, right)));
+    let len = |max| len.map_or(Ok(max), |len| number(key, len, 0, max).map_err(|_| wrong(key, text, right)));
     match address.parse().map_err(|_| wrong(key, text, right))? {
         IpAddr::V4(address) => Ok(Prefix::V4 { address: address.into(), len: len(32)? }),
         IpAddr::V6(address) => Ok(Prefix::V6 { address: address.into(), len: len(128)? }),

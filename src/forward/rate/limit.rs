@@ -59,7 +59,7 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut limit = Self { bits_per_second: None, packets_per_second: None, burst_bytes: None };
         for word in text.split(',').map(str::trim) {
-            let (slot, value, (least, most), unit) = if let Some(burst) = word.strip_prefix("burst=") {
+            let (slot, value, (min, max), unit) = if let Some(burst) = word.strip_prefix("burst=") {
                 (&mut limit.burst_bytes, scaled(burst, "B"), BURST_BYTES, "B")
             } else if word.ends_with("pps") {
                 (&mut limit.packets_per_second, scaled(word, "pps"), PACKETS_PER_SECOND, "pps")
@@ -67,8 +67,8 @@ impl FromStr for Limit {
                 (&mut limit.bits_per_second, scaled(word, "bps"), BITS_PER_SECOND, "bps")
             };
             let value = value.ok_or(RIGHT)?;
-            if !(least..=most).contains(&value) {
-                return Err(format!("{least}{unit} to {most}{unit}"));
+            if !(min..=max).contains(&value) {
+                return Err(format!("{min}{unit} to {max}{unit}"));
             }
             if slot.replace(value).is_some() {
                 return Err(format!("{RIGHT}, each part once"));

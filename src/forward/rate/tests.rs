@@ -108,11 +108,8 @@ fn who_offers_enough_gets_the_rate() {
             }
             meter.close();
         }
-        let most = per_second * rounds / 1_000_000;
-        assert!(
-            sum <= most + size as u64 && sum as f64 >= most as f64 * 0.998 - size as f64,
-            "{text}: {sum} of {most}"
-        );
+        let max = per_second * rounds / 1_000_000;
+        assert!(sum <= max + size as u64 && sum as f64 >= max as f64 * 0.998 - size as f64, "{text}: {sum} of {max}");
     }
 }
 

@@ -295,9 +295,9 @@ fn make_room(next: &mut Neighbours) -> Option<u32> {
 
 /// Whether the tables can hold it.
 pub fn check_size(plan: &Plan, config: Config) -> Result<(), PlanError> {
-    let over = |key, value: usize, most: usize, what: &str| {
-        let right = format!("at most {most} {what}");
-        if value > most { Err(PlanError { key, value: value.to_string(), right }) } else { Ok(()) }
+    let over = |key, value: usize, max: usize, what: &str| {
+        let right = format!("at most {max} {what}");
+        if value > max { Err(PlanError { key, value: value.to_string(), right }) } else { Ok(()) }
     };
     over("prefix", plan.len(), config.routes, "routes, four for each own address included")?;
     over("address", plan.neighbours().len(), config.neighbours, "static neighbours")

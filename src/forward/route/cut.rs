@@ -9,7 +9,7 @@ use crate::wire::{Frame, Headers, Net, checksum, ipv4};
 
 /// Pieces of one packet at most, so that the work for it is bounded: 9000 bytes fit through 576. One that would need more is
 /// answered as if it had DF.
-pub const MOST_PIECES: usize = 32;
+pub const MAX_PIECES: usize = 32;
 
 /// Longest header, and the longest link header in front of it: Ethernet and the telemetry shim.
 const LONGEST: usize = 60;
@@ -28,7 +28,7 @@ pub fn most_pieces(wide: u32, narrow: u32) -> usize {
         return 1;
     }
     let fits = (narrow as usize).saturating_sub(LONGEST) / UNIT * UNIT;
-    (wide as usize).saturating_sub(LONGEST).div_ceil(fits.max(1)).clamp(1, MOST_PIECES)
+    (wide as usize).saturating_sub(LONGEST).div_ceil(fits.max(1)).clamp(1, MAX_PIECES)
 }
 
 /// Whether a packet with a right header may be cut, and can be.
@@ -37,7 +37,7 @@ pub(super) fn may_be<F: Frame>(frame: &F, headers: &Headers, mtu: u32) -> bool {
     headers.net == Net::Ipv4
         && whole
         && Plan::new(frame.bytes(), headers.l3.into(), mtu)
-            .is_ok_and(|plan| !plan.dont_fragment && plan.pieces() <= MOST_PIECES)
+            .is_ok_and(|plan| !plan.dont_fragment && plan.pieces() <= MAX_PIECES)
 }
 
 /// Cuts a packet whose header is right, behind a link header of `headers.l3` bytes, into pieces that fit the MTU. `room` is
@@ -47,10 +47,10 @@ pub fn cut<F: Frame>(
     headers: &Headers,
     mtu: u32,
     room: usize,
-) -> Result<ArrayVec<F, MOST_PIECES>, DropReason> {
+) -> Result<ArrayVec<F, MAX_PIECES>, DropReason> {
     let l3 = usize::from(headers.l3);
     let plan = Plan::new(frame.bytes(), l3, mtu)?;
-    if plan.pieces() > MOST_PIECES || l3 > LINK {
+    if plan.pieces() > MAX_PIECES || l3 > LINK {
         return Err(DropReason::TooLong);
     }
     if plan.pieces() > room {
@@ -60,7 +60,7 @@ pub fn cut<F: Frame>(
     if checksum::is_partial(frame.bytes(), headers) {
         checksum::complete(frame.bytes_mut(), headers);
     }
-    let mut later = ArrayVec::<F, MOST_PIECES>::new();
+    let mut later = ArrayVec::<F, MAX_PIECES>::new();
     let mut at = plan.first;
     while at < plan.data {
         let mut piece = frame.duplicate().ok_or(DropReason::NoBuffer)?;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use control::{Control, NeighbourEntry, RouteEntry, check_size};
-pub use cut::{MOST_PIECES, cut, most_pieces};
+pub use cut::{MAX_PIECES, cut, most_pieces};
 pub use dataplane::Route;
 pub use finish::Finished;
 pub use net::Net;

@@ -7,7 +7,7 @@ impl NetworkConfig {
     /// What all switches of the network have in common.
     pub fn profile(&self) -> NetworkProfile {
         let (length, transit) = (self.epoch.nanos(), self.transit.nanos());
-        NetworkProfile { program: self.program.clone(), length, transit, header: self.carrier }
+        NetworkProfile { program: self.program.clone(), length, transit, header: self.telemetry_header }
     }
 
     /// How the controller behaves. `salt` makes the sampling of this deployment its own.
@@ -15,7 +15,8 @@ impl NetworkConfig {
         let length = self.epoch.nanos();
         let settings = Settings::new(length, salt);
         let history = usize::try_from(self.history.nanos() / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
-        let (patience, edges_named) = (self.patience.map_or(length, Length::nanos), !self.switches.is_empty());
-        Settings { patience, history, shifts: self.shifts(), edges_named, ..settings }
+        let (record_timeout, edges_named) =
+            (self.record_timeout.map_or(length, Length::nanos), !self.switches.is_empty());
+        Settings { record_timeout, history, shifts: self.shifts(), edges_named, ..settings }
     }
 }

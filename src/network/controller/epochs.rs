@@ -11,12 +11,12 @@ use crate::telemetry::epoch::Nanos;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
 /// the controller stood still, or the clock jumped.
-const MOST_SILENT: u64 = 16;
+const MAX_SILENT: u64 = 16;
 
 /// Records by which a switch's clock is compared with this one.
 const OFFSETS: usize = 4;
 /// What is told of epochs that come later than so many after the next one to close is not kept.
-const MOST_AHEAD: u64 = 128;
+const MAX_AHEAD: u64 = 128;
 
 /// What has been reported on an epoch.
 #[derive(Default)]
@@ -144,7 +144,8 @@ impl Controller {
     /// A clock that is off by more than packets and orders are given makes what its switch says of an epoch say something of
     /// another.
     fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
-        let allowed = self.settings.notice.saturating_add(self.profile.as_ref().map_or(0, |profile| profile.transit));
+        let allowed =
+            self.settings.lead_time.saturating_add(self.profile.as_ref().map_or(0, |profile| profile.transit));
         let ahead = self.members.get(switch).map_or(0, Member::ahead);
         if ahead.unsigned_abs() > allowed {
             self.spoil(epoch, switch, Gap::Clock { ahead });
@@ -154,7 +155,7 @@ impl Controller {
     /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
     /// the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
-        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Tos);
+        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Dscp);
         for (epoch, packets) in strays.epochs(last) {
             let gap = Gap::Strays { packets };
             self.spoil(epoch, switch, gap);
@@ -165,7 +166,7 @@ impl Controller {
         }
         if strays.elsewhere() > 0 {
             let gap = Gap::Unplaced { packets: strays.elsewhere() };
-            (self.next..=last.min(self.next + MOST_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
+            (self.next..=last.min(self.next + MAX_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
             self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
             self.store.spoil_all(switch, gap);
         }
@@ -186,7 +187,7 @@ impl Controller {
     fn spoil(&mut self, epoch: u64, switch: &Arc<str>, gap: Gap) {
         if epoch >= self.next {
             // Later ones are measured anew when they come.
-            if epoch - self.next <= MOST_AHEAD {
+            if epoch - self.next <= MAX_AHEAD {
                 SwitchGap::add(&mut self.open.entry(epoch).or_default().gaps, switch, gap);
             }
         } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
@@ -199,7 +200,7 @@ impl Controller {
     /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
     pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
         let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
-        let due = now.saturating_sub(profile.transit.saturating_add(self.settings.patience)) / profile.length;
+        let due = now.saturating_sub(profile.transit.saturating_add(self.settings.record_timeout)) / profile.length;
         self.begin(now);
         self.close_before(due, now)
     }
@@ -211,7 +212,7 @@ impl Controller {
         while self.next < epoch {
             let reported = self.open.keys().next().copied();
             let silent = reported.unwrap_or(epoch).min(epoch - 1);
-            if silent > self.next.saturating_add(MOST_SILENT) {
+            if silent > self.next.saturating_add(MAX_SILENT) {
                 self.store.pass_over(silent - self.next);
                 self.go_on_from(silent);
             }
@@ -262,7 +263,7 @@ impl Controller {
     pub fn deadline(&self) -> Option<Nanos> {
         let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
         let end = (self.next + 1).saturating_mul(profile.length);
-        Some(end.saturating_add(profile.transit).saturating_add(self.settings.patience))
+        Some(end.saturating_add(profile.transit).saturating_add(self.settings.record_timeout))
     }
 
     /// Closes the epochs on which all have reported.
@@ -316,8 +317,8 @@ impl Controller {
         }
         // A switch looks its parameters up a transit time before their epoch begins, by a clock that may be ahead by another one.
         let skew = if self.settings.one_clock { 0 } else { transit };
-        let notice = self.settings.notice.saturating_add(transit).saturating_add(skew);
-        let next = (now.saturating_add(notice) / length + 1).max(latest.epoch);
+        let lead_time = self.settings.lead_time.saturating_add(transit).saturating_add(skew);
+        let next = (now.saturating_add(lead_time) / length + 1).max(latest.epoch);
         let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
         self.revision += u64::from(!decision.parameters.is_like(&latest.parameters));
         self.updates.retain(|update| update.epoch < next);

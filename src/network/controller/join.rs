@@ -45,17 +45,17 @@ pub struct JoinRequest {
 pub enum JoinError {
     #[error("switch {name}: {key} is {value}, and the network's is {expected}; all edge switches must have the same")]
     Differs { name: String, key: &'static str, value: String, expected: String },
-    #[error("{name:?} is no name of a switch: it has 1 to {most} bytes and no control characters", most = MAX_NAME)]
+    #[error("{name:?} is no name of a switch: it has 1 to {max} bytes and no control characters", max = MAX_NAME)]
     Name { name: String },
-    #[error("switch {name}: the network has {most} switches already")]
-    Full { name: String, most: usize },
+    #[error("switch {name}: the network has {max} switches already")]
+    Full { name: String, max: usize },
     #[error("switch {name}: {why}")]
     Parameters { name: String, why: String },
 }
 
 /// Why a switch is not forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ForgetError {
+pub enum EvictError {
     #[error("there is no switch {0}")]
     Unknown(String),
     #[error("{0} is connected; stop it, or take the controller out of its configuration, first")]
@@ -90,7 +90,7 @@ impl NetworkProfile {
             [
                 ("the epoch's length in ns", profile.length.to_string()),
                 ("the transit time in ns", profile.transit.to_string()),
-                ("carrier", profile.header.name().to_owned()),
+                ("telemetry_header", profile.header.name().to_owned()),
             ]
         };
         let mut pairs = numbers(self).into_iter().zip(numbers(other));
@@ -132,8 +132,8 @@ impl Controller {
         }
         let running = self.running(now);
         self.begin(now);
-        let most = self.settings.switches;
-        let full = self.members.len() >= most;
+        let max = self.settings.switches;
+        let full = self.members.len() >= max;
         match self.members.get_mut(name.as_str()) {
             Some(member) => {
                 (member.joined, member.joined_in) = (true, running);
@@ -143,7 +143,7 @@ impl Controller {
                     member.early.retain(|&of, _| of + 1 < *first_epoch);
                 }
             }
-            None if full => return Err(JoinError::Full { name: name.clone(), most }),
+            None if full => return Err(JoinError::Full { name: name.clone(), max }),
             None => {
                 self.members.insert(name.as_str().into(), Member::new(true, running, *first_epoch));
                 self.revision += 1;
@@ -161,7 +161,7 @@ impl Controller {
     }
 
     /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins again or is
-    /// [forgotten](Self::forget).
+    /// [forgotten](Self::evict).
     pub fn leave(&mut self, name: &str) {
         if let Some(member) = self.members.get_mut(name) {
             member.joined = false;
@@ -173,10 +173,10 @@ impl Controller {
     ///
     /// # Errors
     /// If there is none of that name, or it can be reached.
-    pub fn forget(&mut self, name: &str) -> Result<(), ForgetError> {
+    pub fn evict(&mut self, name: &str) -> Result<(), EvictError> {
         match self.members.get(name) {
-            None => return Err(ForgetError::Unknown(name.into())),
-            Some(member) if member.joined => return Err(ForgetError::Connected(name.into())),
+            None => return Err(EvictError::Unknown(name.into())),
+            Some(member) if member.joined => return Err(EvictError::Connected(name.into())),
             Some(_) => self.members.remove(name),
         };
         self.revision += 1;

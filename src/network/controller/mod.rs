@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use self::epochs::{Closed, Open};
-pub use self::join::{ForgetError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
+pub use self::join::{EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
 pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
 pub use crate::program::answers::EpochAnswers;
@@ -45,10 +45,10 @@ pub struct ParameterUpdate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// So long after the end of the transit time a record is waited for.
-    pub patience: Nanos,
+    pub record_timeout: Nanos,
     /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top, and
     /// once more, by which their clocks may be ahead of this one, unless it is theirs.
-    pub notice: Nanos,
+    pub lead_time: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
     /// Heavy flows and changes that are kept of an epoch.
@@ -70,10 +70,10 @@ pub struct Settings {
 impl Settings {
     /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
-        let (patience, notice) = (length / 4, length / 10);
+        let (record_timeout, lead_time) = (length / 4, length / 10);
         Self {
-            patience,
-            notice,
+            record_timeout,
+            lead_time,
             history: 1024,
             flows: 256,
             shifts: true,

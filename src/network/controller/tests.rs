@@ -9,7 +9,7 @@ mod time;
 
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{Disposition, Order as RunOrder, Phv};
+use crate::pisa::{BatchOrder as RunOrder, Disposition, Phv};
 use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::network::NetworkEpoch;
@@ -327,10 +327,10 @@ fn leaving_and_starting_again() {
     assert_eq!(network.gaps()[0], ("b".to_owned(), Gap::Started));
     network.epoch(90, &[]);
     network.assert_exact(90);
-    assert_eq!(network.controller.forget("b"), Err(ForgetError::Connected("b".into())));
+    assert_eq!(network.controller.evict("b"), Err(EvictError::Connected("b".into())));
     network.controller.leave("b");
-    assert_eq!(network.controller.forget("b"), Ok(()));
-    assert_eq!(network.controller.forget("b"), Err(ForgetError::Unknown("b".into())));
+    assert_eq!(network.controller.evict("b"), Ok(()));
+    assert_eq!(network.controller.evict("b"), Err(EvictError::Unknown("b".into())));
     assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
 }
 

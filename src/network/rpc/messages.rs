@@ -83,7 +83,7 @@ impl From<&Hello> for proto::Hello {
             program: serde_json::to_string(program).unwrap_or_default(),
             parameters: parameters.encode().into(),
             software: software.clone(),
-            tos: *header == TelemetryHeader::Tos,
+            dscp: *header == TelemetryHeader::Dscp,
         }
     }
 }
@@ -92,7 +92,7 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, program, parameters, software, tos } =
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, program, parameters, software, dscp } =
             hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
@@ -110,7 +110,7 @@ impl TryFrom<proto::Hello> for Hello {
         let program: ProgramConfig = serde_json::from_str(&program).map_err(|error| wrong(error.to_string()))?;
         program.validate().map_err(|error| wrong(error.to_string()))?;
         let parameters = read_parameters("hello.parameters", &parameters, &program)?;
-        let header = if tos { TelemetryHeader::Tos } else { TelemetryHeader::Shim };
+        let header = if dscp { TelemetryHeader::Dscp } else { TelemetryHeader::Shim };
         Ok(Self { name, profile: NetworkProfile { program, length, transit, header }, parameters, software })
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     fn hello() -> Hello {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
         let parameters = program.start();
-        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: TelemetryHeader::Tos };
+        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: TelemetryHeader::Dscp };
         Hello { name: "edge1".into(), profile, parameters, software: "weir 0.1.0".into() }
     }
 

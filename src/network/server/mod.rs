@@ -1,28 +1,30 @@
-//! A controller as a process: between the connections of switches and the pure [`Controller`](super::controller::Controller) stands a desk. Connections are served by
-//! threads of their own, which decode records; one thread, the [`Drive`], tells the controller of them and of the time, and
-//! publishes its updates.
+//! A controller as a process.
+//!
+//! Threads of their own serve the connections of switches and decode records. One thread, the
+//! [`ControllerLoop`], drives the pure [`Controller`](super::controller::Controller) with records and time,
+//! and publishes its parameter updates.
 
-mod door;
-mod drive;
+mod members;
+mod control_loop;
 mod state;
 
-pub use door::Desk;
-pub use drive::Drive;
+pub use control_loop::ControllerLoop;
+pub use members::ControllerServer;
 pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
 
-use super::controller::{ForgetError, JoinError, JoinRequest, Report};
+use super::controller::{EvictError, JoinError, JoinRequest, Report};
 use crate::telemetry::epoch::Nanos;
 
-/// What connections tell the drive.
+/// Messages from connections to the loop.
 enum Event {
     Joins(JoinRequest, oneshot::Sender<Result<(), JoinError>>),
     /// With the switch's clock when it was sent.
     Reports(String, Report, Nanos),
     Leaves(String),
     /// Somebody asks for it.
-    Forgets(String, oneshot::Sender<Result<(), ForgetError>>),
+    Evicts(String, oneshot::Sender<Result<(), EvictError>>),
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ mod tests {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
         let updates = vec![SavedUpdate { epoch: 7, parameters: program.start().encode() }];
         let profile =
-            NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::TelemetryHeader::Tos };
+            NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::TelemetryHeader::Dscp };
         let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };
         State { hashes: HashFamily::from_secret([211; 32]), salt: u64::MAX, controller }
     }

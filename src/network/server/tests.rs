@@ -1,4 +1,4 @@
-//! Switches and a desk over a real socket.
+//! Switches and a server over a real socket.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -39,7 +39,7 @@ fn config() -> NetworkConfig {
         program,
         epoch: length("100ms"),
         transit: length("2ms"),
-        patience: Some(length("500ms")),
+        record_timeout: Some(length("500ms")),
         ..NetworkConfig::default()
     }
 }
@@ -51,21 +51,21 @@ fn hello(name: &str) -> Hello {
 }
 
 /// A controller that runs until dropped.
-struct Office {
+struct Lab {
     _dir: tempfile::TempDir,
     socket: PathBuf,
-    desk: Arc<Desk>,
+    server: Arc<ControllerServer>,
     controller: Arc<Mutex<crate::network::controller::Controller>>,
     stop: Arc<AtomicBool>,
     driven: Option<JoinHandle<()>>,
 }
 
-impl Office {
+impl Lab {
     fn open(expected: &[&str]) -> Self {
         Self::open_with(expected, MAX_SWITCHES, None)
     }
 
-    fn open_with(expected: &[&str], most: usize, tcp: Option<TlsListener>) -> Self {
+    fn open_with(expected: &[&str], max: usize, tcp: Option<TlsListener>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
@@ -73,20 +73,20 @@ impl Office {
         let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
         let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controller: saved };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
-        let settings = Settings { switches: most, ..config.settings(1) };
-        let mut drive = Drive::new(config.profile(), settings, state, file, expected).unwrap();
+        let settings = Settings { switches: max, ..config.settings(1) };
+        let mut control_loop = ControllerLoop::new(config.profile(), settings, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
-        controller::serve(controller::Doors { api, switches, tcp }, &drive).unwrap();
+        controller::serve(controller::Listeners { api, switches, tcp }, &control_loop).unwrap();
         let stop = Arc::new(AtomicBool::default());
-        let (desk, controller) = (drive.desk().clone(), drive.controller().clone());
+        let (server, controller) = (control_loop.server().clone(), control_loop.controller().clone());
         let stopped = stop.clone();
         let driven = std::thread::spawn(move || {
             while !stopped.load(Relaxed) {
-                drive.round(Duration::from_millis(5));
+                control_loop.round(Duration::from_millis(5));
             }
         });
-        Self { _dir: dir, socket, desk, controller, stop, driven: Some(driven) }
+        Self { _dir: dir, socket, server, controller, stop, driven: Some(driven) }
     }
 
     fn dial(&self) -> Dial {
@@ -99,7 +99,7 @@ impl Office {
     }
 
     fn seen(&self, name: &str) -> view::NetworkSwitch {
-        self.desk.view().switches.into_iter().find(|switch| switch.name == name).unwrap_or_default()
+        self.server.view().switches.into_iter().find(|switch| switch.name == name).unwrap_or_default()
     }
 }
 
@@ -112,7 +112,7 @@ async fn say(dial: &Dial, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, m
     Ok((client.attach(ReceiverStream::new(stream)).await?.into_inner(), to))
 }
 
-impl Drop for Office {
+impl Drop for Lab {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         let driven = self.driven.take().map(JoinHandle::join);
@@ -145,14 +145,14 @@ struct Fake {
 }
 
 impl Fake {
-    fn start(office: &Office, name: &'static str) -> Arc<Self> {
+    fn start(lab: &Lab, name: &'static str) -> Arc<Self> {
         let config = config();
         let schedule = config.program.schedule();
         let link = Link::new("here".into(), std::slice::from_ref(&schedule));
         let sink = Mutex::new(link.reporter());
         let hashes = Mutex::new(HashFamily::random().unwrap());
         let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
-        rpc::start(office.dial(), link, fake.clone()).unwrap();
+        rpc::start(lab.dial(), link, fake.clone()).unwrap();
         fake
     }
 
@@ -198,10 +198,10 @@ impl Controlled for Fake {
 
 #[test]
 fn a_switch_joins_reports_and_obeys() {
-    let office = Office::open(&["edge1"]);
-    let fake = Fake::start(&office, "edge1");
+    let lab = Lab::open(&["edge1"]);
+    let fake = Fake::start(&lab, "edge1");
     let answered = || {
-        let controller = office.controller.lock().unwrap();
+        let controller = lab.controller.lock().unwrap();
         controller
             .answers()
             .filter(|answers| answers.losses_lack.iter().all(|reason| reason == Reason::EdgesUnnamed))
@@ -209,39 +209,39 @@ fn a_switch_joins_reports_and_obeys() {
     };
     fake.run_until("three epochs without a gap", || answered() >= 3);
     assert!(*fake.hashes.lock().unwrap() == HashFamily::reproducible(SEED), "it hashes as the network does");
-    let seen = office.seen("edge1");
+    let seen = lab.seen("edge1");
     assert_eq!((seen.connected, seen.connections, seen.software.as_str()), (true, 1, "test"));
     let link = fake.link.view();
     assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
     // The sampling seed is another in each epoch.
     let ordered = eventually("an order", || {
-        let updates = office.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
+        let updates = lab.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
         updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
     });
     assert!(ordered.epoch > 0);
-    let stored = StateFile::at(office._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
+    let stored = StateFile::at(lab._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
     assert_eq!(stored.controller.switches, ["edge1"]);
 }
 
 /// One that left is a gap until it is forgotten; one that is there, or expected, is not forgotten.
 #[test]
 fn a_switch_that_left_for_good_is_forgotten() {
-    let office = Office::open(&[]);
-    let members = || office.controller.lock().unwrap().switches().count();
+    let lab = Lab::open(&[]);
+    let members = || lab.controller.lock().unwrap().switches().count();
     run(async {
         let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
-        let connection = office.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
+        let connection = lab.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
         while members() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert_eq!(office.desk.forget("edge1").await, Err(ForgetError::Connected("edge1".into())));
+        assert_eq!(lab.server.evict("edge1").await, Err(EvictError::Connected("edge1".into())));
         drop(connection);
     });
-    eventually("it to be gone", || run(office.desk.forget("edge1")).is_ok().then_some(()));
-    assert_eq!((members(), office.desk.view().switches.len()), (0, 0));
-    assert_eq!(run(office.desk.forget("edge1")), Err(ForgetError::Unknown("edge1".into())));
-    let expecting = Office::open(&["edge1"]);
-    assert_eq!(run(expecting.desk.forget("edge1")), Err(ForgetError::Expected("edge1".into())));
+    eventually("it to be gone", || run(lab.server.evict("edge1")).is_ok().then_some(()));
+    assert_eq!((members(), lab.server.view().switches.len()), (0, 0));
+    assert_eq!(run(lab.server.evict("edge1")), Err(EvictError::Unknown("edge1".into())));
+    let expecting = Lab::open(&["edge1"]);
+    assert_eq!(run(expecting.server.evict("edge1")), Err(EvictError::Expected("edge1".into())));
 }
 
 /// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
@@ -260,11 +260,11 @@ fn records_that_are_not_sent_are_counted() {
 
 #[test]
 fn switches_that_do_not_fit_are_told_why() {
-    let office = Office::open(&["edge1", "edge2"]);
+    let lab = Lab::open(&["edge1", "edge2"]);
     let refused = |change: &dyn Fn(&mut proto::Hello)| {
         let mut hello = proto::Hello::from(&hello("edge1"));
         change(&mut hello);
-        let status = run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err();
+        let status = run(lab.say(vec![From::Hello(hello)])).map(drop).unwrap_err();
         (status.code(), status.message().to_owned())
     };
     let (code, why) = refused(&|hello| hello.epoch_ns += 1);
@@ -277,19 +277,19 @@ fn switches_that_do_not_fit_are_told_why() {
     assert_eq!((code, why.as_str()), (Code::FailedPrecondition, "no switch edge3 is expected; there are edge1, edge2"));
     assert_eq!(refused(&|hello| hello.version = 1).0, Code::Unimplemented);
     assert_eq!(refused(&|hello| hello.name = "a/b".into()).0, Code::InvalidArgument);
-    let status = run(office.say(vec![From::Ready(proto::Ready { first_epoch: 1 })])).map(drop).unwrap_err();
+    let status = run(lab.say(vec![From::Ready(proto::Ready { first_epoch: 1 })])).map(drop).unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
 
     run(async {
-        let first = office.say(vec![From::Hello((&hello("edge1")).into())]).await.unwrap();
-        let status = office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop).unwrap_err();
+        let first = lab.say(vec![From::Hello((&hello("edge1")).into())]).await.unwrap();
+        let status = lab.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop).unwrap_err();
         assert_eq!(status.code(), Code::AlreadyExists);
         assert_eq!(status.message(), "a switch edge1 is connected already");
-        assert!(office.seen("edge1").connected);
+        assert!(lab.seen("edge1").connected);
         drop(first);
     });
-    eventually("the first to be gone", || (!office.seen("edge1").connected).then_some(()));
-    run(async { office.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop) }).unwrap();
+    eventually("the first to be gone", || (!lab.seen("edge1").connected).then_some(()));
+    run(async { lab.say(vec![From::Hello((&hello("edge1")).into())]).await.map(drop) }).unwrap();
 }
 
 /// Over TCP a switch is who its certificate says, and nobody but a switch joins.
@@ -302,7 +302,7 @@ fn a_switch_has_the_name_of_its_certificate() {
     config.alpn_protocols = vec![b"h2".to_vec()];
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("localhost:{}", listener.local_addr().unwrap().port());
-    let office = Office::open_with(&[], MAX_SWITCHES, Some(TlsListener { listener, config: Arc::new(config) }));
+    let lab = Lab::open_with(&[], MAX_SWITCHES, Some(TlsListener { listener, config: Arc::new(config) }));
     let says = |identity: &Identity, name: &str| {
         let config = tls::client(&files(identity, &ca.certificate)).unwrap();
         let dial = Dial::new(Address::Tcp(address.clone()), Some(config));
@@ -321,61 +321,61 @@ fn a_switch_has_the_name_of_its_certificate() {
         let (code, why) = says(&other, "edge3").unwrap_err();
         assert!(code != Code::PermissionDenied && !why.is_empty(), "{code}: {why}");
     }
-    let names: Vec<_> = office.desk.view().switches.into_iter().map(|switch| switch.name).collect();
+    let names: Vec<_> = lab.server.view().switches.into_iter().map(|switch| switch.name).collect();
     assert!(names.iter().all(|name| name == "edge1"), "{names:?}");
 }
 
 /// Names that come and go take no memory, and of those that join there are as many as a network may have.
 #[test]
 fn ever_new_names_are_bounded() {
-    let office = Office::open_with(&[], 3, None);
-    let known = || office.desk.view().switches.len();
+    let lab = Lab::open_with(&[], 3, None);
+    let known = || lab.server.view().switches.len();
     let hello = |name: &str| From::Hello((&hello(name)).into());
     let ready = || From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
     for n in 0..10 {
-        drop(run(office.say(vec![hello(&format!("passer{n}"))])).unwrap());
+        drop(run(lab.say(vec![hello(&format!("passer{n}"))])).unwrap());
         eventually("it to be gone", || (known() == 0).then_some(()));
     }
     for n in 0..3 {
         let name = format!("edge{n}");
-        let connection = run(office.say(vec![hello(&name), ready()])).unwrap();
-        let members = || office.controller.lock().unwrap().switches().count();
+        let connection = run(lab.say(vec![hello(&name), ready()])).unwrap();
+        let members = || lab.controller.lock().unwrap().switches().count();
         eventually("it to join", || (members() == n + 1).then_some(()));
         drop(connection);
-        eventually("it to be gone", || (!office.seen(&name).connected).then_some(()));
+        eventually("it to be gone", || (!lab.seen(&name).connected).then_some(()));
     }
-    let status = run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap_err();
+    let status = run(lab.say(vec![hello("edge3"), ready()])).map(drop).unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(status.message(), "switch edge3: the network has 3 switches already");
-    assert_eq!((known(), office.controller.lock().unwrap().save().switches.len()), (3, 3));
-    eventually("it to be forgotten", || run(office.desk.forget("edge0")).is_ok().then_some(()));
-    run(office.say(vec![hello("edge3"), ready()])).map(drop).unwrap();
+    assert_eq!((known(), lab.controller.lock().unwrap().save().switches.len()), (3, 3));
+    eventually("it to be forgotten", || run(lab.server.evict("edge0")).is_ok().then_some(()));
+    run(lab.say(vec![hello("edge3"), ready()])).map(drop).unwrap();
 }
 
 /// Refused by the length that it announces, of which nothing has come.
 #[test]
 fn a_hello_is_short() {
-    let office = Office::open(&[]);
+    let lab = Lab::open(&[]);
     let of = |bytes: usize| {
         let mut hello = proto::Hello::from(&hello("edge1"));
         hello.software = "x".repeat(bytes);
-        run(office.say(vec![From::Hello(hello)])).map(drop).unwrap_err()
+        run(lab.say(vec![From::Hello(hello)])).map(drop).unwrap_err()
     };
     let status = of(4096);
     assert_eq!((status.code(), status.message()), (Code::OutOfRange, "a hello has at most 4096 bytes"));
     assert_eq!(of(3000).code(), Code::InvalidArgument, "read, and refused for another reason");
-    assert_eq!(office.desk.view().switches, []);
+    assert_eq!(lab.server.view().switches, []);
 }
 
 /// Bytes that are no record end the connection with the reason, and nothing else.
 #[test]
 fn hostile_records_end_their_own_connection() {
-    let office = Office::open(&[]);
+    let lab = Lab::open(&[]);
     let bad = |record: proto::Record| {
         run(async {
             let hello = From::Hello((&hello("edge1")).into());
             let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
-            let (mut from, _to) = office.say(vec![hello, ready, From::Record(record)]).await.unwrap();
+            let (mut from, _to) = lab.say(vec![hello, ready, From::Record(record)]).await.unwrap();
             loop {
                 match from.message().await {
                     Ok(Some(message)) => assert!(matches!(message.what, Some(To::Welcome(_) | To::Update(_)))),
@@ -390,12 +390,12 @@ fn hostile_records_end_their_own_connection() {
         let status = bad(record(bytes));
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().starts_with("record.record: ") && status.message().contains(why), "{status}");
-        eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+        eventually("the connection to end", || (!lab.seen("edge1").connected).then_some(()));
     }
     let backwards = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
     assert!(bad(backwards).message().starts_with("record.last_epoch: "));
-    eventually("the connection to end", || (!office.seen("edge1").connected).then_some(()));
+    eventually("the connection to end", || (!lab.seen("edge1").connected).then_some(()));
     // Longer than any record of this network can be: refused by its announced length.
     assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
-    assert!(office.desk.longest() < 64 << 10, "{:?}", config().profile());
+    assert!(lab.server.longest() < 64 << 10, "{:?}", config().profile());
 }

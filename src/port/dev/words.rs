@@ -9,7 +9,7 @@ const INTERFACE_NAME: usize = 15;
 /// Longest path of a socket in bytes (`sun_path` without the zero).
 const SOCKET_PATH: usize = 107;
 const MEMIF_SOCKET: &str = "/run/memif.sock";
-const MOST_QUEUES: u16 = 64;
+const MAX_QUEUES: u16 = 64;
 
 pub(super) fn interface(name: &str, example: &str) -> Result<String, String> {
     // The kernel's own rule (dev_valid_name), and no comma, which would end the argument of a DPDK device.
@@ -80,8 +80,8 @@ fn words(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn queue_count(value: &str) -> Result<u16, String> {
-    let number = value.parse().ok().filter(|n| (1..=MOST_QUEUES).contains(n));
-    number.ok_or_else(|| format!("queues={value}: expected 1 to {MOST_QUEUES}"))
+    let number = value.parse().ok().filter(|n| (1..=MAX_QUEUES).contains(n));
+    number.ok_or_else(|| format!("queues={value}: expected 1 to {MAX_QUEUES}"))
 }
 
 /// An absolute path that DPDK's arguments can hold.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::filter::Filter;
 
 /// Most rules of a port.
-const MOST_RULES: usize = 16;
+const MAX_RULES: usize = 16;
 /// Longest time that a packet can be held back.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How long a packet waits that the ones behind it are to overtake, unless `gap` says otherwise.
@@ -133,8 +133,8 @@ impl FromStr for FaultSpec {
         let rules = given.split(';').map(str::trim).filter(|text| !text.is_empty()).map(rule);
         let rules = rules.collect::<Result<Vec<_>, _>>();
         let checked = rules.and_then(|rules| match rules.len() {
-            1..=MOST_RULES => Ok(Self { rules }),
-            n => Err(format!("{n} rules; 1 to {MOST_RULES} of them with a semicolon between, as in rx:drop=1%")),
+            1..=MAX_RULES => Ok(Self { rules }),
+            n => Err(format!("{n} rules; 1 to {MAX_RULES} of them with a semicolon between, as in rx:drop=1%")),
         });
         checked.map_err(|problem| FaultError { given: given.to_owned(), problem })
     }
@@ -164,9 +164,9 @@ fn rate(key: &str, value: &str) -> Result<Rate, String> {
     Ok(Rate::of(part))
 }
 
-pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(key: &str, value: &str, least: T) -> Result<T, String> {
-    let number = value.parse().ok().filter(|number| *number >= least);
-    number.ok_or_else(|| format!("{key}={value}: a whole number from {least}"))
+pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(key: &str, value: &str, min: T) -> Result<T, String> {
+    let number = value.parse().ok().filter(|number| *number >= min);
+    number.ok_or_else(|| format!("{key}={value}: a whole number from {min}"))
 }
 
 fn time(key: &str, value: &str) -> Result<Duration, String> {
@@ -236,9 +236,9 @@ pub(super) fn prefix(key: &str, value: &str) -> Result<(IpAddr, u32), String> {
     let wrong = || format!("{key}={value}: an address or a prefix, as 10.0.0.2 or 10.0.0.0/8");
     let (address, length) = value.split_once('/').map_or((value, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Ok(most), |length| length.parse().map_err(|_| wrong()))?;
-    if length > most { Err(wrong()) } else { Ok((address, length)) }
+    let max = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Ok(max), |length| length.parse().map_err(|_| wrong()))?;
+    if length > max { Err(wrong()) } else { Ok((address, length)) }
 }
 
 #[cfg(test)]

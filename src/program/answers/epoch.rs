@@ -77,18 +77,18 @@ pub struct FlowAnswers {
 }
 
 impl FlowAnswers {
-    /// The `most` heaviest of the flows that were found, the heaviest first; equal counts in the order of the flows' fields.
-    pub fn heaviest(unit: Unit, mut found: Vec<FlowCount>, most: usize) -> Self {
+    /// The `max` heaviest of the flows that were found, the heaviest first; equal counts in the order of the flows' fields.
+    pub fn heaviest(unit: Unit, mut found: Vec<FlowCount>, max: usize) -> Self {
         let flows = found.len();
         found.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
         let mut heaviest = Self { unit, heavy: found, found: flows, ..Self::default() };
-        heaviest.keep(most);
+        heaviest.keep(max);
         heaviest
     }
 
     /// Keeps at most so many flows, and no memory for more.
-    pub fn keep(&mut self, most: usize) {
-        self.heavy.truncate(most);
+    pub fn keep(&mut self, max: usize) {
+        self.heavy.truncate(max);
         self.heavy.shrink_to_fit();
     }
 }

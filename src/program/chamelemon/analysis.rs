@@ -16,7 +16,7 @@ pub struct NetworkAnalysis {
 
 impl NetworkAnalysis {
     pub fn new(config: &Config, salt: u64) -> Self {
-        Self { form: Form::of(config), attention: Attention::new(config.shape(), config.tower.most(), salt) }
+        Self { form: Form::of(config), attention: Attention::new(config.shape(), config.tower.max(), salt) }
     }
 }
 

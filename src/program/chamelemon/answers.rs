@@ -7,18 +7,18 @@ use super::attention::State;
 use super::collector::{Analysis, Change, Distribution, Loss, Losses, Sized};
 use super::completeness::losses_lack;
 use super::network::{Edge, NetworkEpoch};
-use super::{Division, Runtime};
+use super::{Partition, Runtime};
 use crate::program::answers::{
     self, Adaptation, Changes, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons,
     SwitchAnswers,
 };
 use crate::program::{RunAnswers, Truth, Unit};
 
-/// The tasks about flows, of one switch. Keeps at most `most` heavy flows.
-pub fn flows_of_switch(analysis: &Analysis, most: usize) -> FlowAnswers {
+/// The tasks about flows, of one switch. Keeps at most `max` heavy flows.
+pub fn flows_of_switch(analysis: &Analysis, max: usize) -> FlowAnswers {
     let runtime = analysis.sketches().runtime;
     let mut lack = Reasons::default();
-    lack.add_if(runtime.division.hh == 0, Reason::Unmeasured);
+    lack.add_if(runtime.partition.hh == 0, Reason::Unmeasured);
     lack.add_if(!analysis.hh().complete, Reason::Undecoded);
     FlowAnswers {
         flows: analysis.told_cardinality(),
@@ -26,32 +26,32 @@ pub fn flows_of_switch(analysis: &Analysis, most: usize) -> FlowAnswers {
         distribution: analysis.told_distribution().map(|distribution| distribution.rounded().0),
         named_from: Some(runtime.hh_threshold.max(1).into()),
         lack,
-        ..heavy(&analysis.heavy_hitters(0), most)
+        ..heavy(&analysis.heavy_hitters(0), max)
     }
 }
 
 /// The tasks about flows, over all switches whose flows are known.
-pub fn flows_of_network(network: &NetworkEpoch, most: usize) -> FlowAnswers {
+pub fn flows_of_network(network: &NetworkEpoch, max: usize) -> FlowAnswers {
     FlowAnswers {
         flows: network.told_cardinality(),
         entropy_bits: network.told_entropy_bits(),
         distribution: network.told_distribution().map(|distribution| distribution.rounded().0),
         named_from: Some(network.runtime.hh_threshold.max(1).into()),
         lack: network.flows_lack(),
-        ..heavy(&network.heavy_hitters(0), most)
+        ..heavy(&network.heavy_hitters(0), max)
     }
 }
 
-fn heavy(heavy: &[Sized], most: usize) -> FlowAnswers {
+fn heavy(heavy: &[Sized], max: usize) -> FlowAnswers {
     let counted = |flow: &Sized| FlowCount { flow: flow.id.name(), count: flow.packets };
-    let kept = heavy.iter().take(most).map(counted).collect();
+    let kept = heavy.iter().take(max).map(counted).collect();
     FlowAnswers { unit: Unit::Packets, heavy: kept, found: heavy.len(), ..FlowAnswers::default() }
 }
 
-/// The largest losses and gains, at most `most`.
-pub fn losses(losses: &Losses, most: usize) -> answers::Losses {
+/// The largest losses and gains, at most `max`.
+pub fn losses(losses: &Losses, max: usize) -> answers::Losses {
     let mut kept = losses.clone();
-    kept.truncate(most);
+    kept.truncate(max);
     let named = |loss: &Loss| {
         let Loss { id, lost, gained, exact, .. } = *loss;
         answers::Loss { flow: id.name(), lost, gained, exact }
@@ -65,12 +65,12 @@ pub fn losses(losses: &Losses, most: usize) -> answers::Losses {
     }
 }
 
-fn changes(before: &NetworkEpoch, network: &NetworkEpoch, most: usize) -> Changes {
+fn changes(before: &NetworkEpoch, network: &NetworkEpoch, max: usize) -> Changes {
     let flows = NetworkEpoch::heavy_changes(before, network, 0);
     let named = |&Change { id, before, after }: &Change| answers::Change { flow: id.name(), before, after };
     Changes {
-        flows: flows.iter().take(most).map(named).collect(),
-        omitted: flows.len().saturating_sub(most),
+        flows: flows.iter().take(max).map(named).collect(),
+        omitted: flows.len().saturating_sub(max),
         named_from: before.runtime.hh_threshold.max(network.runtime.hh_threshold).max(1).into(),
         lack: NetworkEpoch::changes_lack(before, network),
         gaps: before.gaps.iter().filter(|gap| gap.gap.hides_flows()).cloned().collect(),
@@ -79,9 +79,9 @@ fn changes(before: &NetworkEpoch, network: &NetworkEpoch, most: usize) -> Change
 
 pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
     let before = before.filter(|before| before.epoch + 1 == network.epoch);
-    let most = limits.flows.min(limits.switch_flows);
+    let max = limits.flows.min(limits.switch_flows);
     let switch =
-        |edge: &Edge| SwitchAnswers { switch: edge.switch.clone(), answers: flows_of_switch(&edge.analysis, most) };
+        |edge: &Edge| SwitchAnswers { switch: edge.switch.clone(), answers: flows_of_switch(&edge.analysis, max) };
     EpochAnswers {
         epoch: network.epoch,
         first_epoch: network.epoch,
@@ -96,18 +96,18 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
 }
 
 /// The answers about a run. An IPv6 flow is named when the truth knows it.
-pub(super) fn of_run(analysis: Analysis, truth: Option<&Truth>, most: usize) -> RunAnswers {
+pub(super) fn of_run(analysis: Analysis, truth: Option<&Truth>, max: usize) -> RunAnswers {
     let sketches = analysis.sketches();
     let known = truth.into_iter().flat_map(|truth| truth.keys());
     let named = known.filter_map(|flow| Some((sketches.id(flow)?.name(), FlowName::Flow(*flow))));
     let named: FxHashMap<FlowName, FlowName> = named.collect();
     let name = |flow: &mut FlowName| *flow = named.get(flow).copied().unwrap_or(*flow);
-    let mut heavy = flows_of_switch(&analysis, most);
+    let mut heavy = flows_of_switch(&analysis, max);
     heavy.named_from = Some(analysis.least_named());
     heavy.heavy.iter_mut().for_each(|heavy| name(&mut heavy.flow));
     let found = analysis.losses();
     let lack = losses_lack(Some(&found), &sketches.runtime, sketches.has_gaps());
-    let mut losses = losses(&found, most);
+    let mut losses = losses(&found, max);
     losses.flows.iter_mut().for_each(|loss| name(&mut loss.flow));
     let error = |truth: &Truth| {
         let exact = Distribution::of_sizes(truth.values().copied());
@@ -144,7 +144,7 @@ fn object(value: Value) -> Map<String, Value> {
 impl Runtime {
     /// The parameters with their units.
     pub(super) fn described(&self) -> Described {
-        let Self { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed: _ } = *self;
+        let Self { partition: Partition { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed: _ } = *self;
         let parameters = json!({
             "hh_buckets": hh,
             "hl_buckets": hl,

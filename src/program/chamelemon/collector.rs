@@ -48,7 +48,7 @@ impl Level {
     }
 
     /// The smallest size that the array cannot say: 2^bits − 1.
-    pub fn most(&self) -> u32 {
+    pub fn max(&self) -> u32 {
         u32::MAX >> (u32::BITS - self.bits.clamp(1, u32::BITS))
     }
 
@@ -75,7 +75,7 @@ pub struct Sketches {
     pub hl: Fermat,
     pub ll: Fermat,
     /// What left, by the epoch bit that it carried.
-    pub exits: [Exits; 2],
+    pub downstream_parts: [Exits; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
     /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class
@@ -96,13 +96,27 @@ impl Sketches {
         let ChameleMonBank { runtimes, bit, unmarked, unfollowed, .. } = *bank;
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
-        let exits = [false, true].map(|bit| {
+        let downstream_parts = [false, true].map(|bit| {
             let [_, ll, hl, _] = runtimes[usize::from(bit)].downstream(shape, bit);
             Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
         let (shape, hashes, strays) = (*shape, hashes.clone(), bank.strays.read());
-        Self { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, unfollowed, mixed: false, hashes }
+        Self {
+            runtime,
+            shape,
+            tower,
+            hh,
+            hl,
+            ll,
+            downstream_parts,
+            bit,
+            strays,
+            unmarked,
+            unfollowed,
+            mixed: false,
+            hashes,
+        }
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
@@ -127,7 +141,7 @@ impl Sketches {
         self.hh.add(&other.hh)?;
         self.hl.add(&other.hl)?;
         self.ll.add(&other.ll)?;
-        for (mine, theirs) in self.exits.iter_mut().zip(&other.exits) {
+        for (mine, theirs) in self.downstream_parts.iter_mut().zip(&other.downstream_parts) {
             mine.hl.add(&theirs.hl)?;
             mine.ll.add(&theirs.ll)?;
         }
@@ -148,15 +162,15 @@ impl Sketches {
 
     /// T_h as it was in effect: at least 1, and at most what makes all of a flow's counters full.
     pub fn hh_threshold(&self) -> u32 {
-        let most = self.tower.iter().map(Level::most).max().unwrap_or(1);
-        self.runtime.hh_threshold.clamp(1, most)
+        let max = self.tower.iter().map(Level::max).max().unwrap_or(1);
+        self.runtime.hh_threshold.clamp(1, max)
     }
 
     /// Takes out what left with this epoch bit; the record then says that nothing did.
     pub fn take_exits(&mut self, bit: bool) -> Exits {
         let none = || Fermat::new(self.hashes.clone(), Part::new());
         let none = Exits { hl: none(), ll: none() };
-        std::mem::replace(&mut self.exits[usize::from(bit)], none)
+        std::mem::replace(&mut self.downstream_parts[usize::from(bit)], none)
     }
 
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.

@@ -9,7 +9,7 @@
 //! The other answers are complete when no flow that they ask for is missing.
 
 use super::collector::Losses;
-use super::{Division, Runtime};
+use super::{Partition, Runtime};
 use crate::program::answers::{Reason, Reasons};
 
 /// Why the losses of an epoch are not complete. `None` stands for losses that are unknown.
@@ -29,7 +29,7 @@ pub fn losses_lack(losses: Option<&Losses>, runtime: &Runtime, has_gaps: bool) -
 
 /// Why packets of some flows are not encoded, whatever becomes of them; `None` when all are.
 pub fn unmeasured(runtime: &Runtime) -> Option<Reason> {
-    let Division { hh, hl, ll } = runtime.division;
+    let Partition { hh, hl, ll } = runtime.partition;
     let light = runtime.hl_threshold > 1;
     if hh == 0 || hl == 0 || (light && ll == 0) {
         Some(Reason::Unmeasured)

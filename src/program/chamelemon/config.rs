@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dataplane::MAX_LEVELS;
-use super::runtime::{Division, Runtime, Shape};
+use super::runtime::{Partition, Runtime, Shape};
 use crate::program::ProgramError;
 
 /// Bits of a counter of the classifier.
@@ -28,7 +28,7 @@ impl Width {
     }
 
     /// The smallest size that a counter cannot say.
-    pub fn most(self) -> u32 {
+    pub fn max(self) -> u32 {
         u32::MAX >> (u32::BITS - self.bits())
     }
 }
@@ -46,8 +46,8 @@ pub struct TowerShape(pub Vec<Level>);
 
 impl TowerShape {
     /// The highest threshold that has an effect: a flow of so many packets is larger than the counters can say.
-    pub fn most(&self) -> u32 {
-        self.0.iter().map(|level| level.width.most()).max().unwrap_or(1)
+    pub fn max(&self) -> u32 {
+        self.0.iter().map(|level| level.width.max()).max().unwrap_or(1)
     }
 }
 
@@ -205,7 +205,7 @@ impl Config {
 
     /// The parameters of the first epoch. Thresholds end where the classifier does.
     pub fn runtime(&self) -> Runtime {
-        self.asked().within(self.tower.most())
+        self.asked().within(self.tower.max())
     }
 
     fn asked(&self) -> Runtime {
@@ -213,7 +213,7 @@ impl Config {
         let hl = self.hl.unwrap_or(room.min(512));
         let hh = self.hh.unwrap_or(self.upstream.saturating_sub(self.ll).saturating_sub(hl));
         Runtime {
-            division: Division { hh, hl, ll: self.ll },
+            partition: Partition { hh, hl, ll: self.ll },
             hh_threshold: self.hh_threshold,
             hl_threshold: self.hl_threshold,
             sample: self.sample,
@@ -223,10 +223,10 @@ impl Config {
 
     /// Checks the ranges and what goes together.
     pub fn validate(&self) -> Result<(), ProgramError> {
-        let range = |key, value: u32, least: u32, most: u32| {
-            let [value, least, most] = [value, least, most].map(u64::from);
-            let wrong = || ProgramError::Range { program: "chamelemon", key, value, least, most };
-            (least..=most).contains(&value).then_some(()).ok_or_else(wrong)
+        let range = |key, value: u32, min: u32, max: u32| {
+            let [value, min, max] = [value, min, max].map(u64::from);
+            let wrong = || ProgramError::Range { program: "chamelemon", key, value, min, max };
+            (min..=max).contains(&value).then_some(()).ok_or_else(wrong)
         };
         range("arrays", self.arrays, 2, Self::MAX_ARRAYS)?;
         range("small", self.small, 0, Self::MAX_SMALL)?;

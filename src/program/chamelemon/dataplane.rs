@@ -201,7 +201,7 @@ pub fn samples(hash: u32, threshold: u32, seed: u16) -> bool {
 
 /// The tables behind the classifier.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct ClassTable {
     pub hh_threshold: u32,
     pub hl_threshold: u32,
     pub sample: u32,
@@ -216,7 +216,7 @@ pub struct Gate {
     pub carried: [u8; 4],
 }
 
-impl Gate {
+impl ClassTable {
     /// What packets carry on, by class. Heavy-hitter candidates leave as heavy-loss candidates.
     pub fn carried(parts: &[Part; 4]) -> [u8; 4] {
         let counted = |part: u8| !parts[usize::from(part & 3)].is_empty();

@@ -7,11 +7,11 @@
 //! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
 //! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
 //! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch come with
-//! it in the shim, or the class and the epoch's lowest bit in its DSCP (`wire::tos`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
+//! it in the shim, or the class and the epoch's lowest bit in its DSCP (`wire::dscp`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
 //! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
 //! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
 //!
-//! *Units:* packets. Lengths in a [`Division`] are buckets an array; a bucket has 160 bits.
+//! *Units:* packets. Lengths in a [`Partition`] are buckets an array; a bucket has 160 bits.
 //!
 //! *Guarantees:*
 //! - A complete decoding is exact: flows and packets (the sums leave room for no other flows but with a probability far below the false
@@ -76,7 +76,7 @@ pub use collector::{Analysis, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::{Hashes, Lanes};
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
-pub use runtime::{Division, Runtime, Shape};
+pub use runtime::{Partition, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
 use super::{
@@ -168,8 +168,8 @@ impl Program for ChameleMon {
         NetworkAnalysis::new(config, salt)
     }
 
-    fn run(_: &Config, sketches: &Sketches, below: &Below, truth: Option<&Truth>, most: usize) -> RunAnswers {
-        answers::of_run(Analysis::of_series(sketches.clone(), below.clone()), truth, most)
+    fn run(_: &Config, sketches: &Sketches, below: &Below, truth: Option<&Truth>, max: usize) -> RunAnswers {
+        answers::of_run(Analysis::of_series(sketches.clone(), below.clone()), truth, max)
     }
 
     fn exact(_: &Config) -> impl Exact + 'static {

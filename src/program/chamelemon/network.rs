@@ -26,7 +26,7 @@ pub type Before<'a> = crate::program::Before<'a, Early>;
 /// The early packets of the next epoch, from a switch's record of an epoch.
 #[derive(Clone, Debug)]
 pub struct Early {
-    exits: Exits,
+    downstream_parts: Exits,
     unmarked: u64,
     unfollowed: u64,
 }
@@ -34,9 +34,9 @@ pub struct Early {
 impl Early {
     /// Takes them out of a record; `None` when its cores do not agree.
     pub fn of(sketches: &mut Sketches) -> Option<Self> {
-        let exits = sketches.take_exits(!sketches.bit);
+        let downstream_parts = sketches.take_exits(!sketches.bit);
         let Sketches { unmarked, unfollowed, .. } = *sketches;
-        (!sketches.mixed).then_some(Self { exits, unmarked, unfollowed })
+        (!sketches.mixed).then_some(Self { downstream_parts, unmarked, unfollowed })
     }
 }
 
@@ -123,7 +123,7 @@ impl NetworkEpoch {
         let mut reasons = Reasons::default();
         reasons.add_if(!self.has_all_flows(), Reason::Gap);
         reasons.add_if(self.edges.is_empty() && self.gaps.is_empty(), Reason::NotAnalysed);
-        reasons.add_if(self.runtime.division.hh == 0, Reason::Unmeasured);
+        reasons.add_if(self.runtime.partition.hh == 0, Reason::Unmeasured);
         reasons.add_if(!self.edges.iter().all(|edge| edge.analysis.hh().complete), Reason::Undecoded);
         reasons
     }
@@ -243,7 +243,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         Before::Unknown => return Err(Gap::Before),
         Before::Elsewhere => return Err(Gap::Elsewhere),
         Before::Early(early) => {
-            delta.leave(&early.exits).map_err(|Mismatch| Gap::Before)?;
+            delta.leave(&early.downstream_parts).map_err(|Mismatch| Gap::Before)?;
             unmarked = unmarked.saturating_add(early.unmarked);
             unfollowed = unfollowed.saturating_add(early.unfollowed);
         }

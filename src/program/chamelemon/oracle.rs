@@ -49,7 +49,7 @@ impl<K: Copy + Ord, H: Fn(usize, K) -> usize, F: Fn(K) -> [u32; 4]> Sums<K, H, F
 pub struct Tower<H> {
     pub levels: Vec<Vec<u64>>,
     /// The largest number of each array's counters, which means infinity.
-    pub most: Vec<u64>,
+    pub max: Vec<u64>,
     counter: H,
 }
 
@@ -57,7 +57,7 @@ impl<H> Tower<H> {
     /// Arrays by length and bits of a counter.
     pub fn new(arrays: &[(usize, u32)], counter: H) -> Self {
         let levels = arrays.iter().map(|&(length, _)| vec![0; length]).collect();
-        Self { levels, most: arrays.iter().map(|&(_, bits)| (1 << bits) - 1).collect(), counter }
+        Self { levels, max: arrays.iter().map(|&(_, bits)| (1 << bits) - 1).collect(), counter }
     }
 
     /// Counts a packet and says how large its flow seems: the smallest of its counters that are not full, `None` when all are.
@@ -66,11 +66,11 @@ impl<H> Tower<H> {
         H: Fn(usize, K) -> usize,
     {
         let mut smallest = None;
-        for (number, (counters, &most)) in self.levels.iter_mut().zip(&self.most).enumerate() {
+        for (number, (counters, &max)) in self.levels.iter_mut().zip(&self.max).enumerate() {
             let counter = &mut counters[(self.counter)(number, flow)];
-            *counter = (*counter + 1).min(most);
-            if *counter < most {
-                smallest = Some(smallest.map_or(*counter, |least: u64| least.min(*counter)));
+            *counter = (*counter + 1).min(max);
+            if *counter < max {
+                smallest = Some(smallest.map_or(*counter, |min: u64| min.min(*counter)));
             }
         }
         smallest

@@ -72,7 +72,7 @@ pub(super) fn counter_range(counters: u32) -> HighRange {
 
 /// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Division {
+pub struct Partition {
     /// Heavy hitters; upstream only.
     pub hh: u32,
     /// Heavy losses.
@@ -84,7 +84,7 @@ pub struct Division {
 /// All that a controller changes. It takes effect with the next epoch, for the packets that enter in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
-    pub division: Division,
+    pub partition: Partition,
     /// T_h: a flow of this size or more is a heavy-hitter candidate.
     pub hh_threshold: u32,
     /// T_l: a flow below it is a light-loss candidate.
@@ -98,19 +98,19 @@ pub struct Runtime {
 impl Runtime {
     pub const ALL: u32 = 1 << 16;
 
-    /// The same with thresholds that have an effect: a classifier takes a flow of `most` packets or more for infinite, so that it is
+    /// The same with thresholds that have an effect: a classifier takes a flow of `max` packets or more for infinite, so that it is
     /// above any threshold.
-    pub fn within(self, most: u32) -> Self {
-        let (hh_threshold, hl_threshold) = (self.hh_threshold.min(most), self.hl_threshold.min(most));
+    pub fn within(self, max: u32) -> Self {
+        let (hh_threshold, hl_threshold) = (self.hh_threshold.min(max), self.hl_threshold.min(max));
         Self { hh_threshold, hl_threshold, ..self }
     }
 
-    /// Whether the encoders have room for the division, and the thresholds their order.
+    /// Whether the encoders have room for the partition, and the thresholds their order.
     pub fn validate(&self, shape: &Shape) -> Result<(), ProgramError> {
-        let Division { hh, hl, ll } = self.division;
-        let range = |key, value: u64, most: u64| {
-            let wrong = ProgramError::Range { program: "chamelemon", key, value, least: 0, most };
-            if value <= most { Ok(()) } else { Err(wrong) }
+        let Partition { hh, hl, ll } = self.partition;
+        let range = |key, value: u64, max: u64| {
+            let wrong = ProgramError::Range { program: "chamelemon", key, value, min: 0, max };
+            if value <= max { Ok(()) } else { Err(wrong) }
         };
         let room = u64::from(shape.upstream.min(shape.downstream));
         range("ll", ll.into(), room)?;
@@ -127,7 +127,7 @@ impl Runtime {
 
     /// The match-action entries for packets that enter: LL on the left, HL in the middle, HH on the right.
     pub(super) fn upstream(&self, shape: &Shape) -> [Part; 4] {
-        let Division { hh, hl, ll } = self.division;
+        let Partition { hh, hl, ll } = self.partition;
         let [ll, hl, hh] = shape.parts([ll, hl, hh], |_| 0);
         let mut parts = [Part::new(), ll, hl, hh];
         debug_assert_eq!(usize::from(class::HH), parts.len() - 1);
@@ -139,7 +139,7 @@ impl Runtime {
     /// One of several is not encoded.
     pub(super) fn downstream(&self, shape: &Shape, bit: bool) -> [Part; 4] {
         let start = |row| if bit { shape.cells(row, shape.downstream) } else { 0 };
-        let [ll, hl] = shape.parts([self.division.ll, self.division.hl], start);
+        let [ll, hl] = shape.parts([self.partition.ll, self.partition.hl], start);
         [Part::new(), ll, hl, Part::new()]
     }
 }
@@ -156,8 +156,8 @@ mod tests {
             let shape = Shape { arrays, small, upstream: up, downstream: down };
             let ll = u32::from(cut[0]) % (up.min(down) + 1);
             let hl = u32::from(cut[1]) % (up.min(down) - ll + 1);
-            let division = Division { ll, hl, hh: up - hl - ll };
-            let runtime = Runtime { division, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
+            let partition = Partition { ll, hl, hh: up - hl - ll };
+            let runtime = Runtime { partition, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
             runtime.validate(&shape).unwrap();
             let both = [(runtime.upstream(&shape), up), (runtime.downstream(&shape, false), down)];
             for (parts, length) in both {
@@ -177,15 +177,15 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
         let fits = Runtime {
-            division: Division { hh: 1024, hl: 2560, ll: 512 },
+            partition: Partition { hh: 1024, hl: 2560, ll: 512 },
             hh_threshold: 100,
             hl_threshold: 10,
             sample: 65_536,
             sample_seed: 0,
         };
         assert_eq!(fits.validate(&shape), Ok(()));
-        let division = |hh, hl, ll| Runtime { division: Division { hh, hl, ll }, ..fits };
-        for wrong in [division(1025, 2560, 512), division(0, 2561, 512), division(0, 0, 3073)] {
+        let partition = |hh, hl, ll| Runtime { partition: Partition { hh, hl, ll }, ..fits };
+        for wrong in [partition(1025, 2560, 512), partition(0, 2561, 512), partition(0, 0, 3073)] {
             assert!(wrong.validate(&shape).is_err(), "{wrong:?}");
         }
         assert!(Runtime { hl_threshold: 101, ..fits }.validate(&shape).is_err());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::bank::{ChameleMonBank, Counters, RowRegisters};
-use super::dataplane::{COUNTERS, Counter, Gate, Meta, Part, Row, Tower, class, locate};
+use super::dataplane::{COUNTERS, ClassTable, Counter, Meta, Part, Row, Tower, class, locate};
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
 use super::runtime::{Runtime, Shape, counter_range};
@@ -14,8 +14,8 @@ use super::{Config, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HighRange, IndexBank, LANES};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, Disposition, HashUse, Members, Order, Phv, Pipeline, Probe, ProgramUse, Repeat, Stage,
-    StageUse,
+    Array, ArrayGroup, BATCH, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse, Repeat,
+    Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::shim;
@@ -173,9 +173,9 @@ pub struct ChameleMonDataplane {
     tower: Repeat<TowerStage>,
     upstream: Encoder,
     downstream: Encoder,
-    gate: Gate,
+    gate: ClassTable,
     /// What packets that leave match, by epoch bit and class, and the epoch that is counted there, as packets carry it.
-    exits: [[Part; 4]; 2],
+    downstream_parts: [[Part; 4]; 2],
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
     runtimes: [Runtime; 2],
@@ -200,14 +200,14 @@ impl ChameleMonDataplane {
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let (bank, lanes) = hashes.bank();
         let parts = runtime.upstream(&shape);
-        let gate = Gate {
+        let gate = ClassTable {
             hh_threshold: runtime.hh_threshold,
             hl_threshold: runtime.hl_threshold,
             sample: runtime.sample,
             sample_seed: runtime.sample_seed,
             sample_lane: lanes.sample,
             row_lane: lanes.row,
-            carried: Gate::carried(&parts),
+            carried: ClassTable::carried(&parts),
             parts,
         };
         Ok(Self {
@@ -220,7 +220,7 @@ impl ChameleMonDataplane {
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
             gate,
-            exits: [false, true].map(|bit| runtime.downstream(&shape, bit)),
+            downstream_parts: [false, true].map(|bit| runtime.downstream(&shape, bit)),
             runtimes: [runtime; 2],
             bit: false,
             epoch: None,
@@ -247,16 +247,16 @@ impl ChameleMonDataplane {
         let bit = epoch & 1 == 1;
         self.open[usize::from(bit)] = shim::epoch_of(epoch);
         self.runtimes[usize::from(bit)] = runtime;
-        self.exits[usize::from(bit)] = runtime.downstream(&self.shape, bit);
+        self.downstream_parts[usize::from(bit)] = runtime.downstream(&self.shape, bit);
     }
 
     fn close_exits(&mut self, bit: bool) {
-        self.exits[usize::from(bit)] = Default::default();
+        self.downstream_parts[usize::from(bit)] = Default::default();
         self.open[usize::from(bit)] = CLOSED;
     }
 
     #[inline(always)]
-    fn enter_batch(&mut self, phvs: &mut [Phv], order: Order) {
+    fn enter_batch(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         let batch = self.hashing.take(phvs, |phv| phv.enters);
         let members = batch.members.iter().zip(&mut batch.metas);
         let mut classify = |meta: &mut Meta, member: u8| {
@@ -266,14 +266,14 @@ impl ChameleMonDataplane {
             }
         };
         match order {
-            Order::PacketMajor => {
+            BatchOrder::PacketMajor => {
                 for (&member, meta) in members {
                     self.tower.packet(meta);
                     classify(meta, member);
                     self.upstream.packet(meta);
                 }
             }
-            Order::StageMajor => {
+            BatchOrder::StageMajor => {
                 self.tower.run(&mut batch.metas, order);
                 batch.members.iter().zip(&mut batch.metas).for_each(|(&member, meta)| classify(meta, member));
                 self.upstream.run(&mut batch.metas, order);
@@ -297,7 +297,7 @@ impl ChameleMonDataplane {
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
             let half = (phv.epoch & 1) as usize;
-            locate(meta, &self.exits[half][usize::from(phv.class & 3)], row_lane);
+            locate(meta, &self.downstream_parts[half][usize::from(phv.class & 3)], row_lane);
             let open = self.open[half] == phv.epoch;
             meta.encoded &= open;
             if !meta.encoded {
@@ -313,7 +313,7 @@ impl ChameleMonDataplane {
 }
 
 impl Dataplane for ChameleMonDataplane {
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
     }
 
@@ -330,7 +330,7 @@ impl Dataplane for ChameleMonDataplane {
         Needs::ENDS
     }
 
-    fn egress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             self.leaving(phvs);
             self.downstream.run(&mut self.hashing.batch.metas, order);
@@ -370,12 +370,12 @@ impl Dataplane for ChameleMonDataplane {
         }
         let runtime = *self.runtime();
         let parts = runtime.upstream(&self.shape);
-        self.gate = Gate {
+        self.gate = ClassTable {
             hh_threshold: runtime.hh_threshold,
             hl_threshold: runtime.hl_threshold,
             sample: runtime.sample,
             sample_seed: runtime.sample_seed,
-            carried: Gate::carried(&parts),
+            carried: ClassTable::carried(&parts),
             parts,
             ..self.gate
         };

@@ -28,10 +28,10 @@ impl Counts {
     }
 
     /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been evicted.
-    pub fn heaviest(&self, unit: Unit, most: usize) -> FlowAnswers {
+    pub fn heaviest(&self, unit: Unit, max: usize) -> FlowAnswers {
         let found = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count });
         let lack = [Reason::Evicted].into_iter().collect();
-        FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found.collect(), most) }
+        FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found.collect(), max) }
     }
 
     /// The `k` heaviest flows.

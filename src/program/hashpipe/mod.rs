@@ -157,9 +157,9 @@ impl Config {
 
     /// Checks the ranges and what goes together.
     pub fn validate(&self) -> Result<(), ProgramError> {
-        let range = |key, value: u64, least: u64, most: u64| {
-            let wrong = || ProgramError::Range { program: "hashpipe", key, value, least, most };
-            (least..=most).contains(&value).then_some(()).ok_or_else(wrong)
+        let range = |key, value: u64, min: u64, max: u64| {
+            let wrong = || ProgramError::Range { program: "hashpipe", key, value, min, max };
+            (min..=max).contains(&value).then_some(()).ok_or_else(wrong)
         };
         range("stages", self.stages.into(), 1, Self::MAX_STAGES.into())?;
         range("slots", self.slots.into(), 1, Self::MAX_SLOTS.into())?;
@@ -223,8 +223,8 @@ impl Program for HashPipe {
         config: &Config,
         _: &HashFamily,
     ) -> impl Fn(&[u8]) -> Result<Counts, DecodeError> + Send + Sync + 'static {
-        let most = record::most_flows(config);
-        move |bytes| Counts::decode(bytes, most)
+        let max = record::most_flows(config);
+        move |bytes| Counts::decode(bytes, max)
     }
 
     fn longest(config: &Config) -> usize {
@@ -248,11 +248,11 @@ impl Program for HashPipe {
 
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {
         let unit = config.count;
-        HeavyAnalysis::new(move |counts: &Counts, most| counts.heaviest(unit, most))
+        HeavyAnalysis::new(move |counts: &Counts, max| counts.heaviest(unit, max))
     }
 
-    fn run(config: &Config, counts: &Counts, _: &NoSeries<Counts>, _: Option<&Truth>, most: usize) -> RunAnswers {
-        RunAnswers { heavy: counts.heaviest(config.count, most), ..RunAnswers::default() }
+    fn run(config: &Config, counts: &Counts, _: &NoSeries<Counts>, _: Option<&Truth>, max: usize) -> RunAnswers {
+        RunAnswers { heavy: counts.heaviest(config.count, max), ..RunAnswers::default() }
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

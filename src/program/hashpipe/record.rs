@@ -108,15 +108,15 @@ pub(super) fn longest(config: &Config) -> usize {
 }
 
 impl Counts {
-    /// Reads the byte form of at most `most` flows. Memory is taken for flows as they come.
+    /// Reads the byte form of at most `max` flows. Memory is taken for flows as they come.
     ///
     /// # Errors
     /// If these are not the bytes of counts, whole and without anything behind them.
-    pub fn decode(bytes: &[u8], most: usize) -> Result<Self, DecodeError> {
+    pub fn decode(bytes: &[u8], max: usize) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         from.version(VERSION)?;
         let flows = from.number("the number of flows")?;
-        if flows > most as u64 {
+        if flows > max as u64 {
             return from.wrong("the number of flows", "at most one for each cell of the switch");
         }
         let (mut counts, mut last) = (Self::default(), None);

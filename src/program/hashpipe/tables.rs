@@ -9,7 +9,7 @@ use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Unit};
 use crate::pisa::hash::{HashFamily, SlotHash};
-use crate::pisa::{Array, BATCH, Order, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
+use crate::pisa::{Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
 
@@ -91,7 +91,7 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
                 let _ = (carries.try_push(carry), members.try_push(i));
             }
         }
-        later.run(&mut carries, Order::StageMajor);
+        later.run(&mut carries, BatchOrder::StageMajor);
         if SUM {
             for (carry, &i) in carries.iter().zip(&members) {
                 if let Some(phv) = phvs.get_mut(usize::from(i)) {
@@ -141,18 +141,18 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A,
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipeDataplane<A, B, SUM> {
-    fn ingress(&mut self, phvs: &mut [Phv], order: Order) {
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         let unit = self.config.count;
         // The families share nothing, so their order does not matter.
         let others = phvs.iter().any(|phv| phv.headers.net == B::NET);
         match order {
-            Order::PacketMajor => {
+            BatchOrder::PacketMajor => {
                 self.v4.packets(phvs, unit);
                 if others {
                     self.v6.packets(phvs, unit);
                 }
             }
-            Order::StageMajor => {
+            BatchOrder::StageMajor => {
                 for phvs in phvs.chunks_mut(BATCH) {
                     self.v4.batch(phvs, unit);
                     if others {

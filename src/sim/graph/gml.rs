@@ -111,7 +111,7 @@ impl<'a> Tokens<'a> {
                 None => return self.wrong("the end", "]"),
             }
             if depth > DEPTH {
-                return Err(GraphError::TooDeep { line: self.line, what: "lists within lists", most: DEPTH });
+                return Err(GraphError::TooDeep { line: self.line, what: "lists within lists", max: DEPTH });
             }
         }
         Ok(())
@@ -232,6 +232,6 @@ mod tests {
         line 2: lists within lists, 32 deep at most
         ");
         let many = format!("graph [ {} ]", (0..5000).map(|i| format!("node [ id {i} ]")).collect::<String>());
-        assert_eq!(gml(&many), Err(GraphError::TooMany { what: "nodes", most: 4096 }));
+        assert_eq!(gml(&many), Err(GraphError::TooMany { what: "nodes", max: 4096 }));
     }
 }

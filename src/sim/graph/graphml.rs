@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
                 self.depth += 1;
                 if self.depth > DEPTH {
                     let (line, what) = (self.lines.line, "elements within elements");
-                    return Err(GraphError::TooDeep { line, what, most: DEPTH });
+                    return Err(GraphError::TooDeep { line, what, max: DEPTH });
                 }
             }
             Ok(Event::Empty(element)) => {
@@ -268,7 +268,7 @@ mod tests {
     fn depth_is_bounded() {
         let nested = |depth: usize| format!("{}<graph/>{}", "<a b='/>'>".repeat(depth), "</a>".repeat(depth));
         assert_eq!(graphml(&nested(DEPTH)), Ok(Graph::default()));
-        let deep = GraphError::TooDeep { line: 1, what: "elements within elements", most: DEPTH };
+        let deep = GraphError::TooDeep { line: 1, what: "elements within elements", max: DEPTH };
         assert_eq!(graphml(&nested(DEPTH + 1)), Err(deep.clone()));
         assert_eq!(graphml(&"<a>".repeat(1 << 20)), Err(deep));
         let flat = "<!-- <a> --><a/><?a <a> ?><![CDATA[<a>]]><b></b >".repeat(DEPTH);

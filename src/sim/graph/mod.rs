@@ -26,8 +26,8 @@ pub struct Graph {
 pub enum GraphError {
     #[error("line {line}: {found} where {expected} belongs")]
     Syntax { line: u32, found: String, expected: &'static str },
-    #[error("line {line}: {what}, {most} deep at most")]
-    TooDeep { line: u32, what: &'static str, most: usize },
+    #[error("line {line}: {what}, {max} deep at most")]
+    TooDeep { line: u32, what: &'static str, max: usize },
     #[error("line {line}: not XML: {why}")]
     Xml { line: u32, why: String },
     #[error("no graph in it")]
@@ -38,8 +38,8 @@ pub enum GraphError {
     Twice { line: u32, id: String },
     #[error("line {line}: an edge to node {id}, which is not there")]
     NoNode { line: u32, id: String },
-    #[error("more than {most} {what}")]
-    TooMany { what: &'static str, most: usize },
+    #[error("more than {max} {what}")]
+    TooMany { what: &'static str, max: usize },
 }
 
 /// Longest text that an error or a label repeats, in characters.
@@ -50,8 +50,8 @@ fn shown(text: &str) -> String {
 }
 
 /// The beginning of a text. What comes from a file is printed to a terminal.
-fn printable(text: &str, most: usize) -> String {
-    text.chars().take(most).map(|c| if c.is_control() { '?' } else { c }).collect()
+fn printable(text: &str, max: usize) -> String {
+    text.chars().take(max).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A node or edge as it stands in a file.
@@ -90,8 +90,8 @@ impl Graph {
 }
 
 /// Whether one more of these is allowed.
-fn room<T>(list: &[T], what: &'static str, most: usize) -> Result<(), GraphError> {
-    if list.len() < most { Ok(()) } else { Err(GraphError::TooMany { what, most }) }
+fn room<T>(list: &[T], what: &'static str, max: usize) -> Result<(), GraphError> {
+    if list.len() < max { Ok(()) } else { Err(GraphError::TooMany { what, max }) }
 }
 
 fn push_node(nodes: &mut Vec<Node>, node: Node) -> Result<(), GraphError> {

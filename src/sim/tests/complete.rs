@@ -31,7 +31,7 @@ impl Draw {
     }
 }
 
-/// A network of some edge switches with one or several workers, small sketches, and either carrier, in which some of all that
+/// A network of some edge switches with one or several workers, small sketches, and either telemetry header, in which some of all that
 /// can go wrong does, routers that cut packets among it.
 fn scenario(seed: u64) -> Setup {
     let mut draw = Draw(SplitMix64::new(seed));
@@ -40,7 +40,7 @@ fn scenario(seed: u64) -> Setup {
     let (order, keys) = (draw.of(&["uniform", "burst"]), draw.of(&["random", "scan", "range", "clients"]));
     let workload = format!("keyvalue/{order},flows={flows},longest=12,keys={keys},seed={seed}");
     let fabric = Fabric {
-        carrier: draw.of(&[TelemetryHeader::Shim, TelemetryHeader::Shim, TelemetryHeader::Tos]),
+        telemetry_header: draw.of(&[TelemetryHeader::Shim, TelemetryHeader::Shim, TelemetryHeader::Dscp]),
         workers: draw.of(&[1, 1, 2, 3]),
         cuts: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
     };
@@ -75,9 +75,9 @@ fn scenario(seed: u64) -> Setup {
 
 /// With the DSCP a packet must be off by less than an epoch less the transit time: all times together are less.
 fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
-    let [pauses, clocks, delays] = match fabric.carrier {
+    let [pauses, clocks, delays] = match fabric.telemetry_header {
         TelemetryHeader::Shim => [6.0, 20.0, 5.0],
-        TelemetryHeader::Tos => [0.08, 0.08, 0.2],
+        TelemetryHeader::Dscp => [0.08, 0.08, 0.2],
     };
     let names = setup.topology.switches().to_vec();
     let links = setup.topology.links().len() as u32;
@@ -147,11 +147,11 @@ fn no_answer_that_is_called_complete_is_wrong() {
 /// Some fragments of a packet are lost and others are not, behind a router that measures nothing.
 #[test]
 fn torn_packets_are_in_no_complete_answer() {
-    for (carrier, workers) in [(TelemetryHeader::Shim, 1), (TelemetryHeader::Tos, 3)] {
+    for (telemetry_header, workers) in [(TelemetryHeader::Shim, 1), (TelemetryHeader::Dscp, 3)] {
         let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
         // A fault that is none, for the audit.
         let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
-        let fabric = Fabric { carrier, workers, cuts: 0.005 };
+        let fabric = Fabric { telemetry_header, workers, cuts: 0.005 };
         let audit = audit(&Setup { faults, fabric, epoch: EPOCH, transit: TRANSIT, latency: 100_000, ..built });
         assert!(audit.wrong_epochs.is_empty() && audit.miscalled_flows == 0, "{audit:?}");
         assert!(audit.gaps["unfollowed"] > 5 && audit.complete_epochs > 5, "{audit:?}");

@@ -247,13 +247,13 @@ impl<'a> Parser<'a> {
         self.test(Test::Tagged)
     }
 
-    fn number(&mut self, what: &str, most: u32) -> Parsed<u32> {
+    fn number(&mut self, what: &str, max: u32) -> Parsed<u32> {
         match self.peek().map(str::parse::<u32>) {
-            Some(Ok(number)) if number <= most => {
+            Some(Ok(number)) if number <= max => {
                 self.next += 1;
                 Ok(number)
             }
-            _ => self.wrong(format!("{what} from 0 to {most} belongs here")),
+            _ => self.wrong(format!("{what} from 0 to {max} belongs here")),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Variant {
 pub fn small(trials: u32, progress: impl Fn(&str)) -> Figure {
     let point = |flows: usize, variant: Variant| {
         let trials = search::trials(trials, flows);
-        let least = search::least(flows, trials, |width, trial| variant.decodes(flows, width, trial));
+        let least = search::min(flows, trials, |width, trial| variant.decodes(flows, width, trial));
         let [y, min] = [least.width, least.too_short].map(|width| variant.buckets(width) as f64 / flows as f64);
         let name = variant.name();
         progress(&format!("{flows:6} flows, {name}: {y:.3} buckets a flow, {} of {trials} failed", least.failures));

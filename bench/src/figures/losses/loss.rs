@@ -52,7 +52,7 @@ impl Sketch {
 pub struct Measured {
     pub sketch: Sketch,
     pub items: usize,
-    pub least: Least,
+    pub min: Least,
     /// Milliseconds, ascending.
     pub times: Vec<f64>,
     /// Of FlowRadar's timed decodings those with all losses exact: its filter may hide a victim.
@@ -61,7 +61,7 @@ pub struct Measured {
 
 impl Measured {
     pub fn bytes(&self) -> f64 {
-        self.sketch.bytes(self.least.width)
+        self.sketch.bytes(self.min.width)
     }
 
     pub fn median_ms(&self) -> f64 {
@@ -88,20 +88,20 @@ impl Losses {
             return done.clone();
         }
         let trials = search::trials(self.trials, items);
-        let least = search::least(items, trials, |width, trial| link.decodes(sketch, width, trial));
-        let time = |trial| link.difference(sketch, least.width, trial).time();
+        let min = search::min(items, trials, |width, trial| link.decodes(sketch, width, trial));
+        let time = |trial| link.difference(sketch, min.width, trial).time();
         // The quickest of three: other processes take turns on the core.
         let quickest = |trial| (0..3).map(|_| time(trial)).min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
         let mut times: Vec<_> = (0..TIMED).map(quickest).collect();
         times.sort_by(f64::total_cmp);
         let exact = (sketch == Sketch::FlowRadar)
-            .then(|| (0..TIMED).filter(|&trial| link.flow_radar_exact(least.width, trial)).count() as u64);
-        let measured = Measured { sketch, items, least, times, exact };
+            .then(|| (0..TIMED).filter(|&trial| link.flow_radar_exact(min.width, trial)).count() as u64);
+        let measured = Measured { sketch, items, min, times, exact };
         (self.progress)(&format!(
             "{:9} {items:7} items: {:9.0} bytes, {} of {trials} trials failed; {:.3} ms",
             sketch.key(),
             measured.bytes(),
-            least.failures,
+            min.failures,
             measured.median_ms()
         ));
         self.done.push(measured.clone());
@@ -114,17 +114,17 @@ impl Losses {
             "sketch,items,cells,bytes,too_few_bytes,trials,failures,decode_ms_p10,decode_ms,decode_ms_p90,timed,timed_exact\n",
         );
         for m in &self.done {
-            let Measured { sketch, items, least, times, exact } = m;
+            let Measured { sketch, items, min, times, exact } = m;
             let [p10, median, p90] = [0.1, 0.5, 0.9].map(|share| quantile(times, share));
             writeln!(
                 text,
                 "{},{items},{},{:.0},{:.0},{},{},{p10:.4},{median:.4},{p90:.4},{},{}",
                 sketch.key(),
-                3 * least.width,
+                3 * min.width,
                 m.bytes(),
-                sketch.bytes(least.too_short),
-                least.trials,
-                least.failures,
+                sketch.bytes(min.too_short),
+                min.trials,
+                min.failures,
                 times.len(),
                 exact.map_or_else(String::new, |n| n.to_string())
             )
@@ -196,7 +196,7 @@ type Known = fn(&Row) -> Option<f64>;
 pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
     let measured: Vec<Vec<Measured>> =
         ALL.map(|sketch| sweep.links.iter().map(|(_, link)| losses.measure(sketch, *link)).collect()).into();
-    let memory = |m: &Measured| (m.bytes() / 1e3, m.sketch.bytes(m.least.too_short) / 1e3, m.bytes() / 1e3);
+    let memory = |m: &Measured| (m.bytes() / 1e3, m.sketch.bytes(m.min.too_short) / 1e3, m.bytes() / 1e3);
     let time = |m: &Measured| (m.median_ms(), quantile(&m.times, 0.1), quantile(&m.times, 0.9));
     let quantities: [(&str, Axis, Value, Known); 2] = [
         ("memory", Axis::new("memory of one sketch (KB of 1000 bytes)", "memory_kb").log(), &memory, |row| {
@@ -210,7 +210,7 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
         for (color, (sketch, measured)) in ALL.into_iter().zip(&measured).enumerate() {
             let points = sweep.links.iter().zip(measured).map(|(&(x, _), m)| {
                 let (y, min, max) = value(m);
-                Point { x, y, min, max, trials: if index == 0 { m.least.trials as usize } else { m.times.len() } }
+                Point { x, y, min, max, trials: if index == 0 { m.min.trials as usize } else { m.times.len() } }
             });
             curves.push(Curve { name: sketch.name().into(), color, source: Source::Weir, points: points.collect() });
             curves.extend(theirs(sweep, sketch, color, known));
@@ -237,10 +237,10 @@ pub fn figures(sweep: &Sweep, losses: &mut Losses) -> (Vec<Figure>, String) {
 
 /// The small print of a figure of memory (0) or time (1), for the trials that were made.
 fn note(index: usize, measured: &[Vec<Measured>], authors: bool) -> String {
-    let trials = || measured.iter().flatten().map(|m| m.least.trials);
-    let (least, most) = (trials().min().unwrap_or_default(), trials().max().unwrap_or_default());
+    let trials = || measured.iter().flatten().map(|m| m.min.trials);
+    let (min, max) = (trials().min().unwrap_or_default(), trials().max().unwrap_or_default());
     let points = match index {
-        0 => format!("the least memory with which {}; bar: to the next smaller sketch tried", success(least, most)),
+        0 => format!("the least memory with which {}; bar: to the next smaller sketch tried", success(min, max)),
         _ => format!("median of {TIMED} decodings with the memory of (a); bar: 10th to 90th percentile"),
     };
     let theirs = if authors { " Hollow: the authors' programs, measured on another day." } else { "" };
@@ -251,9 +251,9 @@ fn note(index: usize, measured: &[Vec<Measured>], authors: bool) -> String {
 }
 
 /// What counted as success: below a thousand trials none may fail.
-fn success(least: u32, most: u32) -> String {
-    let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    if most < 1000 { format!("none of {range} trials fails") } else { format!("99.9 % of {range} trials decode") }
+fn success(min: u32, max: u32) -> String {
+    let range = if min == max { max.to_string() } else { format!("{min} to {max}") };
+    if max < 1000 { format!("none of {range} trials fails") } else { format!("99.9 % of {range} trials decode") }
 }
 
 /// What the authors' program takes, where the reference table has a row for the link.
@@ -272,10 +272,10 @@ fn compare(sweep: &Sweep, measured: &[Vec<Measured>]) -> String {
     let mut text = String::new();
     let [fermat, flow_radar, loss_radar, ..] = measured else { return text };
     for (against, other) in [flow_radar, loss_radar].into_iter().enumerate() {
-        let most = |value: fn(&Measured) -> f64| {
+        let max = |value: fn(&Measured) -> f64| {
             fermat.iter().zip(other).map(|(f, o)| value(o) / value(f)).fold(0.0, f64::max)
         };
-        let [memory, time] = [most(Measured::bytes), most(Measured::median_ms)];
+        let [memory, time] = [max(Measured::bytes), max(Measured::median_ms)];
         writeln!(
             text,
             "{},{},{memory:.1},{},{time:.1},{}",
@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn the_small_print_tells_the_trials_that_were_made() {
-        let least = |trials| Least { width: 10, too_short: 9, trials, failures: 0 };
+        let min = |trials| Least { width: 10, too_short: 9, trials, failures: 0 };
         let measured =
-            |trials| Measured { sketch: Sketch::Fermat, items: 1, least: least(trials), times: vec![], exact: None };
+            |trials| Measured { sketch: Sketch::Fermat, items: 1, min: min(trials), times: vec![], exact: None };
         let text = |index, trials: &[u32]| note(index, &[trials.iter().map(|&n| measured(n)).collect()], false);
         assert!(text(0, &[100]).contains("none of 100 trials fails"), "{}", text(0, &[100]));
         assert!(text(0, &[10_000, 300]).contains("99.9 % of 300 to 10000 trials decode"));

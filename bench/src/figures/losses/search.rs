@@ -24,17 +24,17 @@ fn resolution(items: usize) -> f64 {
 
 /// Trials for a sketch of so many items: fewer for large ones, for which 99 and 99.9 % lie no further apart than the resolution.
 /// Below a thousand trials none may fail.
-pub fn trials(most: u32, items: usize) -> u32 {
-    (1000 * most as usize / items.max(1)).clamp(LEAST_TRIALS.min(most as usize), most as usize) as u32
+pub fn trials(max: u32, items: usize) -> u32 {
+    (1000 * max as usize / items.max(1)).clamp(MIN_TRIALS.min(max as usize), max as usize) as u32
 }
 
-const LEAST_TRIALS: usize = 300;
+const MIN_TRIALS: usize = 300;
 
-/// The trials of numbers below `trials` that fail, on all cores. Once more than `most` did, the rest is left out.
-pub fn failures(trials: u32, most: u32, decodes: impl Fn(u64) -> bool + Sync) -> u32 {
+/// The trials of numbers below `trials` that fail, on all cores. Once more than `max` did, the rest is left out.
+pub fn failures(trials: u32, max: u32, decodes: impl Fn(u64) -> bool + Sync) -> u32 {
     let (next, failed) = (AtomicU32::new(0), AtomicU32::new(0));
     let work = || {
-        while failed.load(Ordering::Relaxed) <= most {
+        while failed.load(Ordering::Relaxed) <= max {
             let trial = next.fetch_add(1, Ordering::Relaxed);
             if trial >= trials {
                 break;
@@ -53,16 +53,16 @@ pub fn failures(trials: u32, most: u32, decodes: impl Fn(u64) -> bool + Sync) ->
 }
 
 /// The least length of three arrays that take `items`, of which `decodes(length, trial)` in 99.9 % of the trials.
-pub fn least(items: usize, trials: u32, decodes: impl Fn(usize, u64) -> bool + Sync) -> Least {
-    let most = trials / 1000;
-    let failures = |width| failures(trials, most, |trial| decodes(width, trial));
+pub fn min(items: usize, trials: u32, decodes: impl Fn(usize, u64) -> bool + Sync) -> Least {
+    let max = trials / 1000;
+    let failures = |width| failures(trials, max, |trial| decodes(width, trial));
     let (mut low, mut high) = bracket(items);
     let mut found = None;
     loop {
         while high - low > 1.max((high as f64 * resolution(items)) as usize) {
             let middle = (((low * high) as f64).sqrt() as usize).clamp(low + 1, high - 1);
             match failures(middle) {
-                failed if failed > most => low = middle,
+                failed if failed > max => low = middle,
                 failed => (high, found) = (middle, Some(failed)),
             }
         }
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn the_threshold_is_found() {
         // 1 in 2000 fails whatever the length, all below 4150.
-        let found = least(10_000, 4000, |width, trial| width >= 4150 && trial % 2000 != 7);
+        let found = min(10_000, 4000, |width, trial| width >= 4150 && trial % 2000 != 7);
         assert!((4150..4168).contains(&found.width) && found.too_short < 4150, "{found:?}");
         assert_eq!((found.trials, found.failures), (4000, 2));
-        let beyond = least(10, 1000, |width, _| width >= 5000);
+        let beyond = min(10, 1000, |width, _| width >= 5000);
         assert!((5000..5101).contains(&beyond.width), "{beyond:?}");
         assert_eq!(failures(5000, 5000, |trial| trial % 5 > 0), 1000);
         assert!((6..10).contains(&failures(5000, 5, |trial| trial % 5 > 0)));

@@ -30,7 +30,7 @@ pub struct Options {
     /// Workloads of chamelemon-network: dctcp, cache, vl2, hadoop
     #[arg(long = "network-workload", value_name = "NAME", value_delimiter = ',', value_parser = workload)]
     workloads: Vec<usize>,
-    /// Orders of chamelemon-network's packets: uniform, burst
+    /// WorkerCommands of chamelemon-network's packets: uniform, burst
     #[arg(long = "network-order", value_name = "NAME", value_delimiter = ',', value_parser = order)]
     orders: Vec<usize>,
     /// Seeds of chamelemon-network, each a run of its own
@@ -106,9 +106,9 @@ const QUANTITIES: [Quantity; 4] = [
         column: "buckets",
         log: false,
         curves: &[
-            ("heavy hitters", |r| Some(r.runtime.division.hh.into())),
-            ("heavy losses", |r| Some(r.runtime.division.hl.into())),
-            ("light losses", |r| Some(r.runtime.division.ll.into())),
+            ("heavy hitters", |r| Some(r.runtime.partition.hh.into())),
+            ("heavy losses", |r| Some(r.runtime.partition.hl.into())),
+            ("light losses", |r| Some(r.runtime.partition.ll.into())),
         ],
     },
     Quantity {
@@ -208,9 +208,9 @@ fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
 fn absorbed(points: &[Point]) -> Vec<Option<usize>> {
     let period = |points: &[Point]| {
         let last = &points.last()?.report;
-        let hl = last.runtime.division.hl;
+        let hl = last.runtime.partition.hl;
         points.iter().position(|Point { report, .. }| {
-            let near = report.runtime.division.hl.abs_diff(hl) * 10 <= hl;
+            let near = report.runtime.partition.hl.abs_diff(hl) * 10 <= hl;
             report.state == last.state && near && report.is_decoded()
         })
     };
@@ -239,9 +239,9 @@ fn csv(runs: &[Run]) -> String {
                 point.load.1.to_string(),
                 r.state.name().into(),
                 paper.into(),
-                r.runtime.division.hh.to_string(),
-                r.runtime.division.hl.to_string(),
-                r.runtime.division.ll.to_string(),
+                r.runtime.partition.hh.to_string(),
+                r.runtime.partition.hl.to_string(),
+                r.runtime.partition.ll.to_string(),
                 r.runtime.hh_threshold.to_string(),
                 r.runtime.hl_threshold.to_string(),
                 format!("{:.5}", r.sampled_share),

@@ -183,7 +183,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         shifts: true,
         delay: 1000,
         rate: None,
-        patience: 0,
+        queue_timeout: 0,
         faults: Vec::new(),
         wait: None,
         fabric: Fabric::default(),

@@ -43,8 +43,8 @@ fn time(text: &mut String, seeds: &[Run]) {
 /// A number, or the least and the most.
 fn span(values: impl IntoIterator<Item = f64>) -> String {
     let values: Vec<f64> = values.into_iter().collect();
-    let [least, most] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of).unwrap_or(f64::NAN));
-    if (most - least).abs() < 0.5 { format!("{least:.0}") } else { format!("{least:.0}–{most:.0}") }
+    let [min, max] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of).unwrap_or(f64::NAN));
+    if (max - min).abs() < 0.5 { format!("{min:.0}") } else { format!("{min:.0}–{max:.0}") }
 }
 
 fn point(text: &mut String, seeds: &[Run], number: usize) {
@@ -64,9 +64,9 @@ fn point(text: &mut String, seeds: &[Run], number: usize) {
         text,
         "  {:5} {state} (paper {theirs})  HH {} HL {} LL {}  T_h {} T_l {}  sampled {} %  load {} % (paper {})  {decoded} of {} decoded",
         points[0].x,
-        of(|r| r.runtime.division.hh.into()),
-        of(|r| r.runtime.division.hl.into()),
-        of(|r| r.runtime.division.ll.into()),
+        of(|r| r.runtime.partition.hh.into()),
+        of(|r| r.runtime.partition.hl.into()),
+        of(|r| r.runtime.partition.ll.into()),
         of(|r| r.runtime.hh_threshold.into()),
         of(|r| r.runtime.hl_threshold.into()),
         of(|r| 100.0 * r.sampled_share),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::view::{FlowSizes, HeavyChanges, Losses};
 use crate::program::answers::Reason;
-use crate::program::chamelemon::Division;
+use crate::program::chamelemon::Partition;
 
 fn selected(network: &Network, seconds: f64) -> Selected {
     network.controller.store().last(seconds)
@@ -60,7 +60,7 @@ fn heavy_changes_are_all_when_both_epochs_are_whole() {
     network.epoch(0, &[]);
     assert!(changes(&network, 20).covered.complete);
     network.controller.leave("b");
-    network.controller.forget("b").unwrap();
+    network.controller.evict("b").unwrap();
     network.edges.pop();
     network.epoch(0, &[]);
     assert!(!changes(&network, 20).covered.complete, "b was in the epoch before");
@@ -87,8 +87,8 @@ fn victims_that_are_not_kept() {
 /// Flows that are measured by sample lose packets that nobody sees.
 #[test]
 fn sampled_losses_are_not_all() {
-    let division = Division { hh: 128, hl: 256, ll: 128 };
-    let ill = Runtime { division, hl_threshold: 10, sample: Runtime::ALL / 2, ..config().runtime() };
+    let partition = Partition { hh: 128, hl: 256, ll: 128 };
+    let ill = Runtime { partition, hl_threshold: 10, sample: Runtime::ALL / 2, ..config().runtime() };
     let mut network = steady(256, ill);
     (0..2).for_each(|_| drop(network.epoch(100, &[])));
     let newest = network.newest();

@@ -33,7 +33,7 @@ fn clocks_that_are_off_are_named() {
 /// An order comes before a switch prepares the epoch that it is for, also when the switch's clock is ahead by the transit time.
 #[test]
 fn orders_reach_a_switch_whose_clock_is_ahead() {
-    let Settings { notice, .. } = settings();
+    let Settings { lead_time, .. } = settings();
     for phase in 0..50 {
         let mut network = Network::new(&["a", "b"], 6);
         network.epoch(90, &[]);
@@ -42,7 +42,7 @@ fn orders_reach_a_switch_whose_clock_is_ahead() {
         let first = network.controller.report("a", a, now).unwrap();
         let order = first.or(network.controller.report("b", b, now).unwrap()).unwrap();
         let prepared = order.epoch * LENGTH - TRANSIT - TRANSIT;
-        assert!(now + notice <= prepared, "phase {phase}: {order:?}");
+        assert!(now + lead_time <= prepared, "phase {phase}: {order:?}");
         assert!(order.epoch <= now / LENGTH + 2, "and not later than needed");
     }
 }

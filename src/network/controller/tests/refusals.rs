@@ -38,8 +38,8 @@ fn switches_that_differ_may_not_join() {
         refused(other(longer)),
         "switch b: the epoch's length in ns is 50000001, and the network's is 50000000; all edge switches must have the same"
     );
-    let tos = NetworkProfile { header: crate::switch::TelemetryHeader::Tos, ..profile() };
-    assert!(refused(other(tos)).contains("carrier is tos, and the network's is shim"));
+    let tos = NetworkProfile { header: crate::switch::TelemetryHeader::Dscp, ..profile() };
+    assert!(refused(other(tos)).contains("telemetry_header is dscp, and the network's is shim"));
     let shorter = profile_of(Config { tower: "8x4096".parse().unwrap(), ..config() });
     assert!(refused(other(shorter)).contains("tower is 8x4096, and the network's is 8x4096+16x2048"));
     let wide = profile_of(Config { arrays: 900, ..config() });
@@ -51,7 +51,7 @@ fn switches_that_differ_may_not_join() {
     );
     assert!(refused(JoinRequest { name: "two\nlines".into(), ..request.clone() }).contains("no name"));
     let mut room = request.clone();
-    room.parameters.get_mut::<Runtime>().unwrap().division.hh = 9999;
+    room.parameters.get_mut::<Runtime>().unwrap().partition.hh = 9999;
     assert!(refused(JoinRequest { name: "b".into(), ..room }).contains("hh = 9999"));
     network.join("b");
 }

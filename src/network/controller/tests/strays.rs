@@ -48,7 +48,10 @@ fn a_stray_with_one_bit_spoils_two_epochs() {
     let mut network = Network::new(&[], 6);
     let request = |name: &str| {
         let edge = Edge::new(name, 6, config().runtime());
-        (JoinRequest { profile: NetworkProfile { header: TelemetryHeader::Tos, ..profile() }, ..edge.request(7) }, edge)
+        (
+            JoinRequest { profile: NetworkProfile { header: TelemetryHeader::Dscp, ..profile() }, ..edge.request(7) },
+            edge,
+        )
     };
     for name in ["a", "b"] {
         let (request, edge) = request(name);

@@ -6,7 +6,7 @@ use crate::api::view;
 /// A switch may be slower than the others by many epochs, when the controller is patient.
 #[test]
 fn patience_over_many_epochs_loses_nothing() {
-    let patient = Settings { patience: 40 * LENGTH, ..settings() };
+    let patient = Settings { record_timeout: 40 * LENGTH, ..settings() };
     let mut network = Network::with(patient, config().runtime(), TRANSIT, &["a", "b"], 6);
     let mut late = Vec::new();
     for epoch in 6..36 {
@@ -97,7 +97,7 @@ fn epochs_are_counted_anew() {
     assert_eq!(again.tick(1000 * LENGTH + 1), None);
     assert_eq!(again.deadline(), Some(1001 * LENGTH + TRANSIT + LENGTH / 4));
     assert_eq!((again.store().passed_over(), again.answers().count()), (0, 0));
-    again.forget("a").unwrap();
+    again.evict("a").unwrap();
     let mut edge = Edge::new("a", 500, config().runtime());
     let longer = NetworkProfile { length: 2 * LENGTH, ..profile() };
     again.join(&JoinRequest { profile: longer, ..edge.request(501) }, 1000 * LENGTH).unwrap();

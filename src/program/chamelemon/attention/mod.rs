@@ -1,11 +1,11 @@
 //! Shifting measurement attention (§4.3): from what an epoch showed to the parameters of a later one.
 //!
 //! In the healthy state every flow that loses packets is found: there are no light losses, and heavy losses have as much memory as
-//! they need. When even all of the downstream encoder is too little for them the network is ill: the division is fixed, T_l picks the
+//! they need. When even all of the downstream encoder is too little for them the network is ill: the partition is fixed, T_l picks the
 //! heavy losses, and light ones are sampled. T_h fills what is left for heavy hitters in either state. Targets are load
 //! factors ([`sizing`]).
 //!
-//! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. Orders take
+//! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. WorkerCommands take
 //! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
 //! leaves unknown is therefore foreseen from the last epoch in which all victims were known: victims are as many as would lose the
 //! packets that were lost (their sum is exact, decoded or not) when each loses as many as then, at the least the same share of flows, and have the
@@ -18,7 +18,7 @@
 //! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to [`LOW`]; §4.3.1 sets it to T_h, which
 //!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen, as after every failed decoding of heavy losses. With nothing
 //!   remembered T_l is T_h.
-//! - Orders from epochs of the two states can meet. The healthy one stands up to [`sizing::LIMIT`].
+//! - WorkerCommands from epochs of the two states can meet. The healthy one stands up to [`sizing::LIMIT`].
 //! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample rate moves at [`sizing::FULL_SAMPLED`]: two
 //!   epochs pass until it takes effect, and waiting for a failure loses their answers.
 //! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their
@@ -48,7 +48,7 @@ mod tests;
 mod variation;
 
 use self::plan::{Known, MORE};
-use self::seen::Seen;
+use self::seen::Observation;
 use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
 use self::variation::Variation;
 use super::network::NetworkEpoch;
@@ -68,7 +68,7 @@ pub enum State {
 impl State {
     /// The state that parameters are for: light losses have memory in the ill state only.
     pub fn of(runtime: &Runtime) -> Self {
-        if runtime.division.ll > 0 { Self::Ill } else { Self::Healthy }
+        if runtime.partition.ll > 0 { Self::Ill } else { Self::Healthy }
     }
 
     pub fn name(self) -> &'static str {
@@ -112,7 +112,7 @@ struct Made {
 pub struct Attention {
     sizing: Sizing,
     /// The highest threshold that has an effect.
-    most: u32,
+    max: u32,
     salt: u64,
     known: Option<Known>,
     /// Of the victims, and of all flows.
@@ -127,12 +127,12 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Thresholds above `most` have no effect, as the [classifier](super::TowerShape::most) cannot say more. `salt` makes the sampling
+    /// Thresholds above `max` have no effect, as the [classifier](super::TowerShape::most) cannot say more. `salt` makes the sampling
     /// of a deployment its own.
-    pub fn new(shape: Shape, most: u32, salt: u64) -> Self {
+    pub fn new(shape: Shape, max: u32, salt: u64) -> Self {
         Self {
             sizing: Sizing::new(shape),
-            most: most.max(1),
+            max: max.max(1),
             salt,
             known: None,
             victims: Variation::default(),
@@ -145,12 +145,12 @@ impl Attention {
 
     /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are those ordered last.
     pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
-        let runtime = network.runtime.within(self.most);
-        self.decide(&Seen { runtime, ..Seen::new(network) }, latest, for_epoch)
+        let runtime = network.runtime.within(self.max);
+        self.decide(&Observation { runtime, ..Observation::new(network) }, latest, for_epoch)
     }
 
     /// The same from numbers.
-    pub fn decide(&mut self, seen: &Seen<'_>, latest: &Runtime, for_epoch: u64) -> Decision {
+    pub fn decide(&mut self, seen: &Observation<'_>, latest: &Runtime, for_epoch: u64) -> Decision {
         let mut why = Vec::new();
         if let Some(flows) = seen.flows() {
             self.flows.push(flows);
@@ -160,16 +160,16 @@ impl Attention {
         }
         let plan = self.plan(seen, latest, &mut why);
         self.remember(seen);
-        let hh_threshold = self.hh_threshold(seen, plan.division.hh, latest, &mut why);
+        let hh_threshold = self.hh_threshold(seen, plan.partition.hh, latest, &mut why);
         let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
         let runtime = Runtime {
-            division: plan.division,
+            partition: plan.partition,
             hh_threshold: hh_threshold.max(hl_threshold),
             hl_threshold,
             sample: plan.sample,
             sample_seed: self.sample_seed(for_epoch),
         };
-        let runtime = runtime.within(self.most);
+        let runtime = runtime.within(self.max);
         if let Some(known) = Known::of(seen) {
             self.known = Some(known);
         }
@@ -187,13 +187,13 @@ impl Attention {
     }
 
     /// Remembers what T_h made, and one that was too low.
-    fn remember(&mut self, seen: &Seen<'_>) {
+    fn remember(&mut self, seen: &Observation<'_>) {
         self.too_low.iter_mut().chain(&mut self.counted).for_each(|made| made.age += 1);
         self.too_low.take_if(|made| made.age > REMEMBERED);
         self.counted.retain(|made| made.age < COUNTED as u32);
-        let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.most)) else { return };
-        let Some(candidates) = seen.counted().or_else(|| seen.most(threshold, 1.0)) else { return };
-        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.runtime.division.hh);
+        let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.max)) else { return };
+        let Some(candidates) = seen.counted().or_else(|| seen.max(threshold, 1.0)) else { return };
+        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.runtime.partition.hh);
         if seen.decoded() {
             self.counted.push(made);
         } else if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
@@ -202,7 +202,7 @@ impl Attention {
     }
 
     /// Candidates that were counted at a threshold, in this epoch or of late with such traffic.
-    fn counted(&self, threshold: u32, seen: &Seen<'_>) -> Option<f64> {
+    fn counted(&self, threshold: u32, seen: &Observation<'_>) -> Option<f64> {
         if let Some(candidates) = seen.counted().filter(|_| threshold == seen.runtime.hh_threshold) {
             return Some(candidates);
         }
@@ -219,13 +219,13 @@ impl Attention {
 
     /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1
     /// and 3).
-    fn hh_threshold(&self, seen: &Seen<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
-        let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.most);
+    fn hh_threshold(&self, seen: &Observation<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
+        let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.max);
         let (now, measured) = (threshold(latest), threshold(&seen.runtime));
         let failed = !seen.decoded();
         if seen.edges.iter().any(|edge| !edge.complete && !edge.tells(measured)) {
             // That switch may have the most candidates: without sizes, twice as much is tried.
-            let next = now.max(measured.saturating_mul(2).min(self.most));
+            let next = now.max(measured.saturating_mul(2).min(self.max));
             if next != now {
                 why.push(format!("T_h from {now} to {next}: a switch has more candidates than can be told"));
             }
@@ -247,30 +247,30 @@ impl Attention {
             why.push(format!("T_h from {now} to {measured}: candidates were right for {hh} buckets"));
             return measured;
         }
-        let (Some(expected), Some(peak)) = (seen.most(now, 1.0), seen.most(now, reserve)) else {
+        let (Some(expected), Some(peak)) = (seen.max(now, 1.0), seen.max(now, reserve)) else {
             return now;
         };
         let peak = self.sizing.load(peak, hh);
         let too_low = |threshold| seen.flows().and_then(|flows| self.too_low(threshold, flows, hh));
         let above = too_low(measured).unwrap_or(measured);
-        let least = if failed { above.saturating_add(1).min(self.most) } else { 1 };
+        let min = if failed { above.saturating_add(1).min(self.max) } else { 1 };
         let load = self.sizing.load(expected, hh);
-        if now >= least && is_right(load, peak) {
+        if now >= min && is_right(load, peak) {
             if failed && now > measured {
                 // An order was made from such an epoch before: the next one is on the safe side of it.
                 let room = self.sizing.flows(AIM / MORE, hh);
-                let fits = |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room);
-                return smallest(now, fits).min(self.most);
+                let fits = |threshold| seen.max(threshold, reserve).is_none_or(|flows| flows <= room);
+                return smallest(now, fits).min(self.max);
             }
             return now;
         }
-        let lower = peak < LOW && now >= least;
+        let lower = peak < LOW && now >= min;
         if lower && !seen.edges.iter().all(|edge| edge.tells(measured)) {
             return now;
         }
         let room = self.sizing.flows(if lower { AIM - MARGIN } else { AIM }, hh);
         let found =
-            smallest(least, |threshold| seen.most(threshold, reserve).is_none_or(|flows| flows <= room)).min(self.most);
+            smallest(min, |threshold| seen.max(threshold, reserve).is_none_or(|flows| flows <= room)).min(self.max);
         if lower && too_low(found).is_some() {
             return now;
         }
@@ -286,15 +286,15 @@ impl Attention {
     }
 }
 
-/// The smallest number from `least` on for which it holds, as it does for all above.
-fn smallest(least: u32, holds: impl Fn(u32) -> bool) -> u32 {
+/// The smallest number from `min` on for which it holds, as it does for all above.
+fn smallest(min: u32, holds: impl Fn(u32) -> bool) -> u32 {
     const MOST: u32 = 1 << 31;
-    if least >= MOST || holds(least) {
-        return least.min(MOST);
+    if min >= MOST || holds(min) {
+        return min.min(MOST);
     }
-    let (mut below, mut step) = (least, 1);
+    let (mut below, mut step) = (min, 1);
     let mut above = loop {
-        let next = least.saturating_add(step).min(MOST);
+        let next = min.saturating_add(step).min(MOST);
         if next == MOST || holds(next) {
             break next;
         }

@@ -1,8 +1,8 @@
-//! The division of memory, T_l and the sample rate: from victims to memory for them.
+//! The partition of memory, T_l and the sample rate: from victims to memory for them.
 
 use super::super::collector::{Distribution, Expected};
-use super::super::{Division, Runtime};
-use super::seen::{Losses, Seen, rate};
+use super::super::{Partition, Runtime};
+use super::seen::{Losses, Observation, rate};
 use super::sizing::{AIM, FULL, FULL_SAMPLED, LIMIT, LOW, MARGIN, Sizing};
 use super::{Attention, State, smallest};
 
@@ -20,7 +20,7 @@ const STEPS: u32 = 12;
 
 /// The parameters but T_h.
 pub(super) struct Plan {
-    pub division: Division,
+    pub partition: Partition,
     /// T_l; `None` is as T_h.
     pub hl_threshold: Option<u32>,
     pub sample: u32,
@@ -36,7 +36,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub fn of(seen: &Seen<'_>) -> Option<Self> {
+    pub fn of(seen: &Observation<'_>) -> Option<Self> {
         let losses =
             seen.losses.as_ref().filter(|losses| losses.sure && losses.heavy.complete && losses.light.complete)?;
         let victims = losses.heavy.flows? + losses.light_only / rate(&seen.runtime);
@@ -54,18 +54,18 @@ impl Known {
 
 /// How many victims there may be.
 struct Guess {
-    least: f64,
+    min: f64,
     likely: f64,
-    most: f64,
+    max: f64,
 }
 
 impl Plan {
     fn keep(latest: &Runtime) -> Self {
-        Self { division: latest.division, hl_threshold: Some(latest.hl_threshold), sample: latest.sample }
+        Self { partition: latest.partition, hl_threshold: Some(latest.hl_threshold), sample: latest.sample }
     }
 
-    fn healthy(division: Division) -> Self {
-        Self { division, hl_threshold: Some(1), sample: Runtime::ALL }
+    fn healthy(partition: Partition) -> Self {
+        Self { partition, hl_threshold: Some(1), sample: Runtime::ALL }
     }
 }
 
@@ -97,25 +97,25 @@ impl Lost {
     fn of(losses: &Losses, threshold: u32) -> Self {
         let (heavy, light) = (losses.heavy_sizes.tail(threshold), losses.light_sizes.tail(threshold));
         let sizes = || losses.heavy_sizes.0.iter().chain(&losses.light_sizes.0).filter(|(size, _)| *size >= threshold);
-        let [mut least, mut most] = LOST.map(f64::log2);
+        let [mut min, mut max] = LOST.map(f64::log2);
         if light > 0.0 && heavy > 0.0 {
             for _ in 0..STEPS {
-                let middle = f64::midpoint(least, most);
+                let middle = f64::midpoint(min, max);
                 let expected: f64 = sizes().map(|&(size, flows)| flows * late(threshold, size, middle.exp2())).sum();
-                if expected < heavy { least = middle } else { most = middle }
+                if expected < heavy { min = middle } else { max = middle }
             }
         }
-        Self { small: most.exp2(), large: most.exp2() }
+        Self { small: max.exp2(), large: max.exp2() }
     }
 
     /// The most heavy losses: all of the size are.
-    fn most(self) -> Self {
+    fn max(self) -> Self {
         Self { small: f64::INFINITY, large: self.large.max(1.0) }
     }
 }
 
 impl Attention {
-    pub(super) fn plan(&mut self, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    pub(super) fn plan(&mut self, seen: &Observation<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         match &seen.losses {
             None => {
                 why.push("losses are unknown: their memory stays".into());
@@ -127,7 +127,13 @@ impl Attention {
     }
 
     /// §4.3.1, step 2.
-    fn while_healthy(&mut self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_healthy(
+        &mut self,
+        seen: &Observation<'_>,
+        losses: &Losses,
+        latest: &Runtime,
+        why: &mut Vec<String>,
+    ) -> Plan {
         let before = self.blind.take();
         if let (true, true, Some(victims)) = (losses.sure, losses.heavy.complete, losses.heavy.flows) {
             let well = self.sizing.flows(AIM / self.victims.span(), self.sizing.most_hl());
@@ -145,17 +151,17 @@ impl Attention {
             why.push("heavy hitters were not decoded, so losses are unknown: their memory stays".into());
             return Plan::keep(latest);
         };
-        let (mut victims, blind) = (guess.likely, guess.least < guess.most);
+        let (mut victims, blind) = (guess.likely, guess.min < guess.max);
         // So few that all memory holds them, which failed by chance.
-        let chance = !blind && seen.runtime.division.hl == self.sizing.most_hl();
+        let chance = !blind && seen.runtime.partition.hl == self.sizing.most_hl();
         let load = if losses.sure && !chance { AIM } else { FULL };
         let room = self.sizing.flows(load, self.sizing.most_hl());
-        let doubtful = guess.least <= room && room < guess.most;
+        let doubtful = guess.min <= room && room < guess.max;
         if let Some(tried) = before.filter(|_| blind) {
             // The epoch before could not tell either. Its order may be wrong, which shows two epochs
             // after it: the alternative is ordered for the epoch after that.
             victims = match tried {
-                State::Healthy if doubtful => guess.most,
+                State::Healthy if doubtful => guess.max,
                 State::Healthy => (guess.likely * MORE).min(room).max(guess.likely),
                 State::Ill => guess.likely,
             };
@@ -176,11 +182,11 @@ impl Attention {
         if State::of(latest) == State::Ill {
             return Plan::keep(latest);
         }
-        let division = self.sizing.ill();
-        let room = self.sizing.flows(LOW, division.hl);
+        let partition = self.sizing.ill();
+        let room = self.sizing.flows(LOW, partition.hl);
         let foreseen = known.map(|known| smallest(2, |size| victims * known.tail(size) <= room));
-        let rate = self.sizing.flows(AIM, division.ll) / victims;
-        Plan { division, hl_threshold: foreseen, sample: sample(rate) }
+        let rate = self.sizing.flows(AIM, partition.ll) / victims;
+        Plan { partition, hl_threshold: foreseen, sample: sample(rate) }
     }
 
     /// The most victims that are expected where so many were seen, when all memory cannot decode them.
@@ -190,59 +196,66 @@ impl Attention {
     }
 
     /// The number of victims when decoding failed. `None` when nothing is known.
-    fn guess(&self, seen: &Seen<'_>, losses: &Losses) -> Option<Guess> {
+    fn guess(&self, seen: &Observation<'_>, losses: &Losses) -> Option<Guess> {
         // By linear counting on the delta encoder (§4.3.1).
         if let (true, Some(counted)) = (losses.sure, losses.heavy.flows) {
-            return Some(Guess { least: counted, likely: counted, most: counted });
+            return Some(Guess { min: counted, likely: counted, max: counted });
         }
         // Each lost a packet at the least.
         let limit = losses.heavy.packets.max(0) as f64;
         let room = self.sizing.flows(AIM, self.sizing.most_hl());
         // As many as would lose these packets, if each loses as many as before.
-        let most = self.known.as_ref().map_or(limit, |known| limit / known.packets_a_victim);
-        let most = most.min(seen.flows().unwrap_or(f64::INFINITY));
+        let max = self.known.as_ref().map_or(limit, |known| limit / known.packets_a_victim);
+        let max = max.min(seen.flows().unwrap_or(f64::INFINITY));
         // As large a share of the flows as before; and more than can be counted, when they could not be.
-        let least = if losses.sure {
-            Sizing::uncountable(seen.runtime.division.hl)
+        let min = if losses.sure {
+            Sizing::uncountable(seen.runtime.partition.hl)
         } else {
             self.known.as_ref()?.share * seen.flows().unwrap_or(0.0)
         };
         // When they may fit, all memory is tried.
-        let mut likely = if least <= room { most.min(room) } else { most };
+        let mut likely = if min <= room { max.min(room) } else { max };
         if losses.sure {
             likely = likely.max(CAUTIOUS * room);
         }
-        let [least, likely, most] = [least, likely.max(least), most.max(least)].map(|victims| victims.min(limit));
-        Some(Guess { least, likely, most })
+        let [min, likely, max] = [min, likely.max(min), max.max(min)].map(|victims| victims.min(limit));
+        Some(Guess { min, likely, max })
     }
 
     /// The healthy state, with as much memory for heavy losses as so many victims need.
-    fn well(&self, victims: f64, failed: bool, seen: &Seen<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
-        let measured = seen.runtime.division.hl;
-        let now = if State::of(latest) == State::Healthy { latest.division.hl } else { measured };
+    fn well(
+        &self,
+        victims: f64,
+        failed: bool,
+        seen: &Observation<'_>,
+        latest: &Runtime,
+        why: &mut Vec<String>,
+    ) -> Plan {
+        let measured = seen.runtime.partition.hl;
+        let now = if State::of(latest) == State::Healthy { latest.partition.hl } else { measured };
         let reserved = victims * self.victims.reserve(victims);
         let load = self.sizing.load(reserved, now);
-        let most = if failed && now == measured { AIM } else { FULL };
-        let mut hl = if (LOW..=most).contains(&load) { now } else { self.sizing.required(reserved) };
+        let max = if failed && now == measured { AIM } else { FULL };
+        let mut hl = if (LOW..=max).contains(&load) { now } else { self.sizing.required(reserved) };
         if failed {
             // Flows that share all their buckets are apart in an encoder of another length.
             hl = hl.max(measured.saturating_add(measured / 8)).min(self.sizing.most_hl());
             hl -= if hl == measured { measured / 64 } else { 0 };
         }
-        let division = self.sizing.healthy(hl);
-        if division != latest.division {
-            let (about, hl) = (if failed { "about " } else { "" }, division.hl);
+        let partition = self.sizing.healthy(hl);
+        if partition != latest.partition {
+            let (about, hl) = (if failed { "about " } else { "" }, partition.hl);
             why.push(format!("{about}{victims:.0} flows lost packets: {hl} buckets for them"));
         }
-        Plan::healthy(division)
+        Plan::healthy(partition)
     }
 
     /// §4.3.2, steps 1 to 3.
-    fn while_ill(&self, seen: &Seen<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_ill(&self, seen: &Observation<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
-        // Orders from epochs of the two states meet here, and the healthy one stands when it can.
+        // WorkerCommands from epochs of the two states meet here, and the healthy one stands when it can.
         let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
@@ -252,23 +265,23 @@ impl Attention {
         }
         // An order that was made from an epoch of the healthy state, and comes too early.
         let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
-        let division = self.sizing.ill();
+        let partition = self.sizing.ill();
         let lost = Lost::of(losses, seen.runtime.hl_threshold.max(1));
-        let hl_threshold = self.hl_threshold(seen, (losses, lost), base, division.hl, why);
-        let share = self.sample(seen, (losses, lost), base, (division.ll, hl_threshold), decoded);
+        let hl_threshold = self.hl_threshold(seen, (losses, lost), base, partition.hl, why);
+        let share = self.sample(seen, (losses, lost), base, (partition.ll, hl_threshold), decoded);
         if share != base.sample {
             let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
             let (from, to) = (percent(base.sample), percent(share));
             why.push(format!("{from:.2} % of light losses sampled, now {to:.2} %"));
         }
-        Plan { division, hl_threshold: Some(hl_threshold), sample: share }
+        Plan { partition, hl_threshold: Some(hl_threshold), sample: share }
     }
 
     /// The sample rate that fills `ll` buckets an array with light losses to [`AIM`] when T_l is `hl_threshold`. It is turned up
     /// only when all was decoded.
     fn sample(
         &self,
-        seen: &Seen<'_>,
+        seen: &Observation<'_>,
         (losses, lost): (&Losses, Lost),
         base: &Runtime,
         (ll, hl_threshold): (u32, u32),
@@ -276,7 +289,7 @@ impl Attention {
     ) -> u32 {
         let measured = seen.runtime.sample.max(1);
         let failed = !losses.light.complete;
-        let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.ll));
+        let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.partition.ll));
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
         let heavy = |threshold| self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
         let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
@@ -300,7 +313,7 @@ impl Attention {
     /// T_l, so that heavy losses fill their memory to [`AIM`].
     fn hl_threshold(
         &self,
-        seen: &Seen<'_>,
+        seen: &Observation<'_>,
         (losses, lost): (&Losses, Lost),
         base: &Runtime,
         hl: u32,
@@ -318,18 +331,18 @@ impl Attention {
         if now > measured && failed && load <= FULL {
             // An order was made from such an epoch before: the next one is on the safe side of it.
             let room = self.sizing.flows(AIM / MORE, hl);
-            return smallest(now, |threshold| expected(threshold) <= room).min(self.most);
+            return smallest(now, |threshold| expected(threshold) <= room).min(self.max);
         }
         if !failed && (load <= FULL && (load >= LOW || !losses.sure || !losses.light.complete)) {
             return now;
         }
         let lower = !failed && load < LOW;
-        let least = if failed { measured.saturating_add(1) } else { 2 };
+        let min = if failed { measured.saturating_add(1) } else { 2 };
         let aim = if failed { LOW } else { AIM - if lower { MARGIN } else { 0.0 } };
         let room = self.sizing.flows(aim, hl);
         // It is turned down for what is certain, and up for what is likely: neither undoes the other.
-        let lost = if lower { lost.most() } else { lost };
-        let found = smallest(least, |threshold| at(lost, threshold) <= room).min(self.most);
+        let lost = if lower { lost.max() } else { lost };
+        let found = smallest(min, |threshold| at(lost, threshold) <= room).min(self.max);
         let next = if lower { found.min(now) } else { found };
         if next != now {
             let load = load * 100.0;
@@ -340,14 +353,14 @@ impl Attention {
 
     /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step 2): counted, or estimated, or
     /// foreseen. `None` when nothing is known.
-    fn heavy_at(&self, seen: &Seen<'_>, losses: &Losses, lost: Lost, threshold: u32) -> Option<f64> {
+    fn heavy_at(&self, seen: &Observation<'_>, losses: &Losses, lost: Lost, threshold: u32) -> Option<f64> {
         if !losses.sure {
             // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
             let known = self.known.as_ref()?;
             let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).map(Expected::all).sum();
             return Some(known.share * flows.max(seen.flows()? * known.tail(threshold)));
         }
-        let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.division.hl));
+        let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.partition.hl));
         let measured = seen.runtime.hl_threshold.max(1);
         if losses.heavy.complete {
             // Victims of that size, in so far as they lose packets after they have become heavy.

@@ -8,7 +8,7 @@ use super::super::{FlowId, Runtime};
 const SIZED: usize = 1024;
 
 /// What an epoch showed.
-pub struct Seen<'a> {
+pub struct Observation<'a> {
     pub runtime: Runtime,
     pub edges: Vec<Edge<'a>>,
     /// `None` when a gap hides them.
@@ -85,7 +85,7 @@ pub fn rate(runtime: &Runtime) -> f64 {
     f64::from(runtime.sample.max(1)) / f64::from(Runtime::ALL)
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Observation<'a> {
     pub fn new(network: &'a NetworkEpoch) -> Self {
         let edges = network.edges.iter().map(|edge| Edge {
             candidates: edge.analysis.candidates(),
@@ -120,7 +120,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Candidates at the switch that has most of them, as far as switches can tell, with `times` as many flows.
-    pub fn most(&self, threshold: u32, times: f64) -> Option<f64> {
+    pub fn max(&self, threshold: u32, times: f64) -> Option<f64> {
         self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold, times)).reduce(f64::max)
     }
 }

@@ -1,6 +1,6 @@
 //! How much memory so many flows need, and how the encoders are divided in each state.
 
-use super::super::{Division, Shape};
+use super::super::{Partition, Shape};
 
 /// The expected load factor that is aimed at, flows for each bucket of three arrays (§4.3.1, step 1).
 pub const AIM: f64 = 0.70;
@@ -19,12 +19,12 @@ pub const MARGIN: f64 = 0.03;
 /// Buckets a flow with two, three and four arrays (Theorem 3.1; two arrays are peeled up to one flow in two buckets).
 const BUCKETS_A_FLOW: [f64; 3] = [2.0, 1.23, 1.30];
 /// The least memory reserved for heavy losses in the healthy state, as a share of the downstream encoder: 512 of 3072 (§5.2).
-const LEAST_HL: u32 = 6;
+const MIN_HL: u32 = 6;
 /// The memory of light losses in the ill state, as a share of the downstream encoder: 512 of 3072 (§5.2).
 const ILL_LL: u32 = 6;
 /// Heavy hitters keep what the upstream encoder is longer than the downstream one (§4.3.2): 1024 of 4096. Where it is not longer, they
 /// keep this share of it; the paper has no such switch.
-const LEAST_HH: u32 = 8;
+const MIN_HH: u32 = 8;
 
 /// What the encoders of a shape can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,26 +67,26 @@ impl Sizing {
     }
 
     pub fn least_hl(&self) -> u32 {
-        self.most_hl().div_ceil(LEAST_HL)
+        self.most_hl().div_ceil(MIN_HL)
     }
 
     fn least_hh(&self) -> u32 {
         let Shape { upstream, downstream, .. } = self.shape;
-        upstream.saturating_sub(downstream).max(upstream / LEAST_HH)
+        upstream.saturating_sub(downstream).max(upstream / MIN_HH)
     }
 
     /// All that heavy losses do not need goes to heavy hitters.
-    pub fn healthy(&self, hl: u32) -> Division {
+    pub fn healthy(&self, hl: u32) -> Partition {
         let hl = hl.clamp(self.least_hl(), self.most_hl());
-        Division { hh: self.shape.upstream - hl, hl, ll: 0 }
+        Partition { hh: self.shape.upstream - hl, hl, ll: 0 }
     }
 
-    /// The fixed division of the ill state.
-    pub fn ill(&self) -> Division {
+    /// The fixed partition of the ill state.
+    pub fn ill(&self) -> Partition {
         let (hh, room) = (self.shape.upstream - self.most_hl(), self.most_hl());
         // Without room for both, light losses are what tells when the network is well again.
         let ll = (room / ILL_LL).max(1);
-        Division { hh, hl: room - ll, ll }
+        Partition { hh, hl: room - ll, ll }
     }
 
     /// The fewest flows that leave no bucket of a row empty, by expectation: what linear counting cannot count any more.
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn the_papers_switch() {
         let sizing = Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 });
-        assert_eq!(sizing.ill(), Division { hh: 1024, hl: 2560, ll: 512 });
-        assert_eq!(sizing.healthy(0), Division { hh: 3584, hl: 512, ll: 0 });
-        assert_eq!(sizing.healthy(9999), Division { hh: 1024, hl: 3072, ll: 0 });
+        assert_eq!(sizing.ill(), Partition { hh: 1024, hl: 2560, ll: 512 });
+        assert_eq!(sizing.healthy(0), Partition { hh: 3584, hl: 512, ll: 0 });
+        assert_eq!(sizing.healthy(9999), Partition { hh: 1024, hl: 3072, ll: 0 });
         assert_eq!((sizing.required(1049.0), sizing.required(1051.0)), (500, 501));
         assert!((sizing.load(6451.2, 3072) - AIM).abs() < 1e-9);
         assert!((sizing.flows(AIM, 3072) - 6451.2).abs() < 1e-9);
@@ -117,9 +117,9 @@ mod tests {
         fn divisions_fit(arrays in 2..5u32, small in 0..9u32, up in 1..10_000u32, down in 1..10_000u32, hl: u16) {
             let shape = Shape { arrays, small, upstream: up, downstream: down };
             let sizing = Sizing::new(shape);
-            for division in [sizing.ill(), sizing.healthy(hl.into())] {
-                prop_assert_eq!(division.hh + division.hl + division.ll, up);
-                prop_assert!(division.hl + division.ll <= down, "{:?}", division);
+            for partition in [sizing.ill(), sizing.healthy(hl.into())] {
+                prop_assert_eq!(partition.hh + partition.hl + partition.ll, up);
+                prop_assert!(partition.hl + partition.ll <= down, "{:?}", partition);
             }
         }
     }

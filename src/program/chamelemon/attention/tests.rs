@@ -2,7 +2,7 @@
 
 use super::super::collector::estimate::distribution;
 use super::super::collector::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
-use super::super::{Config, Division};
+use super::super::{Config, Partition};
 use super::seen::{Edge, Losses, rate};
 use super::sizing::FULL;
 use super::*;
@@ -81,7 +81,7 @@ fn arrivals(sizes: &[u32], rng: &mut SplitMix64) -> Vec<(usize, u32)> {
 /// What an edge switch with these parameters shows of flows that have a counter each.
 fn edge_apart(sizes: &[u32], runtime: &Runtime) -> Edge<'static> {
     let sizes = Distribution::of_sizes(sizes.iter().copied().map(u64::from));
-    let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
+    let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.partition.hh);
     let flows = Some(sizes.flows());
     Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
 }
@@ -96,20 +96,20 @@ fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<
     for (flow, packets) in arrivals(sizes, rng) {
         let counters = levels.iter_mut().zip(places[flow]).map(|(level, place)| {
             level.sizes[place] += packets;
-            if level.sizes[place] < level.most() { level.sizes[place] } else { INFINITE }
+            if level.sizes[place] < level.max() { level.sizes[place] } else { INFINITE }
         });
         answers[flow] = counters.fold(INFINITE, u32::min);
         let beyond = answers[flow].saturating_sub(runtime.hh_threshold - 1);
         encoded[flow] += packets.min(beyond);
     }
     for level in &mut levels {
-        let most = level.most();
-        level.sizes.iter_mut().filter(|size| **size >= most).for_each(|size| *size = INFINITE);
+        let max = level.max();
+        level.sizes.iter_mut().filter(|size| **size >= max).for_each(|size| *size = INFINITE);
     }
     let threshold = runtime.hh_threshold;
     let decoded: Vec<_> =
         encoded.iter().filter(|packets| **packets > 0).map(|packets| u64::from(packets + threshold - 1)).collect();
-    let (candidates, complete) = decode(decoded.len() as f64, runtime.division.hh);
+    let (candidates, complete) = decode(decoded.len() as f64, runtime.partition.hh);
     let sizes = distribution(&levels, complete.then_some((threshold, &decoded)));
     let expects = sizes.map(|sizes| Candidates::of(&levels, &sizes, complete.then_some(threshold)));
     let expects = Box::new(move |threshold| expects.as_ref().map(|candidates| candidates.at(threshold)));
@@ -117,8 +117,8 @@ fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<
 }
 
 /// What an epoch with these parameters shows of this traffic.
-fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Seen<'static> {
-    let Division { hl, ll, .. } = runtime.division;
+fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Observation<'static> {
+    let Partition { hl, ll, .. } = runtime.partition;
     let mut answers: Vec<_> = traffic.flows.iter().map(|(size, _)| *size).collect();
     let edges: Vec<_> = (0..EDGES)
         .map(|edge| {
@@ -158,10 +158,10 @@ fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Seen<'static> {
         heavy_sizes: sizes(&heavy.0, heavy_complete && sure, 1.0),
         light_sizes: sizes(&light.0, light_complete, 1.0 / rate(runtime)),
     };
-    Seen { runtime: *runtime, edges, losses: Some(losses) }
+    Observation { runtime: *runtime, edges, losses: Some(losses) }
 }
 
-fn decoded(seen: &Seen<'_>) -> bool {
+fn decoded(seen: &Observation<'_>) -> bool {
     let losses = seen.losses.as_ref().unwrap();
     seen.decoded() && losses.heavy.complete && losses.light.complete
 }
@@ -225,11 +225,11 @@ fn memory_is_used() {
         let runtime = (0..16).map(|_| model.epoch(&mut traffic)).last().unwrap().0;
         let per_edge = flows as f64 / EDGES as f64;
         let sizing = Sizing::new(SHAPE);
-        if sizing.load(per_edge, runtime.division.hh) <= AIM - MARGIN {
+        if sizing.load(per_edge, runtime.partition.hh) <= AIM - MARGIN {
             assert_eq!(runtime.hh_threshold, 1, "{flows} {victims}");
         } else {
             let seen = epoch(&mut traffic, &runtime);
-            let load = sizing.load(seen.most(runtime.hh_threshold, 1.0).unwrap(), runtime.division.hh);
+            let load = sizing.load(seen.max(runtime.hh_threshold, 1.0).unwrap(), runtime.partition.hh);
             assert!((0.5..=FULL).contains(&load), "{flows} {victims}: {load} {runtime:?}");
         }
     }
@@ -350,7 +350,7 @@ fn sampling_is_new_in_every_epoch() {
 fn what_is_unknown_changes_nothing() {
     let runtime = Config::default().runtime();
     let mut attention = Attention::new(SHAPE, MOST, 1);
-    let seen = Seen { runtime, edges: Vec::new(), losses: None };
+    let seen = Observation { runtime, edges: Vec::new(), losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
     assert_eq!(unseeded(decision.runtime), unseeded(runtime));
     // Heavy hitters are known although losses are not.
@@ -362,23 +362,23 @@ fn what_is_unknown_changes_nothing() {
         flows: Some(2e4),
         expects: Box::new(move |size| Some(large(sizes.tail(size)))),
     }];
-    let seen = Seen { runtime, edges, losses: None };
+    let seen = Observation { runtime, edges, losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
-    assert_eq!(decision.runtime.division, runtime.division);
+    assert_eq!(decision.runtime.partition, runtime.partition);
     assert!(decision.runtime.hh_threshold > 250, "{decision:?}");
 }
 
 /// Three quiet edges, and one with so many flows that its classifier cannot tell their sizes.
-fn overloaded(runtime: Runtime, hot: &Distribution) -> Seen<'static> {
+fn overloaded(runtime: Runtime, hot: &Distribution) -> Observation<'static> {
     let quiet = (0..3).map(|_| {
         let sizes = Distribution::of_sizes(1..=300);
-        let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.division.hh);
+        let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.partition.hh);
         let flows = Some(sizes.flows());
         Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
     });
-    let (candidates, complete) = decode(hot.tail(runtime.hh_threshold), runtime.division.hh);
+    let (candidates, complete) = decode(hot.tail(runtime.hh_threshold), runtime.partition.hh);
     let hot = Edge { candidates, complete, flows: None, expects: Box::new(|_| None) };
-    Seen { runtime, edges: quiet.chain([hot]).collect(), losses: None }
+    Observation { runtime, edges: quiet.chain([hot]).collect(), losses: None }
 }
 
 /// An edge that cannot tell how many candidates it has is not forgotten for those that can.
@@ -403,19 +403,19 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
 /// asked. What failed is not tried again while the traffic stays.
 #[test]
 fn a_threshold_that_failed_is_not_tried_again() {
-    let division = Sizing::new(SHAPE).healthy(3072);
-    let first = Runtime { hh_threshold: 30, division, ..Config::default().runtime() };
+    let partition = Sizing::new(SHAPE).healthy(3072);
+    let first = Runtime { hh_threshold: 30, partition, ..Config::default().runtime() };
     let (mut attention, mut orders) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
     let mut shown = Vec::new();
     for number in 0..40 {
         let [runtime, latest] = orders;
-        let (candidates, complete) = decode(if runtime.hh_threshold > 20 { 400.0 } else { 2600.0 }, division.hh);
+        let (candidates, complete) = decode(if runtime.hh_threshold > 20 { 400.0 } else { 2600.0 }, partition.hh);
         let expects = |size: u32| {
             let more = 150.0 * f64::from(20u32.saturating_sub(size));
             Some(large(if size > 20 { 400.0 } else { 1000.0 + more }))
         };
         let edges = vec![Edge { candidates, complete, flows: Some(25e3), expects: Box::new(expects) }];
-        let seen = Seen { runtime, edges, losses: None };
+        let seen = Observation { runtime, edges, losses: None };
         shown.push((runtime.hh_threshold, complete));
         orders = [latest, attention.decide(&seen, &latest, number + 2).runtime];
     }
@@ -424,9 +424,9 @@ fn a_threshold_that_failed_is_not_tried_again() {
 }
 
 /// An epoch of the ill state at one switch, with as many heavy losses, and sizes of victims.
-fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)>; 2]) -> Seen<'static> {
-    let division = Sizing::new(SHAPE).ill();
-    let runtime = Runtime { hh_threshold: 31, hl_threshold, division, sample: 6554, sample_seed: 0 };
+fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)>; 2]) -> Observation<'static> {
+    let partition = Sizing::new(SHAPE).ill();
+    let runtime = Runtime { hh_threshold: 31, hl_threshold, partition, sample: 6554, sample_seed: 0 };
     let edge = Edge { candidates: Some(2000.0), complete: true, flows: Some(75e3), expects: Box::new(|_| None) };
     let [heavy_sizes, light_sizes] = sizes.map(Distribution);
     let sampled = light_sizes.flows() * rate(&runtime);
@@ -438,7 +438,7 @@ fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)
         heavy_sizes,
         light_sizes,
     };
-    Seen { runtime, edges: vec![edge], losses: Some(losses) }
+    Observation { runtime, edges: vec![edge], losses: Some(losses) }
 }
 
 /// Light losses of flows of T_l packets and more are of those that lost packets before they were heavy: few large
@@ -494,8 +494,8 @@ fn thresholds_end_with_the_classifier() {
 
 #[test]
 fn the_smallest_is_found() {
-    for (least, limit) in [(1, 1), (1, 2), (1, 1000), (7, 3), (7, 1_000_000), (2, 1 << 31)] {
-        assert_eq!(smallest(least, |n| n >= limit), limit.max(least));
+    for (min, limit) in [(1, 1), (1, 2), (1, 1000), (7, 3), (7, 1_000_000), (2, 1 << 31)] {
+        assert_eq!(smallest(min, |n| n >= limit), limit.max(min));
     }
     assert_eq!(smallest(5, |_| false), 1 << 31);
 }
@@ -518,7 +518,7 @@ proptest! {
             proptest::option::of(0..9999u32), any::<bool>(), any::<i32>(),
         )),
         epochs in 1..4u64,
-        most in proptest::sample::select(&[255, 65_535, u32::MAX]),
+        max in proptest::sample::select(&[255, 65_535, u32::MAX]),
     ) {
         let shape = Shape { arrays, small, upstream, downstream };
         let runtime = |(cuts, mut thresholds, sample): ([u16; 3], [u16; 2], u32)| {
@@ -528,10 +528,10 @@ proptest! {
             let hl = u32::from(cuts[1]) % (room - ll + 1);
             let hh = u32::from(cuts[2]) % (upstream - ll - hl + 1);
             let [low, high] = thresholds.map(u32::from);
-            Runtime { division: Division { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
+            Runtime { partition: Partition { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
         };
         let (measured, mut latest) = (runtime(measured), runtime(latest));
-        let mut attention = Attention::new(shape, most, 5);
+        let mut attention = Attention::new(shape, max, 5);
         for number in 0..epochs {
             let edges = edges.iter().map(|&(candidates, complete, kind)| Edge {
                 candidates: candidates.map(f64::from).or(complete.then_some(0.0)),
@@ -552,10 +552,10 @@ proptest! {
                 heavy_sizes: Distribution(vec![(3, 5.0), (99, 20.0)]),
                 light_sizes: Distribution(vec![(1, 50.0)]),
             });
-            let seen = Seen { runtime: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
+            let seen = Observation { runtime: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
             let decision = attention.decide(&seen, &latest, number);
             prop_assert_eq!(decision.runtime.validate(&shape), Ok(()), "{:?}", decision);
-            prop_assert_eq!(decision.runtime.within(most), decision.runtime);
+            prop_assert_eq!(decision.runtime.within(max), decision.runtime);
             latest = decision.runtime;
         }
     }
@@ -573,18 +573,18 @@ proptest! {
         // Where what fits is a matter of the sample, a sample that makes victims seem fewer ends the ill state, or turns T_l down, late. It
         // does not come back.
         let mut held: Vec<_> =
-            shown[16..].iter().map(|(runtime, _)| (runtime.division, runtime.hh_threshold, runtime.hl_threshold)).collect();
+            shown[16..].iter().map(|(runtime, _)| (runtime.partition, runtime.hh_threshold, runtime.hl_threshold)).collect();
         held.dedup();
         prop_assert!(held.len() <= 3, "{:?}", held);
         prop_assert!((1..held.len()).all(|i| !held[..i].contains(&held[i])), "{:?}", held);
         // The light losses that are sampled differ from epoch to epoch; their share follows T_l two epochs later.
-        let same = |(runtime, _): &&(Runtime, bool)| (runtime.division, runtime.hl_threshold) == (last.division, last.hl_threshold);
+        let same = |(runtime, _): &&(Runtime, bool)| (runtime.partition, runtime.hl_threshold) == (last.partition, last.hl_threshold);
         for (runtime, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
             let change = f64::from(runtime.sample) / f64::from(last.sample);
             prop_assert!((0.8..1.25).contains(&change), "{:?} {:?}", runtime, last);
         }
         let sizing = Sizing::new(SHAPE);
-        let load = sizing.load(traffic.victims() as f64, last.division.hl);
-        prop_assert!(State::of(&last) == State::Ill || load <= FULL || last.division.hl == 3072, "{}", load);
+        let load = sizing.load(traffic.victims() as f64, last.partition.hl);
+        prop_assert!(State::of(&last) == State::Ill || load <= FULL || last.partition.hl == 3072, "{}", load);
     }
 }

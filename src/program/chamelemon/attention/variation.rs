@@ -23,8 +23,8 @@ pub(super) struct Variation {
     steps: Vec<f64>,
 }
 
-fn keep(values: &mut Vec<f64>, value: f64, most: usize) {
-    if values.len() == most {
+fn keep(values: &mut Vec<f64>, value: f64, max: usize) {
+    if values.len() == max {
         values.remove(0);
     }
     values.push(value);
@@ -46,9 +46,9 @@ impl Variation {
 
     /// Whether it is of other traffic than the last ones.
     fn is_other(&self, value: f64) -> bool {
-        let most = self.expected() * (1.0 + OTHER);
-        let least = self.mean() / (OTHER + self.span());
-        !(least..most).contains(&value)
+        let max = self.expected() * (1.0 + OTHER);
+        let min = self.mean() / (OTHER + self.span());
+        !(min..max).contains(&value)
     }
 
     /// The usual step from epoch to epoch, as a share.

@@ -80,7 +80,7 @@ impl Candidates {
     /// The probability that noise lifts a flow of this size to the threshold.
     fn lifted(&self, size: u32, threshold: u32) -> f64 {
         let at = |(time, probability): (usize, f64)| {
-            let missing = |noise: &Noise| noise.at_least(threshold.min(noise.most).saturating_sub(size), time);
+            let missing = |noise: &Noise| noise.at_least(threshold.min(noise.max).saturating_sub(size), time);
             probability * self.noise.iter().map(missing).product::<f64>()
         };
         last_packet(size).into_iter().enumerate().filter(|(_, probability)| *probability > 0.0).map(at).sum()
@@ -114,7 +114,7 @@ fn last_packet(packets: u32) -> [f64; TIMES.len()] {
 
 /// What other flows leave on a counter of an array.
 struct Noise {
-    most: u32,
+    max: u32,
     /// By time, the probability that it is at least so much.
     small: [Vec<f64>; TIMES.len()],
     /// The counters of more than [`DENSE`], ascending, and the number of all.
@@ -127,7 +127,7 @@ impl Noise {
         let mut large: Vec<u32> = level.sizes.iter().copied().filter(|size| *size > DENSE as u32).collect();
         large.sort_unstable();
         let small = TIMES.map(|time| tails(sizes, level, time));
-        Self { most: level.most(), small, large, counters: level.sizes.len().max(1) as f64 }
+        Self { max: level.max(), small, large, counters: level.sizes.len().max(1) as f64 }
     }
 
     /// Much noise is of a large flow, which has sent a part of its packets by then.

@@ -13,7 +13,7 @@ use crate::program::answers::Described;
 use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
-use crate::program::chamelemon::{Config, Division, Hashes, MAX_STRAY_EPOCHS, Runtime, Shape, Strays, TowerShape};
+use crate::program::chamelemon::{Config, Hashes, MAX_STRAY_EPOCHS, Partition, Runtime, Shape, Strays, TowerShape};
 use crate::wire::shim::EPOCH_BITS;
 
 /// The first byte.
@@ -62,19 +62,24 @@ impl Sketches {
         to.strays(&self.strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
-        for exits in &self.exits {
-            [&exits.hl, &exits.ll].into_iter().for_each(|part| to.number(part.row(0).len() as u64));
+        for downstream_parts in &self.downstream_parts {
+            [&downstream_parts.hl, &downstream_parts.ll]
+                .into_iter()
+                .for_each(|part| to.number(part.row(0).len() as u64));
         }
         self.tower.iter().for_each(|level| to.runs(&level.sizes, |size| *size == 0, Writer::size));
         [&self.hh, &self.hl, &self.ll].into_iter().for_each(|part| to.fermat(part));
-        self.exits.iter().flat_map(|exits| [&exits.hl, &exits.ll]).for_each(|part| to.fermat(part));
+        self.downstream_parts
+            .iter()
+            .flat_map(|downstream_parts| [&downstream_parts.hl, &downstream_parts.ll])
+            .for_each(|part| to.fermat(part));
         to.0
     }
 }
 
 impl Runtime {
     fn write(&self, to: &mut Writer) {
-        let Self { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *self;
+        let Self { partition: Partition { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *self;
         let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
         numbers.into_iter().for_each(|number| to.number(number.into()));
     }
@@ -86,7 +91,7 @@ impl Runtime {
         }
         let sample_seed = from.u16("the sample seed")?;
         let [hh, hl, ll, hh_threshold, hl_threshold, sample] = numbers;
-        Ok(Self { division: Division { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
+        Ok(Self { partition: Partition { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed })
     }
 }
 
@@ -198,15 +203,29 @@ impl Reader {
             from.runs(&mut sizes, Bytes::size)?;
             tower.push(Level::new(level.width.bits(), sizes));
         }
-        let Division { hh, hl, ll } = runtime.division;
+        let Partition { hh, hl, ll } = runtime.partition;
         let mut part = |buckets| self.fermat(&mut from, buckets);
         let (hh, hl, ll) = (part(hh)?, part(hl)?, part(ll)?);
         let [[hl0, ll0], [hl1, ll1]] = lengths;
-        let exits = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
+        let downstream_parts = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
         from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());
-        Ok(Sketches { runtime, shape, tower, hh, hl, ll, exits, bit, strays, unmarked, unfollowed, mixed, hashes })
+        Ok(Sketches {
+            runtime,
+            shape,
+            tower,
+            hh,
+            hl,
+            ll,
+            downstream_parts,
+            bit,
+            strays,
+            unmarked,
+            unfollowed,
+            mixed,
+            hashes,
+        })
     }
 
     fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, DecodeError> {

@@ -26,11 +26,11 @@ const ENOUGH: f64 = 1e-4;
 const SPARSE_STEPS: usize = 6;
 const WINDOW: usize = 256;
 /// The most sizes that are looked at, for all values together: the window is smaller when there are very many values.
-const MOST_SIZES: usize = 1 << 22;
+const MAX_SIZES: usize = 1 << 22;
 /// Classes of sizes above it for what large flows on one counter look like.
 const CLASSES: usize = 1024;
 /// Above so many flows a counter, nothing can be told apart.
-const MOST_LOAD: f64 = 30.0;
+const MAX_COUNTED_LOAD: f64 = 30.0;
 
 /// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when none is empty.
 pub fn linear_counting(width: usize, empty: usize) -> Option<f64> {
@@ -80,15 +80,15 @@ pub fn tells_sizes(tower: &[Level]) -> bool {
 /// of `known.0` and more come from the flows `known.1` instead, whose sizes were decoded. `None` when the arrays are too full to tell.
 pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Distribution> {
     let first = tower.first()?;
-    let cap = DENSE.min(first.most() as usize);
+    let cap = DENSE.min(first.max() as usize);
     let small = dense(tower, cap)?;
     let mut flows: Vec<(u32, f64)> = (0..).zip(&small).skip(1).map(|(size, &flows)| (size, flows)).collect();
     let cut = known.map_or(INFINITE, |(threshold, _)| threshold);
     let mut from = cap as u32;
     for level in tower {
-        if from < level.most() && from < cut {
+        if from < level.max() && from < cut {
             flows.extend(sparse(level, from, cut, &small));
-            from = level.most();
+            from = level.max();
         }
     }
     flows.retain(|&(size, flows)| size < cut && flows > 1e-6);
@@ -161,7 +161,7 @@ fn dense(tower: &[Level], cap: usize) -> Option<Vec<f64>> {
     }
     let mut before: f64 = flows.iter().sum();
     for _ in 0..STEPS {
-        if before / least_width > MOST_LOAD {
+        if before / least_width > MAX_COUNTED_LOAD {
             return None;
         }
         let mut next = vec![0.0; cap];
@@ -196,9 +196,9 @@ fn sparse(level: &Level, from: u32, cut: u32, small: &[f64]) -> Vec<(u32, f64)> 
     let width = level.sizes.len() as f64;
     let rates: Vec<f64> = small.iter().map(|flows| flows / width).collect();
     let mut noise = panjer(&rates, WINDOW);
-    let mut values: Vec<u32> = level.sizes.iter().copied().filter(|size| (from..level.most()).contains(size)).collect();
+    let mut values: Vec<u32> = level.sizes.iter().copied().filter(|size| (from..level.max()).contains(size)).collect();
     values.sort_unstable();
-    noise.truncate((MOST_SIZES / values.len().max(1)).max(1));
+    noise.truncate((MAX_SIZES / values.len().max(1)).max(1));
     let windows = Windows::new(&values, from, &noise);
     let mut rates = vec![0.0; windows.sizes.len()];
     for window in &windows.of_values {
@@ -252,13 +252,13 @@ impl Windows {
             Self { sizes: Vec::new(), of_values: Vec::new(), noise: noise.iter().rev().copied().collect() };
         for same in values.chunk_by(|a, b| a == b) {
             let value = same[0];
-            let least = from.max(value.saturating_sub(noise.len() as u32 - 1));
-            let first = windows.sizes.last().map_or(least, |last| least.max(last + 1));
+            let min = from.max(value.saturating_sub(noise.len() as u32 - 1));
+            let first = windows.sizes.last().map_or(min, |last| min.max(last + 1));
             windows.sizes.extend(first..=value);
             let end = windows.sizes.len();
             windows.of_values.push(Window {
                 counters: same.len() as f64,
-                sizes: end - (value - least) as usize - 1..end,
+                sizes: end - (value - min) as usize - 1..end,
                 none: noise.get(value as usize).copied().unwrap_or(0.0),
             });
         }
@@ -272,9 +272,9 @@ impl Windows {
 
 /// From the probabilities that a counter's large content has some size to those of single flows: two large ones on one counter look
 /// like one. Their content is a compound Poisson variable, too, so with the probabilities g known Panjer's recursion is solved for
-/// the rates, λ_v = (g_v − Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `least` is the smallest probability that there is.
-pub(super) fn untangle(contents: &mut [(u32, f64)], cut: u32, least: f64) {
-    let none = (1.0 - contents.iter().map(|(_, share)| share).sum::<f64>()).max(least);
+/// the rates, λ_v = (g_v − Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `min` is the smallest probability that there is.
+pub(super) fn untangle(contents: &mut [(u32, f64)], cut: u32, min: f64) {
+    let none = (1.0 - contents.iter().map(|(_, share)| share).sum::<f64>()).max(min);
     let largest = contents.partition_point(|&(size, _)| size < cut);
     let Some(&(largest, _)) = contents[..largest].last() else { return };
     let width = largest / CLASSES as u32 + 1;

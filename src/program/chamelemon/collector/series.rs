@@ -16,13 +16,13 @@ pub struct Below {
 impl Below {
     /// Adds an epoch. Sketches of other sizes, whose merging makes them [mixed](Sketches::mixed), leave the sums as they are.
     pub fn add(&mut self, sketches: &Sketches) {
-        let most = sketches.hh_threshold() - 1;
+        let max = sketches.hh_threshold() - 1;
         self.epochs += 1;
         if self.levels.is_empty() {
             self.levels = sketches.tower.iter().map(|level| vec![0; level.sizes.len()]).collect();
         }
         for (sums, level) in self.levels.iter_mut().zip(&sketches.tower) {
-            sums.iter_mut().zip(&level.sizes).for_each(|(sum, &size)| *sum += u64::from(size.min(most)));
+            sums.iter_mut().zip(&level.sizes).for_each(|(sum, &size)| *sum += u64::from(size.min(max)));
         }
     }
 

@@ -63,7 +63,7 @@ impl Analysis {
 
     /// Whether all heavy-hitter candidates are known: they had memory and were decoded.
     pub fn has_all_candidates(&self) -> bool {
-        self.hh.complete && self.sketches.runtime.division.hh > 0
+        self.hh.complete && self.sketches.runtime.partition.hh > 0
     }
 
     /// The heavy-hitter candidates, and the packets of each from the one that made it a candidate on.
@@ -124,7 +124,7 @@ impl Analysis {
 
     /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.
     pub fn candidates(&self) -> Option<f64> {
-        match self.sketches.runtime.division.hh {
+        match self.sketches.runtime.partition.hh {
             0 => None,
             _ if self.hh.complete => Some(self.hh.flows.len() as f64),
             _ => self.sketches.hh.estimated_flows(),
@@ -176,8 +176,8 @@ impl Analysis {
         let delta = Delta::entered(self).and_then(|mut delta| {
             delta.left(&self.sketches, self.sketches.bit)?;
             let other = !self.sketches.bit;
-            let exits = &self.sketches.exits[usize::from(other)];
-            if !exits.hl.is_blank() || !exits.ll.is_blank() {
+            let downstream_parts = &self.sketches.downstream_parts[usize::from(other)];
+            if !downstream_parts.hl.is_blank() || !downstream_parts.ll.is_blank() {
                 delta.left(&self.sketches, other)?;
             }
             Ok(delta)
@@ -232,7 +232,7 @@ impl Delta {
             return Err(Mismatch);
         }
         self.packets[1] += ll.packets();
-        if runtime.division.hl > 0 {
+        if runtime.partition.hl > 0 {
             self.packets[0] += hh.packets() + hl.packets();
             self.sure &= analysis.hh.complete;
             self.known.extend(analysis.hh.flows.keys());
@@ -247,7 +247,7 @@ impl Delta {
     /// # Errors
     /// If the sketches do not fit. The sum is then worth nothing.
     pub fn left(&mut self, sketches: &Sketches, bit: bool) -> Result<(), Mismatch> {
-        self.leave(&sketches.exits[usize::from(bit)])
+        self.leave(&sketches.downstream_parts[usize::from(bit)])
     }
 
     /// Takes off what left.
@@ -264,7 +264,7 @@ impl Delta {
     /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
     pub fn decode(self) -> Losses {
         let Self { hl, ll, known, packets, sure, runtime, hashes } = self;
-        let measured = runtime.division.hl > 0;
+        let measured = runtime.partition.hl > 0;
         let estimated = [hl.estimated_flows().filter(|_| sure && measured), ll.estimated_flows()];
         let mut hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
         hl.complete &= measured;
@@ -373,11 +373,11 @@ impl Losses {
         self.flows.iter().filter(|loss| loss.gained > 0).count()
     }
 
-    /// Drops all but `most` flows that lost packets, and `most` that only gained some.
-    pub fn truncate(&mut self, most: usize) {
+    /// Drops all but `max` flows that lost packets, and `max` that only gained some.
+    pub fn truncate(&mut self, max: usize) {
         let victims = self.victims();
-        self.flows.drain(most.min(victims)..victims);
-        self.flows.truncate(most.min(victims).saturating_add(most));
+        self.flows.drain(max.min(victims)..victims);
+        self.flows.truncate(max.min(victims).saturating_add(max));
         self.flows.shrink_to_fit();
     }
 }

@@ -196,10 +196,10 @@ proptest! {
 fn losses_of_twins_are_known_from_heavy_hitters() {
     let sketch = sketch(9, SHAPE, 24);
     let [heavy, light] = twins(&sketch, &mut SplitMix64::new(2), 1)[0];
-    let division = crate::program::chamelemon::Division { hh: 24, hl: 24, ll: 0 };
-    let runtime = Runtime { division, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
+    let partition = crate::program::chamelemon::Partition { hh: 24, hl: 24, ll: 0 };
+    let runtime = Runtime { partition, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
     let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
-    let exits = || Exits { hl: blank.clone(), ll: none.clone() };
+    let downstream_parts = || Exits { hl: blank.clone(), ll: none.clone() };
     let mut sketches = Sketches {
         runtime,
         shape: SHAPE,
@@ -207,7 +207,7 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
         hh: blank.clone(),
         hl: blank.clone(),
         ll: none.clone(),
-        exits: [exits(), exits()],
+        downstream_parts: [downstream_parts(), downstream_parts()],
         bit: false,
         strays: Default::default(),
         unmarked: 0,
@@ -217,8 +217,8 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
     };
     sketches.hh.insert(heavy, 70);
     sketches.hl.insert(light, 9);
-    sketches.exits[0].hl.insert(heavy, 50);
-    sketches.exits[0].hl.insert(light, 6);
+    sketches.downstream_parts[0].hl.insert(heavy, 50);
+    sketches.downstream_parts[0].hl.insert(light, 6);
     let losses = Analysis::new(sketches).losses();
     let found: Vec<_> = losses.flows.iter().map(|loss| (loss.id, loss.lost)).collect();
     assert_eq!((losses.decoded, found), (true, vec![(heavy, 20), (light, 3)]));
@@ -258,8 +258,8 @@ fn tower(flows: &[u64], widths: &[(u32, usize)], rng: &mut SplitMix64) -> Vec<Le
             let counter = &mut level.sizes[rng.below(width as u64) as usize];
             *counter = counter.saturating_add(flow as u32);
         }
-        let most = level.most();
-        level.sizes.iter_mut().filter(|size| **size >= most).for_each(|size| *size = INFINITE);
+        let max = level.max();
+        level.sizes.iter_mut().filter(|size| **size >= max).for_each(|size| *size = INFINITE);
         level
     };
     widths.iter().map(level).collect()

@@ -8,13 +8,13 @@ use super::super::id::FlowId;
 use super::{Bucket, Fermat, Verify};
 
 /// Most counts that are tried in one decoding. With short rows mᵈ, so that fewer than 2⁻²⁴ wrong flows come of them.
-const MOST_TRIED: u64 = 1 << 16;
+const MAX_TRIED: u64 = 1 << 16;
 
 impl Fermat {
     /// Takes flows out of what peeling has left over, and tells `found` their packets.
     pub(super) fn split_twins(&mut self, known: impl IntoIterator<Item = FlowId>, mut found: impl FnMut(FlowId, i64)) {
         let shortest = self.rows.iter().map(|row| u64::from(row.range.slots())).min().unwrap_or(0);
-        let mut left = shortest.saturating_pow(self.rows.len() as u32).min(MOST_TRIED);
+        let mut left = shortest.saturating_pow(self.rows.len() as u32).min(MAX_TRIED);
         for first in known {
             let Some(shared) = self.shared(first).filter(|shared| shared.count.unsigned_abs() <= left) else {
                 continue;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{Disposition, Order, Phv};
+use crate::pisa::{BatchOrder, Disposition, Phv};
 use crate::program::Dataplane;
 use crate::program::chamelemon::collector::{Analysis, Sketches};
 use crate::program::chamelemon::dataplane::class;
@@ -25,14 +25,16 @@ fn names_are_those_of_json() {
 
 #[test]
 fn losses_that_nobody_looks_for() {
-    let division = Division { hh: 1024, hl: 2560, ll: 512 };
-    let all = Runtime { division, hh_threshold: 100, hl_threshold: 10, sample: 65_536, sample_seed: 0 };
+    let partition = Partition { hh: 1024, hl: 2560, ll: 512 };
+    let all = Runtime { partition, hh_threshold: 100, hl_threshold: 10, sample: 65_536, sample_seed: 0 };
     assert_eq!(unmeasured(&all), None);
     assert_eq!(unmeasured(&Runtime { sample: 65_535, ..all }), Some(Reason::Sampled));
     assert_eq!(unmeasured(&Runtime { sample: 0, hl_threshold: 1, ..all }), None, "there are no light losses");
-    let without = |division| Runtime { division, ..all };
-    for division in [Division { hh: 0, ..division }, Division { hl: 0, ..division }, Division { ll: 0, ..division }] {
-        assert_eq!(unmeasured(&without(division)), Some(Reason::Unmeasured), "{division:?}");
+    let without = |partition| Runtime { partition, ..all };
+    for partition in
+        [Partition { hh: 0, ..partition }, Partition { hl: 0, ..partition }, Partition { ll: 0, ..partition }]
+    {
+        assert_eq!(unmeasured(&without(partition)), Some(Reason::Unmeasured), "{partition:?}");
     }
 }
 
@@ -70,7 +72,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
         let address = if random { (flow as u32).wrapping_mul(0x9e37_79b1) } else { flow as u32 };
         let headers = Headers { net: Net::Ipv4, src_ip: address.into(), dst_ip: 7, proto: 17, ..Headers::default() };
         let mut phv = [Phv { headers, enters: true, epoch: 4, ..Phv::default() }];
-        program.ingress(&mut phv, Order::PacketMajor);
+        program.ingress(&mut phv, BatchOrder::PacketMajor);
         let id = FlowId::of_v4(Tuple4(u128::from(address) << 72 | 7 << 40 | 17));
         let truth = truth.entry(id).or_default();
         let class = usize::from(phv[0].class != class::LL);
@@ -79,7 +81,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
         truth.size += 1;
         truth.net[class] += 1 - copies;
         (phv[0].enters, phv[0].disposition) = (false, Disposition::ToHost);
-        (0..copies).for_each(|_| program.egress(&mut phv, Order::PacketMajor));
+        (0..copies).for_each(|_| program.egress(&mut phv, BatchOrder::PacketMajor));
     }
     let mut bank = program.spare();
     program.exchange(bank.as_mut());

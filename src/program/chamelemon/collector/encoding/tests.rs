@@ -17,7 +17,7 @@ fn reader(config: &Config) -> Reader {
 fn blank(config: &Config) -> Sketches {
     let (reader, runtime) = (reader(config), config.runtime());
     let part = |buckets| Fermat::new(reader.hashes.clone(), config.shape().sketch(buckets));
-    let Division { hh, hl, ll } = runtime.division;
+    let Partition { hh, hl, ll } = runtime.partition;
     let level =
         |level: &crate::program::chamelemon::Level| Level::new(level.width.bits(), vec![0; level.counters as usize]);
     Sketches {
@@ -28,7 +28,7 @@ fn blank(config: &Config) -> Sketches {
         hl: part(hl),
         ll: part(ll),
         // The epoch before was divided otherwise.
-        exits: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
+        downstream_parts: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
         bit: false,
         strays: Strays::default(),
         unmarked: 0,
@@ -53,7 +53,7 @@ fn filled(config: &Config, sizes: &[(usize, u32)], puts: &[Put]) -> Sketches {
         *counter.unwrap() = size;
     }
     for &(place, n, packets) in puts {
-        let Sketches { hh, hl, ll, exits: [zero, one], .. } = &mut sketches;
+        let Sketches { hh, hl, ll, downstream_parts: [zero, one], .. } = &mut sketches;
         let parts = [hh, hl, ll, &mut zero.hl, &mut zero.ll, &mut one.hl];
         parts[usize::from(place) % 6].insert(flow(n.into()), packets);
     }
@@ -126,7 +126,8 @@ fn the_format_is_pinned() {
     let config =
         Config { tower, upstream: 2, downstream: 1, arrays: 2, hh: Some(1), hl: Some(1), ll: 0, ..Config::default() };
     let mut sketches = blank(&config);
-    sketches.exits[1] = Exits { hl: sketches.exits[0].ll.clone(), ll: sketches.exits[0].ll.clone() };
+    sketches.downstream_parts[1] =
+        Exits { hl: sketches.downstream_parts[0].ll.clone(), ll: sketches.downstream_parts[0].ll.clone() };
     sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
     let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
     sketches.hh.row_mut(0)[0] = bucket;
@@ -203,11 +204,11 @@ fn losses_survive_the_way() {
     let mut left = blank(&config);
     for n in 0..6 {
         entered.hl.insert(flow(n), 10);
-        left.exits[0].hl.insert(flow(n), if n == 3 { 8 } else { 10 });
+        left.downstream_parts[0].hl.insert(flow(n), if n == 3 { 8 } else { 10 });
     }
     let [entered, left] = [entered, left].map(|sketches| reader(&config).read(&sketches.encode()).unwrap());
     let mut delta = entered.hl;
-    delta.subtract(&left.exits[0].hl).unwrap();
+    delta.subtract(&left.downstream_parts[0].hl).unwrap();
     let lost = delta.decode(Verify::Fingerprint);
     assert!(lost.complete);
     assert_eq!(lost.flows.into_iter().collect::<Vec<_>>(), [(flow(3), 2)]);

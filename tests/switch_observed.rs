@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
-use weir::config::{Config, ForwardMode, OrderConfig, PortConfig};
-use weir::observe::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Taps, TraceOnce};
+use weir::config::{BatchOrderConfig, Config, ForwardMode, PortConfig};
+use weir::observe::{Capture, CaptureOptions, Direction, Observers, Opened, PacketTrace, TraceOnce};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
 use weir::program::{AnyRecord, ProgramConfig};
@@ -43,7 +43,7 @@ fn config(learn: bool, fabric: bool, programs: usize, stage_major: bool) -> Conf
     };
     let mut config = Config { ports: (0..PORTS).map(port).collect(), ..Config::default() };
     config.switch.forward = if learn { ForwardMode::Learn } else { ForwardMode::Xconnect };
-    config.switch.order = if stage_major { OrderConfig::Stage } else { OrderConfig::Packet };
+    config.switch.order = if stage_major { BatchOrderConfig::Stage } else { BatchOrderConfig::Packet };
     config.switch.reproducible = Some(1);
     let program = |words: &&str| words.parse::<ProgramConfig>().unwrap();
     config.programs = PROGRAMS[..programs].iter().map(program).collect();
@@ -138,12 +138,12 @@ proptest! {
     ) {
         let config = config(learn, fabric, programs, stage_major);
         let (mut plain, mut tapped) = (World::new(&config), World::new(&config));
-        let taps = Taps::default();
-        tapped.switch.attach(&taps);
+        let observers = Observers::default();
+        tapped.switch.attach(&observers);
         let all = CaptureOptions { rx: true, tx: true, drops, snaplen: 2000, ..CaptureOptions::default() };
-        let capture = taps.capture(all).unwrap();
+        let capture = observers.capture(all).unwrap();
         for (now, (port, frames, trace)) in (1..).zip(&bursts) {
-            let once = trace.then(|| taps.trace(TraceOnce::new("udp or arp".parse().unwrap(), None)).unwrap());
+            let once = trace.then(|| observers.trace(TraceOnce::new("udp or arp".parse().unwrap(), None)).unwrap());
             let before = tapped.counts();
             let expected = plain.burst(*port, frames, now);
             let sent = tapped.burst(*port, frames, now);
@@ -174,10 +174,10 @@ proptest! {
 #[test]
 fn what_finds_no_room_is_counted() {
     let mut world = World::new(&config(false, false, 0, false));
-    let taps = Taps::default();
-    world.switch.attach(&taps);
+    let observers = Observers::default();
+    world.switch.attach(&observers);
     let options = CaptureOptions { rx: true, snaplen: 1 << 20, ports: vec![0], ..CaptureOptions::default() };
-    let capture = taps.capture(options).unwrap();
+    let capture = observers.capture(options).unwrap();
     let frames = vec![vec![7; 100]; BURST];
     (1..=10).for_each(|now| drop(world.burst(0, &frames, now)));
     let kept = captured(&capture).len() as u64;
@@ -193,21 +193,21 @@ fn what_finds_no_room_is_counted() {
 
 #[test]
 fn what_is_closed_is_open_no_more() {
-    let taps = Taps::default();
-    let mut tap = taps.tap();
+    let observers = Observers::default();
+    let mut tap = observers.tap();
     assert!(!tap.is_open());
     let options = || CaptureOptions { rx: true, snaplen: 64, ..CaptureOptions::default() };
-    let captures: Vec<_> = (0..weir::observe::MAX_CAPTURES).map(|_| taps.capture(options()).unwrap()).collect();
-    assert!(taps.capture(options()).is_err() && tap.is_open());
+    let captures: Vec<_> = (0..weir::observe::MAX_CAPTURES).map(|_| observers.capture(options()).unwrap()).collect();
+    assert!(observers.capture(options()).is_err() && tap.is_open());
     let ids: Vec<_> = captures.iter().map(|capture| capture.tap.id()).collect();
-    assert!(taps.end_capture(ids[2]) && captures[2].tap.has_ended() && !captures[1].tap.has_ended());
+    assert!(observers.end_capture(ids[2]) && captures[2].tap.has_ended() && !captures[1].tap.has_ended());
     drop(captures);
-    assert!(!tap.is_open() && !taps.end_capture(ids[0]));
-    let once = taps.trace(TraceOnce::new("arp".parse().unwrap(), Some(1))).unwrap();
+    assert!(!tap.is_open() && !observers.end_capture(ids[0]));
+    let once = observers.trace(TraceOnce::new("arp".parse().unwrap(), Some(1))).unwrap();
     assert!(tap.is_open() && tap.looks_at_each());
     drop(once);
     assert!(!tap.is_open());
-    let trace = || taps.trace(TraceOnce::new("arp".parse().unwrap(), None));
+    let trace = || observers.trace(TraceOnce::new("arp".parse().unwrap(), None));
     let traces: Vec<_> = (0..weir::observe::MAX_TRACES).map(|_| trace().unwrap()).collect();
     assert!(trace().is_err());
     drop(traces);
@@ -221,10 +221,10 @@ fn what_a_port_did_not_take_is_captured() {
     let frames: Vec<_> = (0..3u8).map(|n| HeapFrame::new(&[n; 70])).collect();
     let now = 5;
     world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
-    let taps = Taps::default();
-    world.switch.attach(&taps);
+    let observers = Observers::default();
+    world.switch.attach(&observers);
     let options = CaptureOptions { drops: true, snaplen: 64, ports: vec![1], ..CaptureOptions::default() };
-    let capture = taps.capture(options).unwrap();
+    let capture = observers.capture(options).unwrap();
     world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
     world.switch.tap().dropped(2, &frames, DropReason::TxFull, now);
     let seen = captured(&capture);

@@ -91,7 +91,7 @@ fn refuse(error: impl ToString) -> Refusal {
 
 /// A port as traces and captures name it.
 #[derive(Clone, Debug)]
-pub struct TapPort {
+pub struct ObservedPort {
     pub id: PortId,
     pub name: String,
     pub dev: String,
@@ -99,11 +99,11 @@ pub struct TapPort {
 }
 
 /// The ports that there are now.
-struct Names(Vec<TapPort>);
+struct Names(Vec<ObservedPort>);
 
 impl Names {
     fn of(service: &impl Service) -> Self {
-        Self(service.tap_ports())
+        Self(service.observed_ports())
     }
 
     fn find(&self, name: &str) -> Result<PortId, Refusal> {
@@ -112,7 +112,7 @@ impl Names {
         found.ok_or_else(|| refuse(format!("there is no port {name}; the ports are {}", names())))
     }
 
-    fn get(&self, id: PortId) -> Option<&TapPort> {
+    fn get(&self, id: PortId) -> Option<&ObservedPort> {
         self.0.iter().find(|port| port.id == id)
     }
 
@@ -125,9 +125,9 @@ fn filter(text: &str) -> Result<Filter, Refusal> {
     text.parse().map_err(refuse)
 }
 
-fn seconds(key: &str, seconds: f64, most: f64) -> Result<Duration, Refusal> {
-    let sane = (0.0..=most).contains(&seconds).then(|| Duration::from_secs_f64(seconds));
-    sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to {most}")))
+fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Refusal> {
+    let sane = (0.0..=max).contains(&seconds).then(|| Duration::from_secs_f64(seconds));
+    sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to {max}")))
 }
 
 /// The next packet that matches, or null when none came in time. Until then blanks are sent, so that a client that has gone is
@@ -140,7 +140,7 @@ pub async fn trace<S: Service>(
     let names = Names::of(&*service);
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
-    let opened = service.taps().trace(TraceOnce::new(filter(&query.filter)?, port)).map_err(refuse)?;
+    let opened = service.observers().trace(TraceOnce::new(filter(&query.filter)?, port)).map_err(refuse)?;
     let (pieces, body) = mpsc::channel(1);
     tokio::spawn(async move {
         let found = tokio::select! {
@@ -188,8 +188,8 @@ pub async fn capture<S: Service>(
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);
     let snaplen = query.snaplen_bytes.unwrap_or((mtu + L2_BYTES).max(64));
     if !SNAPLEN.contains(&snaplen) {
-        let (least, most) = SNAPLEN.into_inner();
-        return Err(refuse(format!("snaplen_bytes = {snaplen}: {least} to {most}")));
+        let (min, max) = SNAPLEN.into_inner();
+        return Err(refuse(format!("snaplen_bytes = {snaplen}: {min} to {max}")));
     }
     let options = CaptureOptions {
         filter: filter(&query.filter)?,
@@ -200,7 +200,7 @@ pub async fn capture<S: Service>(
         snaplen: snaplen as usize,
     };
     let end = query.duration_seconds.map(|length| seconds("duration_seconds", length, LONGEST_CAPTURE)).transpose()?;
-    let opened = service.taps().capture(options).map_err(refuse)?;
+    let opened = service.observers().capture(options).map_err(refuse)?;
     let (pieces, body) = mpsc::channel(PIECES);
     let id = opened.tap.id();
     let left = query.count.unwrap_or(u64::MAX);
@@ -216,7 +216,7 @@ pub async fn capture<S: Service>(
 
 /// Ends a capture: what it has is still sent, and then the stream ends.
 pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Path<u64>) -> Result<Json<u64>, Refusal> {
-    let ended = service.taps().end_capture(id);
+    let ended = service.observers().end_capture(id);
     ended.then_some(Json(id)).ok_or_else(|| refuse(format!("there is no capture {id}")))
 }
 
@@ -302,7 +302,7 @@ impl<S: Service> Pump<S> {
     }
 
     /// Adds an interface for a port, and gives its number.
-    fn describe(&mut self, id: PortId, port: Option<&TapPort>) -> u32 {
+    fn describe(&mut self, id: PortId, port: Option<&ObservedPort>) -> u32 {
         self.interfaces.push(id);
         match port {
             Some(port) => self.stream.interface(&port.name, &port.dev, self.snaplen),

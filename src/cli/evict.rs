@@ -1,4 +1,4 @@
-//! `weir forget`: a switch that left a controller's network for good.
+//! `weir evict`: a switch that left a controller's network for good.
 
 use clap::Args;
 
@@ -7,7 +7,7 @@ use super::{Failure, output};
 use crate::api::view;
 
 #[derive(Debug, Args)]
-pub struct Forget {
+pub struct Evict {
     /// The switch's name
     #[arg(value_name = "SWITCH")]
     left: String,
@@ -15,7 +15,7 @@ pub struct Forget {
     at: Where,
 }
 
-impl Forget {
+impl Evict {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         if !crate::config::is_name(&self.left) {
             return Err(Failure::Usage(format!(
@@ -23,7 +23,7 @@ impl Forget {
                 self.left
             )));
         }
-        let forgotten: view::ForgottenSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.left))?;
+        let forgotten: view::EvictedSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.left))?;
         // Nothing needs to be said of what was done, unless a program asks.
         if json { output::json(&forgotten) } else { Ok(()) }
     }

@@ -10,18 +10,18 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
-use crate::network::controller::{ForgetError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
+use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
 use crate::network::rpc::{BadMessage, Hello, Network, Record, Refusal};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
 
-/// Records that may wait for the drive; further ones are refused.
+/// Maximum number of records that wait for the loop; further ones are refused.
 const WAITING: usize = 64;
 
 /// What is known of a switch that is there, or has been of the network.
 #[derive(Default)]
-struct Seen {
+struct MemberState {
     /// Whether the controller has taken it in.
     member: bool,
     /// Since when it is connected.
@@ -35,48 +35,48 @@ struct Seen {
 }
 
 /// The network's door.
-pub struct Desk {
+pub struct ControllerServer {
     profile: NetworkProfile,
     hashes: HashFamily,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
     /// Switches of which something is known.
-    most: usize,
+    max: usize,
     reader: RecordReader,
-    seen: Mutex<BTreeMap<String, Seen>>,
+    seen: Mutex<BTreeMap<String, MemberState>>,
     events: Sender<Event>,
     waiting: Arc<AtomicUsize>,
     updates: watch::Sender<Vec<ParameterUpdate>>,
 }
 
-/// The drive's end.
+/// The loop's end.
 pub(super) struct Waiting {
     pub events: Receiver<Event>,
     pub reports: Arc<AtomicUsize>,
 }
 
-impl Desk {
-    /// Takes `most` switches in at the most, of those that are expected if any are.
+impl ControllerServer {
+    /// Takes `max` switches in at the most, of those that are expected if any are.
     pub(super) fn new(
         profile: NetworkProfile,
         hashes: HashFamily,
         expected: Vec<String>,
-        most: usize,
+        max: usize,
     ) -> (Self, Waiting) {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
-        let desk = Self {
+        let server = Self {
             reader: profile.program.reader(&hashes),
             profile,
             hashes,
             expected,
-            most,
+            max,
             seen: Mutex::default(),
             events,
             waiting: waiting.clone(),
             updates: watch::Sender::default(),
         };
-        (desk, Waiting { events: receiver, reports: waiting })
+        (server, Waiting { events: receiver, reports: waiting })
     }
 
     /// The network's program.
@@ -89,7 +89,7 @@ impl Desk {
         self.program().longest()
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, MemberState>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,7 +119,7 @@ impl Desk {
     /// The switches that have been here, and those that are expected.
     pub fn view(&self) -> documents::NetworkSwitches {
         let seen = self.seen();
-        let view = |(name, seen): (&String, &Seen)| documents::NetworkSwitch {
+        let view = |(name, seen): (&String, &MemberState)| documents::NetworkSwitch {
             name: name.clone(),
             connected: seen.since.is_some(),
             connected_seconds: seen.since.map(|since| since.elapsed().as_secs_f64()),
@@ -146,18 +146,18 @@ impl Desk {
     ///
     /// # Errors
     /// If it has not left, is expected, or is not known.
-    pub async fn forget(&self, name: &str) -> Result<(), ForgetError> {
+    pub async fn evict(&self, name: &str) -> Result<(), EvictError> {
         if self.expected.iter().any(|expected| expected == name) {
-            return Err(ForgetError::Expected(name.into()));
+            return Err(EvictError::Expected(name.into()));
         }
         let (answer, answered) = oneshot::channel();
-        let _ = self.events.send(Event::Forgets(name.into(), answer));
-        let unknown = Err(ForgetError::Unknown(name.into()));
+        let _ = self.events.send(Event::Evicts(name.into(), answer));
+        let unknown = Err(EvictError::Unknown(name.into()));
         let forgotten = answered.await.unwrap_or(unknown);
         let mut seen = self.seen();
         // One that was refused before it could join was never the controller's.
         let gone = seen.get(name).is_some_and(|seen| seen.since.is_none());
-        if gone && !matches!(forgotten, Err(ForgetError::Connected(_))) {
+        if gone && !matches!(forgotten, Err(EvictError::Connected(_))) {
             seen.remove(name);
             return Ok(());
         }
@@ -169,7 +169,7 @@ impl Desk {
         let differing = [
             ("switch.epoch", format!("{length} ns"), format!("{} ns", self.profile.length)),
             ("switch.transit", format!("{transit} ns"), format!("{} ns", self.profile.transit)),
-            ("switch.carrier", header.name().into(), self.profile.header.name().into()),
+            ("switch.telemetry_header", header.name().into(), self.profile.header.name().into()),
         ];
         let differing = differing.into_iter().find(|(_, theirs, ours)| theirs != ours);
         if let Some((what, theirs, ours)) = differing {
@@ -182,7 +182,7 @@ impl Desk {
     }
 }
 
-impl Network for Desk {
+impl Network for ControllerServer {
     fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal> {
         let name = &hello.name;
         self.fits(hello)?;
@@ -190,8 +190,8 @@ impl Network for Desk {
             return Err(Refusal::Unexpected { name: name.clone(), expected: self.expected.join(", ") });
         }
         let mut seen = self.seen();
-        if seen.len() >= self.most && !seen.contains_key(name) {
-            return Err(JoinError::Full { name: name.clone(), most: self.most }.into());
+        if seen.len() >= self.max && !seen.contains_key(name) {
+            return Err(JoinError::Full { name: name.clone(), max: self.max }.into());
         }
         let seen = seen.entry(name.clone()).or_default();
         if seen.since.is_some() {

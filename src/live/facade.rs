@@ -4,27 +4,27 @@
 use std::sync::Arc;
 
 use super::Shared;
-use crate::api::taps::TapPort;
+use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, Service};
-use crate::live::duties::Asking;
-use crate::observe::Taps;
+use crate::live::control_queue::ControlHandle;
+use crate::observe::Observers;
 use crate::program::answers::Task;
 use crate::tables::Tables;
 use crate::telemetry::AnswerStore;
 
-pub(super) struct Front {
+pub(super) struct ApiFacade {
     pub shared: Arc<Shared>,
-    pub control: Asking<Shared>,
+    pub control: ControlHandle<Shared>,
 }
 
-impl Answering for Front {
+impl Answering for ApiFacade {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
         self.shared.store(task, query)
     }
 }
 
-impl Service for Front {
+impl Service for ApiFacade {
     fn ports(&self) -> view::Ports {
         self.shared.ports()
     }
@@ -82,11 +82,11 @@ impl Service for Front {
         self.shared.controller()
     }
 
-    fn taps(&self) -> &Taps {
-        self.shared.taps()
+    fn observers(&self) -> &Observers {
+        self.shared.observers()
     }
 
-    fn tap_ports(&self) -> Vec<TapPort> {
-        self.shared.tap_ports()
+    fn observed_ports(&self) -> Vec<ObservedPort> {
+        self.shared.observed_ports()
     }
 }

@@ -1,7 +1,7 @@
 //! The way of a burst while somebody looks: the same as without, in the same order, and copies on the side.
 
 use super::{Burst, Switch, TxBursts};
-use crate::observe::{Direction, PacketTrace, Recorder, SentTrace, Unwatched};
+use crate::observe::{Direction, PacketTrace, Recorder, SentTrace, Unobserved};
 use crate::pisa::{DropReason, PortId};
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, Headers, parse};
@@ -26,7 +26,7 @@ impl Switch {
                 self.tapped_packet(ingress, frame, now, out);
             }
         } else {
-            self.forward_burst(ingress, burst, now, out, &mut Unwatched);
+            self.forward_burst(ingress, burst, now, out, &mut Unobserved);
         }
         if self.features {
             self.egress_features(now, out);
@@ -41,7 +41,7 @@ impl Switch {
         let (before, wire_bytes) = (self.drops(ingress), frame.wire_len() as u32);
         match self.tap.traced(ingress, &frame) {
             Some(once) => once.tell(self.trace_packet(ingress, frame, now, out)),
-            None => self.forward_burst(ingress, &mut Burst::from_iter([frame]), now, out, &mut Unwatched),
+            None => self.forward_burst(ingress, &mut Burst::from_iter([frame]), now, out, &mut Unobserved),
         }
         if noted {
             let after = self.drops(ingress);

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Event;
-use super::door::{Desk, Waiting};
+use super::members::{ControllerServer, Waiting};
 use super::state::{State, StateError, StateFile};
 use crate::network::controller::{Controller, NetworkProfile, Settings};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 
 /// Drives a controller, on the thread that calls [`Self::round`].
-pub struct Drive {
+pub struct ControllerLoop {
     controller: Arc<Mutex<Controller>>,
-    desk: Arc<Desk>,
+    server: Arc<ControllerServer>,
     waiting: Waiting,
     state: State,
     file: StateFile,
@@ -28,7 +28,7 @@ pub struct Drive {
 /// A round that takes so much longer than it waits for events was stopped, or had no core.
 const STOOD: Duration = Duration::from_millis(20);
 
-impl Drive {
+impl ControllerLoop {
     /// A controller that goes on from `state`, which is stored before any switch hears of it.
     pub fn new(
         profile: NetworkProfile,
@@ -42,13 +42,13 @@ impl Drive {
             Controller::restore(settings, &state.controller).map_err(|error| file.wrong(error.to_string()))?;
         let stored = controller.revision();
         let length = profile.length;
-        let (desk, waiting) = Desk::new(profile, state.hashes.clone(), expected, settings.switches);
-        let (controller, desk) = (Arc::new(Mutex::new(controller)), Arc::new(desk));
-        Ok(Self { controller, desk, waiting, state, file, length, stored, rested: Instant::now() })
+        let (server, waiting) = ControllerServer::new(profile, state.hashes.clone(), expected, settings.switches);
+        let (controller, server) = (Arc::new(Mutex::new(controller)), Arc::new(server));
+        Ok(Self { controller, server, waiting, state, file, length, stored, rested: Instant::now() })
     }
 
-    pub fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    pub fn server(&self) -> &Arc<ControllerServer> {
+        &self.server
     }
 
     pub fn controller(&self) -> &Arc<Mutex<Controller>> {
@@ -70,7 +70,7 @@ impl Drive {
         controller.tick(now);
         let updates = controller.updates(now / self.length);
         drop(controller);
-        self.desk.publish(updates);
+        self.server.publish(updates);
         // Takes longer than all that others wait for.
         self.lock().answer();
         self.keep();
@@ -96,12 +96,12 @@ impl Drive {
                 }
                 if let Err(error) = self.lock().report(&switch, report, now) {
                     tracing::debug!("{error}");
-                    self.desk.refuse(&switch, error.to_string());
+                    self.server.refuse(&switch, error.to_string());
                 }
             }
             Event::Leaves(switch) => self.lock().leave(&switch),
-            Event::Forgets(switch, answer) => {
-                let _ = answer.send(self.lock().forget(&switch));
+            Event::Evicts(switch, answer) => {
+                let _ = answer.send(self.lock().evict(&switch));
             }
         }
     }

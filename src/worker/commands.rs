@@ -13,7 +13,7 @@ use crate::port::{RxQueue, TxQueue};
 use crate::switch::{Parts, TxBursts};
 
 /// A worker that has not answered by then is not coming back.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Queues of ports, with the ports' numbers.
 #[derive(Default)]
@@ -50,28 +50,31 @@ pub struct Change {
 pub struct Died;
 
 /// The control side's end.
-pub struct Remote {
+pub struct WorkerHandle {
     waiting: Arc<AtomicBool>,
     changes: Sender<Box<Change>>,
     done: Receiver<Box<Change>>,
 }
 
 /// The worker's end.
-pub struct Orders {
+pub struct WorkerCommands {
     waiting: Arc<AtomicBool>,
     changes: Receiver<Box<Change>>,
     done: Sender<Box<Change>>,
 }
 
 /// Both ends. One change at a time is under way.
-pub fn orders() -> (Remote, Orders) {
+pub fn orders() -> (WorkerHandle, WorkerCommands) {
     let waiting = Arc::new(AtomicBool::new(false));
     let (changes, incoming) = bounded(1);
     let (outgoing, done) = bounded(1);
-    (Remote { waiting: waiting.clone(), changes, done }, Orders { waiting, changes: incoming, done: outgoing })
+    (
+        WorkerHandle { waiting: waiting.clone(), changes, done },
+        WorkerCommands { waiting, changes: incoming, done: outgoing },
+    )
 }
 
-impl Remote {
+impl WorkerHandle {
     pub fn send(&self, change: Change) -> Result<(), Died> {
         self.changes.try_send(Box::new(change)).map_err(|_| Died)?;
         self.waiting.store(true, Ordering::Release);
@@ -80,11 +83,11 @@ impl Remote {
 
     /// Waits until the worker has made the change, and gives what it replaced.
     pub fn done(&self) -> Result<Box<Change>, Died> {
-        self.done.recv_timeout(PATIENCE).map_err(|_| Died)
+        self.done.recv_timeout(TIMEOUT).map_err(|_| Died)
     }
 }
 
-impl Orders {
+impl WorkerCommands {
     /// Whether there may be a change: one relaxed load.
     #[inline(always)]
     pub fn waiting(&self) -> bool {

@@ -3,25 +3,25 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Duties that wait for the control thread.
+/// ControlQueue that wait for the control thread.
 const WAITING: usize = 16;
 /// Longest wait for one to be done.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-type Duty<S> = Box<dyn FnOnce(&S) + Send>;
+type Task<S> = Box<dyn FnOnce(&S) + Send>;
 
 /// The end of those who ask. `S` is what both share.
-pub struct Asking<S>(SyncSender<Duty<S>>);
+pub struct ControlHandle<S>(SyncSender<Task<S>>);
 
-/// The control thread's end. When it goes, the duties that wait go with it, and those who asked are told.
-pub struct Duties<S>(Receiver<Duty<S>>);
+/// The control thread's end. Tasks that still wait when it is dropped are refused.
+pub struct ControlQueue<S>(Receiver<Task<S>>);
 
-pub fn duties<S>() -> (Asking<S>, Duties<S>) {
+pub fn control_queue<S>() -> (ControlHandle<S>, ControlQueue<S>) {
     let (sender, receiver) = sync_channel(WAITING);
-    (Asking(sender), Duties(receiver))
+    (ControlHandle(sender), ControlQueue(receiver))
 }
 
-impl<S> Asking<S> {
+impl<S> ControlHandle<S> {
     /// Has it done and waits for the answer. Not to be called by the control thread.
     pub fn ask<T: Send + 'static>(
         &self,
@@ -30,11 +30,11 @@ impl<S> Asking<S> {
         let (answer, answered) = sync_channel(1);
         let busy = "the switch is busy, or stopping";
         self.0.try_send(Box::new(move |shared| drop(answer.send(duty(shared))))).map_err(|_| busy)?;
-        answered.recv_timeout(PATIENCE).map_err(|_| busy)?
+        answered.recv_timeout(TIMEOUT).map_err(|_| busy)?
     }
 }
 
-impl<S> Duties<S> {
+impl<S> ControlQueue<S> {
     /// Does what is asked for, until `end`. Calls `done` after each.
     pub fn serve(&self, shared: &S, end: Instant, mut done: impl FnMut()) {
         // Nobody is left to ask: what remains is the wait.
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn duties_are_done_by_the_thread_that_serves() {
-        let (asking, duties) = duties::<std::thread::ThreadId>();
+        let (asking, control_queue) = control_queue::<std::thread::ThreadId>();
         let asked = std::thread::spawn(move || {
             let where_done = asking.ask(|by| Ok((*by, std::thread::current().id()))).unwrap();
             let refused = asking.ask(|_| Err::<(), _>("no".into())).unwrap_err();
@@ -65,7 +65,7 @@ mod tests {
         let me = std::thread::current().id();
         let (mut done, until) = (0, Instant::now() + Duration::from_secs(10));
         while done < 2 && Instant::now() < until {
-            duties.serve(&me, Instant::now() + Duration::from_millis(20), || done += 1);
+            control_queue.serve(&me, Instant::now() + Duration::from_millis(20), || done += 1);
         }
         assert_eq!(asked.join().unwrap(), ((me, me), "no".to_string()));
     }
@@ -73,7 +73,7 @@ mod tests {
     /// Neither by those who ask afterwards nor by those who wait already, and no queue grows.
     #[test]
     fn a_control_thread_that_is_gone_is_not_waited_for() {
-        let (asking, duties) = duties::<()>();
+        let (asking, control_queue) = control_queue::<()>();
         let refused = || asking.ask(|()| Ok(())).unwrap_err() == "the switch is busy, or stopping";
         let started = Instant::now();
         std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ mod tests {
             // In case one of them is late.
             while asking.0.try_send(Box::new(|()| ())).is_ok() {}
             assert!(refused(), "there is no room for a 17th");
-            drop(duties);
+            drop(control_queue);
             assert!(waiting.into_iter().all(|asked| asked.join().unwrap()) && refused());
         });
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_not_done_in_ten_seconds_is_refused() {
-        let (asking, _duties) = duties::<()>();
+        let (asking, _duties) = control_queue::<()>();
         assert!((0..15).all(|_| asking.0.try_send(Box::new(|()| ())).is_ok()));
         let refused = || {
             let started = Instant::now();
