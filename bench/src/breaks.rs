@@ -359,10 +359,10 @@ mod tests {
             ("tests/dpdk.rs::x", "dpdk", "x"),
             ("tests/netns/main.rs::x", "netns", "x"),
             ("tests/netns/faults.rs::x", "netns", "faults::x"),
-            ("src/control/run.rs::x", LIBRARY, "control::run::tests::x"),
-            ("src/control/controller/tests/time.rs::x", LIBRARY, "control::controller::tests::time::x"),
+            ("src/telemetry/run.rs::x", LIBRARY, "telemetry::run::tests::x"),
+            ("src/network/controller/tests/time.rs::x", LIBRARY, "network::controller::tests::time::x"),
             ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
-            ("src/tap/mod.rs::x", LIBRARY, "tap::tests::x"),
+            ("src/observe/mod.rs::x", LIBRARY, "observe::tests::x"),
             ("bench/src/attention/mod.rs::x", BENCH, "attention::tests::x"),
         ] {
             assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");

@@ -16,7 +16,7 @@ use weir::telemetry::AnswerStore;
 #[derive(Default)]
 struct Fake {
     tables: Tables,
-    taps: Observers,
+    observers: Observers,
 }
 
 impl Answering for Fake {
@@ -40,8 +40,8 @@ impl Service for Fake {
         &self.tables
     }
 
-    fn taps(&self) -> &Observers {
-        &self.taps
+    fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     fn observed_ports(&self) -> Vec<ObservedPort> {

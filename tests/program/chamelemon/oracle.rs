@@ -1,6 +1,5 @@
 //! ChameleMon's dataplane against a naive reference, cell by cell, and two switches with a lossy link between them.
 
-#[path = "chamelemon_oracle/pauses.rs"]
 mod pauses;
 
 use std::collections::BTreeMap;

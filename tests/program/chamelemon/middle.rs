@@ -15,10 +15,7 @@ use weir::telemetry::Run;
 use weir::trace::SplitMix64;
 use weir::wire::{FlowKey, Frame, Headers, HeapFrame, Net, Tuple4, parse};
 
-#[path = "common/frames.rs"]
-mod frames;
-
-use frames::{mend, own, port, station, udp};
+use crate::frames::{mend, own, port, station, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const EDGES: usize = 3;

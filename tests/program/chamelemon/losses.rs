@@ -15,10 +15,7 @@ use weir::switch::{Burst, TxBursts};
 use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
 
-#[path = "common/frames.rs"]
-mod frames;
-
-use frames::{address, mend, own, port, station, udp};
+use crate::frames::{address, mend, own, port, station, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PROGRAM: &str = "[[program]]\nname = \"chamelemon\"\nhh_threshold = 3\n";

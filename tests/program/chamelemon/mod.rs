@@ -1,0 +1,5 @@
+//! ChameleMon's tests.
+
+mod losses;
+mod middle;
+mod oracle;

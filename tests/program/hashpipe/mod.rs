@@ -1,0 +1,3 @@
+//! HashPipe's tests.
+
+mod oracle;

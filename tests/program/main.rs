@@ -1,0 +1,7 @@
+//! The programs of papers: their dataplanes against naive ones, and their answers against the truth.
+
+mod chamelemon;
+#[path = "../common/frames.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod frames;
+mod hashpipe;
