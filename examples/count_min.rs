@@ -1,23 +1,29 @@
-//! A switch with a telemetry program of one's own: a Count-Min sketch that finds heavy flows. docs/program.md builds it
-//! step by step.
+//! A switch with a telemetry program of one's own: a Count-Min sketch that finds heavy flows.
+//! docs/program.md builds it step by step.
 //!
-//! *Paper:* Cormode, Muthukrishnan: "An Improved Data Stream Summary: The Count-Min Sketch and its Applications",
-//! Journal of Algorithms 55(1), 2005.
+//! *Paper:* Cormode, Muthukrishnan: "An Improved Data Stream Summary: The Count-Min Sketch and its
+//! Applications", Journal of Algorithms 55(1), 2005.
 //!
-//! *Shape:* d rows of w counters. A packet adds 1 to one counter of each row, at a slot that the row's hash of its
-//! five-tuple names; the least of them is the flow's estimate. Behind the rows stands a table of cells with the largest
-//! estimate that came by and its flow: a flow whose estimate exceeds the stored one takes the cell.
+//! *Shape:* d rows of w counters. A packet adds 1 to one counter of each row, at a slot that the
+//! row's hash of its five-tuple names; the least of them is the flow's estimate. Behind the rows
+//! stands a table of cells with the largest estimate that came by and its flow: a flow whose
+//! estimate exceeds the stored one takes the cell.
 //!
-//! *Guarantee:* an estimate is never below the flow's true number of packets. With N packets in all it exceeds the truth by
-//! more than 2N/w with a probability of at most 2^−d. A flow is named if no other flow of its cell has a larger estimate.
+//! *Guarantee:* an estimate is never below the flow's true number of packets. With N packets in all
+//! it exceeds the truth by more than 2N/w with a probability of at most 2^−d. A flow is named if no
+//! other flow of its cell has a larger estimate.
 //!
 //! *Memory:* 32 d w bits of counters, and 352 bits a cell of the table.
 //!
 //! *Deviations:*
-//! - The paper keeps candidates in a heap, which no switch can. The table loses a heavy flow to a heavier one in its cell.
-//! - The paper's hash functions are pairwise independent. Here they are index hashes (`weir::pisa::hash::index`).
-//! - IPv4 and IPv6 share all arrays, so that an IPv4 flow takes as much room in the table as an IPv6 flow.
-//! - A counter stays at 2³² − 1, from which on an estimate may be too low: an epoch with as many packets takes hours.
+//! - The paper keeps candidates in a heap, which no switch can. The table loses a heavy flow to a
+//!   heavier one in its cell.
+//! - The paper's hash functions are pairwise independent. Here they are index hashes
+//!   (`weir::pisa::hash::index`).
+//! - IPv4 and IPv6 share all arrays, so that an IPv4 flow takes as much room in the table as an
+//!   IPv6 flow.
+//! - A counter stays at 2³² − 1, from which on an estimate may be too low: an epoch with as many
+//!   packets takes hours.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -158,7 +164,8 @@ impl GroupSalu<5> for Words {
 
 type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
 
-/// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the table.
+/// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the
+/// table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
     config: Config,

@@ -125,7 +125,8 @@ pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>>
     Ok(answer)
 }
 
-/// Serves the control socket until the process ends, and TCP as well where there is a listener for it.
+/// Serves the control socket until the process ends, and TCP as well where there is a listener for
+/// it.
 pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let served = Served::Http(serve::limited(router(service, counters.clone())));

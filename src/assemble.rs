@@ -1,4 +1,5 @@
-//! From a configuration to the replicas of a switch and what stands beside them. Every driver starts here.
+//! From a configuration to the replicas of a switch and what stands beside them. Every driver
+//! starts here.
 
 use std::io;
 use std::sync::Arc;
@@ -65,13 +66,14 @@ pub struct Assembly {
     pub schedules: Vec<AnySchedule>,
 }
 
-/// Builds `replicas` replicas whose epochs have the given length; without one there is a single epoch.
+/// Builds `replicas` replicas whose epochs have the given length; without one there is a single
+/// epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
     assemble_router(config, epoch, replicas, 0)
 }
 
-/// [`assemble`] for switch number `router` of a network whose switches have one seed. Each has polynomials
-/// of its own to choose gateways by, or all would choose alike.
+/// [`assemble`] for switch number `router` of a network whose switches have one seed. Each has
+/// polynomials of its own to choose gateways by, or all would choose alike.
 pub fn assemble_router(
     config: &Config,
     epoch: Option<Nanos>,
@@ -143,8 +145,8 @@ pub fn telemetries(
     Ok(Telemetries { telemetries, collecting, schedules })
 }
 
-/// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them. When they fit none, the
-/// first one's limits are the error, with the key that asks for too much.
+/// Where the pipeline's arrays lie on the first target that they fit; takes no memory for them.
+/// When they fit none, the first one's limits are the error, with the key that asks for too much.
 ///
 /// # Errors
 /// Also if two names of arrays have the same polynomial.
@@ -171,7 +173,8 @@ fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramEr
     Ok(recorder)
 }
 
-/// Names decide which arrays share a polynomial, not the secret, so this fails everywhere or nowhere.
+/// Names decide which arrays share a polynomial, not the secret, so this fails everywhere or
+/// nowhere.
 fn distinct(recorder: &HashFamily) -> Result<(), AssembleError> {
     recorder.clash().map_or(Ok(()), |[a, b]| Err(AssembleError::Clash(a, b)))
 }
@@ -285,8 +288,8 @@ fn policy(
     (policies, tables)
 }
 
-/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by number. Routers with one hash family
-/// have different numbers.
+/// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by
+/// number. Routers with one hash family have different numbers.
 pub fn forwarding(
     config: &Config,
     pairs: &[(PortId, PortId)],

@@ -9,6 +9,7 @@ pub mod wire;
 pub mod pisa;
 pub mod program;
 pub mod forward;
+pub mod lock;
 pub mod stats;
 pub mod telemetry;
 pub mod observe;

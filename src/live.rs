@@ -1,54 +1,45 @@
-//! A live switch: DPDK, ports, workers, collector and control socket put together, changed, and taken apart again.
+//! A live switch: DPDK, ports, workers, collector and control socket put together, changed, and
+//! taken apart again.
 
 mod change;
 mod controlled;
 mod diff;
 mod control_queue;
 mod facade;
+mod opened;
 mod reopen;
 mod service;
 mod setup;
+mod shared;
 mod slots;
 mod watch;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
-
-use crate::api;
 use crate::api::baseline::SwitchInfo;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
-use crate::dpdk::{DpdkError, Eal, EalError, LcoreError, Mempool, cycles};
-use crate::forward::policy::Publisher;
-use crate::forward::text::PortNames;
+use crate::dpdk::{DpdkError, EalError, LcoreError, cycles};
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
-use crate::network::controller::{LocalAnswers, LocalSettings};
-use crate::network::rpc::{self, Link};
-use crate::network::socket;
 use crate::network::tls::TlsError;
 use crate::observe::Observers;
-use crate::pisa::PortId;
-use crate::pisa::hash::HashFamily;
-use crate::port::{MemoryHandle, PortError, files};
+use crate::port::{MemoryHandle, PortError};
 use crate::privileges::{PrivilegeError, Privileges, without_rights};
-use crate::stats::SwitchStats;
-use crate::tables::{Learning, Routing};
-use crate::tables::{Macs, Routed, Tables};
-use crate::telemetry::epoch::Nanos;
-use crate::worker::Patience;
+use crate::tables::Tables;
+use crate::worker::IdleTimeout;
 
-use change::{Next, Renewal, State};
+use change::{Next, State};
 use facade::ApiFacade;
+use opened::{Opened, SocketFile};
 use setup::WorkerThread;
+use shared::{CollectorThread, ForwardingState, Measurement, PortTables, Shared, WorkerState};
 
 pub use change::ChangeError;
 pub use slots::NoBuffers;
@@ -89,8 +80,8 @@ pub enum LiveError {
 /// What becomes of the process's rights once the ports are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Before anything else starts, all threads of the process give up what changes of the switch do not take; the control thread
-    /// alone keeps that.
+    /// Before anything else starts, all threads of the process give up what changes of the switch
+    /// do not take; the control thread alone keeps that.
     GiveUp,
     Keep,
 }
@@ -108,42 +99,6 @@ impl Rights {
 /// Reads the configuration again: the file with the words of the command line on top.
 pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
-/// What the API and the control loop share. Who takes several of the locks takes them in this order.
-struct Shared {
-    state: Mutex<State>,
-    learning: Arc<Mutex<Option<Learning>>>,
-    routing: Arc<Mutex<Option<Routing>>>,
-    workers: Vec<Arc<SwitchStats>>,
-    patience: Arc<Patience>,
-    collector: Sender<Renewal>,
-    pool: Arc<Mempool>,
-    /// Those that poll, one for each worker.
-    cores: Vec<usize>,
-    reread: Option<Reread>,
-    observers: Observers,
-    tables: Tables,
-    /// Where the tables publish what is set on ports.
-    publisher: Publisher,
-    /// The ports' names as the tables know them.
-    names: PortNames,
-    /// What the switch's own controllers answer, and how they behave with the next records.
-    answers: LocalAnswers,
-    local: Arc<Mutex<LocalSettings>>,
-    about: SwitchInfo,
-    /// The hash family of the network that the switch is of.
-    network: Mutex<Option<HashFamily>>,
-    link: Option<Arc<Link>>,
-}
-
-/// The control socket's file, removed when dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        files::remove_socket(&self.0);
-    }
-}
-
 /// A switch that runs.
 pub struct Live {
     shared: Arc<Shared>,
@@ -152,9 +107,8 @@ pub struct Live {
     /// The other threads have no rights, and are not to inherit any.
     sealed: bool,
     workers: Vec<WorkerThread>,
-    collector: JoinHandle<()>,
+    collector: CollectorThread,
     stop: Arc<AtomicBool>,
-    collected: Arc<AtomicBool>,
     socket: SocketFile,
     huge_pages: bool,
     cores: Vec<usize>,
@@ -163,8 +117,9 @@ pub struct Live {
 }
 
 impl Live {
-    /// Opens the ports and starts the workers. `reread` is what a reload asks; `eal` is passed on to DPDK as it is. The thread that
-    /// calls this is the control thread, which must call [`Self::round`].
+    /// Opens the ports and starts the workers. `reread` is what a reload asks; `eal` is passed on
+    /// to DPDK as it is. The thread that calls this is the control thread, which must call
+    /// [`Self::round`].
     pub fn start(
         config: Config,
         reread: Option<Reread>,
@@ -173,99 +128,42 @@ impl Live {
         rights: Rights,
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
-        let epoch = config.switch.epoch.nanos();
-        let mut assembly = assemble(&config, Some(epoch), cores.len())?;
+        let mut assembly = assemble(&config, Some(config.switch.epoch.nanos()), cores.len())?;
         let controller = controlled::link(&config, &mut assembly)?;
-        let Assembly {
-            mut switches,
-            mut collector,
-            learning,
-            routing,
-            ports: infos,
-            tables,
-            publisher,
-            names,
-            schedules,
-            ..
-        } = assembly;
-        let privileges = Privileges::of(&config)?;
-        let tls = setup::tls_listener(&config)?;
-        let (listener, socket) =
-            socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
-        let socket = SocketFile(socket);
-        let metrics = setup::metrics_listener(&config)?;
-        let about = SwitchInfo::new(&config.switch.name, &cores);
+        let infos = std::mem::take(&mut assembly.ports);
+        let Opened { privileges, listeners, socket, eal, pool, slots } =
+            Opened::new(&config, infos, &cores, (eal, socket), rights)?;
+        let Assembly { mut switches, collector, learning, routing, tables, publisher, names, schedules, .. } = assembly;
 
-        let pool = setup::pool_options(&config, cores.len());
-        let eal = Eal::start(&setup::eal_options(&config, pool.bytes(), eal))?;
-        if config.switch.huge_pages == Some(true) && !eal.has_huge_pages() {
-            return Err(LiveError::Usage(
-                "switch.huge_pages = true: there are not enough free; `weir doctor` says how to get them".into(),
-            ));
-        }
-        let pool = Arc::new(Mempool::new(&eal, pool).map_err(LiveError::Buffers)?);
-        // DPDK's threads serve the peers of some ports as soon as these are open.
-        let seal = || match rights {
-            Rights::GiveUp if privileges.seals_early() => privileges.seal(),
-            _ => Ok(()),
-        };
-        seal()?;
-        let slots = setup::open_ports(&config, infos, &cores, &pool, seal)?;
-        if rights == Rights::GiveUp {
-            privileges.give_up()?;
-        }
-
-        let stop = Arc::new(AtomicBool::new(false));
-        let observers = Observers::default();
+        let (stop, observers) = (Arc::new(AtomicBool::new(false)), Observers::default());
         for switch in &mut switches {
             switch.attach(&observers);
             switch.time_programs(cycles);
         }
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
-        let patience = Arc::new(Patience::new(config.switch.idle.0));
+        let idle_timeout = Arc::new(IdleTimeout::new(config.switch.idle.0));
         let (workers, remotes) =
-            rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &patience))?;
-        let collected = Arc::new(AtomicBool::new(false));
-        let (renewals, renewed) = bounded(1);
-        let (answers, local) = (LocalAnswers::default(), Arc::new(Mutex::new(setup::local(&config))));
-        let controllers = setup::controllers(&config, &local, &schedules, controller.is_some(), &answers)?;
-        collector.subscribe(Box::new(controllers));
-        let collector = rights.start(|| Ok(setup::start_collector(collector, renewed, collected.clone())?))?;
+            rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &idle_timeout))?;
+        let (measurement, collector) =
+            Measurement::start(&config, collector, &schedules, controller.is_some(), rights)?;
+        let forwarding = ForwardingState::new(learning, routing);
+        let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
-        let learning = Arc::new(Mutex::new(learning));
-        let mut tables = Tables::new(tables);
-        tables.push(Box::new(Macs::new(learning.clone(), names.clone())));
-        let routing = Arc::new(Mutex::new(routing));
-        Routed::all(&routing).into_iter().for_each(|table| tables.push(table));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
-            learning,
-            routing,
-            workers: stats,
-            patience,
-            collector: renewals,
-            pool,
-            cores: cores.clone(),
+            tables: PortTables::new(tables, publisher, names, &forwarding),
+            forwarding,
+            workers: WorkerState { stats, idle_timeout, cores: cores.clone(), pool },
+            measurement,
             reread,
             observers,
-            tables,
-            publisher,
-            names,
-            answers,
-            local,
             about,
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),
         });
         let (control, control_queue) = control_queue();
-        let front = Arc::new(ApiFacade { shared: shared.clone(), control });
-        rights.start(|| {
-            api::serve(listener, tls, front.clone())?;
-            if let Some((dial, link)) = controller {
-                rpc::start(dial, link, front.clone())?;
-            }
-            metrics.map_or(Ok(()), |metrics| Ok(api::serve_metrics(metrics, front)?))
-        })?;
+        let facade = Arc::new(ApiFacade { shared: shared.clone(), control });
+        rights.start(|| listeners.serve(facade, controller))?;
         let mut live = Self {
             shared,
             control_queue,
@@ -274,7 +172,6 @@ impl Live {
             workers,
             collector,
             stop,
-            collected,
             socket,
             huge_pages: eal.has_huge_pages(),
             cores,
@@ -324,7 +221,8 @@ impl Live {
 
     /// One round of the control loop: links, learning.
     pub fn round(&mut self) {
-        // Who changes the switch has the ports to himself, and may take a while to open one: stations are learned meanwhile.
+        // Who changes the switch has the ports to himself, and may take a while to open one:
+        // stations are learned meanwhile.
         let mut opened = false;
         if let Ok(mut state) = self.shared.state.try_lock() {
             if self.rounds.is_multiple_of(LINKS_EVERY) {
@@ -367,7 +265,7 @@ impl Live {
 
     /// The tables that can be read and changed.
     pub fn tables(&self) -> &Tables {
-        &self.shared.tables
+        &self.shared.tables.all
     }
 
     pub fn ports(&self) -> view::Ports {
@@ -388,52 +286,12 @@ impl Live {
             let worker = worker.join().map_err(|_| LiveError::Died);
             ended = ended.and(worker.and_then(|ended| ended.map_err(LiveError::from)));
         }
-        self.collected.store(true, Relaxed);
-        let collected = self.collector.join().map_err(|_| LiveError::Died);
+        let collected = self.collector.end();
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
         let ports = self.shared.ports();
         self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.close());
         Ok((ports, heavy))
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn learning(&self) -> MutexGuard<'_, Option<Learning>> {
-        self.learning.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn routing(&self) -> Option<Routing> {
-        self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The time by which workers note when they heard a station: theirs, which never goes back.
-    fn now(&self) -> Nanos {
-        self.workers.iter().map(|worker| worker.clock.get()).max().unwrap_or_default()
-    }
-
-    /// Epochs late and lost.
-    fn late_epochs(&self) -> (u64, u64) {
-        self.workers.iter().fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
-    }
-
-    /// Lets the workers know which ports packets may leave by, and forgets the stations behind one that went down.
-    fn look_at_links(&self, state: &State) {
-        for (id, slot) in state.slots.iter() {
-            if slot.look_at_link() {
-                self.forget_stations(id);
-            }
-        }
-    }
-
-    fn forget_stations(&self, port: PortId) {
-        if let Some(learning) = self.learning().as_mut() {
-            learning.flush_port(port, self.now());
-        }
     }
 }

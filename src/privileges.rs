@@ -1,7 +1,8 @@
 //! What the process may do once its ports are open: as little as its work needs.
 //!
-//! The control thread keeps what changing a port takes, or nothing. Every other thread, the workers and those that peers
-//! talk to included, has no capability, none in its bounding set, and no way to gain one by starting a program.
+//! The control thread keeps what changing a port takes, or nothing. Every other thread, the workers
+//! and those that peers talk to included, has no capability, none in its bounding set, and no way
+//! to gain one by starting a program.
 
 use std::io;
 
@@ -13,11 +14,13 @@ use crate::dpdk::threads;
 use crate::network::socket::Access;
 use crate::port::Dev;
 
-/// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and memory that devices reach.
+/// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and
+/// memory that devices reach.
 const CHANGING_PORTS: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(CapabilitySet::IPC_LOCK);
 
-/// What opening an xdp port takes beside: libxdp asks the kernel for programs and maps by their numbers.
+/// What opening an xdp port takes beside: libxdp asks the kernel for programs and maps by their
+/// numbers.
 const OPENING_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +69,9 @@ impl Privileges {
         Access { owner: self.user.as_ref().map(|user| user.uid.as_raw()), group: self.group.map(Gid::as_raw) }
     }
 
-    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when the ports are open, and before
-    /// anything reads what comes in by them; other threads are to be started by [`without_rights`].
+    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when
+    /// the ports are open, and before anything reads what comes in by them; other threads are to be
+    /// started by [`without_rights`].
     ///
     /// # Errors
     /// If any thread still has a right that it should not have.
@@ -87,12 +91,14 @@ impl Privileges {
         if left.is_empty() { Ok(()) } else { Err(PrivilegeError::Left(left.join(", "))) }
     }
 
-    /// Whether DPDK's threads can be sealed while ports are opened. Only threads with rights can become another user.
+    /// Whether DPDK's threads can be sealed while ports are opened. Only threads with rights can
+    /// become another user.
     pub fn seals_early(&self) -> bool {
         self.user.is_none()
     }
 
-    /// All threads become the user, and lose their capabilities by it; this one keeps those it has for the moment.
+    /// All threads become the user, and lose their capabilities by it; this one keeps those it has
+    /// for the moment.
     fn become_user(&self, user: &User) -> io::Result<()> {
         if user.uid == Uid::effective() && user.uid == Uid::current() {
             return Ok(());
@@ -107,7 +113,8 @@ impl Privileges {
     }
 }
 
-/// Starts threads from one that has no rights, so that they have none from their first instruction on.
+/// Starts threads from one that has no rights, so that they have none from their first instruction
+/// on.
 pub fn without_rights<T: Send, E: From<PrivilegeError> + Send>(
     start: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {

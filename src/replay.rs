@@ -1,4 +1,5 @@
-//! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the frames' own clock.
+//! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the
+//! frames' own clock.
 
 use std::time::{Duration, Instant};
 
@@ -68,8 +69,8 @@ impl Replayer {
         })
     }
 
-    /// Lets frames of every length through. A capture with receive or segmentation offload holds frames of 64 KB and more,
-    /// which no link carried as such.
+    /// Lets frames of every length through. A capture with receive or segmentation offload holds
+    /// frames of 64 KB and more, which no link carried as such.
     #[must_use]
     pub fn without_mtu(mut self) -> Self {
         self.ports.iter_mut().for_each(|port| port.mtu = NO_MTU);
@@ -77,13 +78,15 @@ impl Replayer {
         self
     }
 
-    /// Takes one frame in by a port. Times must not go back; one that does counts as the latest so far.
+    /// Takes one frame in by a port. Times must not go back; one that does counts as the latest so
+    /// far.
     #[inline]
     pub fn packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8]) {
         self.cut_packet(ingress, at, bytes, bytes.len());
     }
 
-    /// Takes one frame in by a port, of which a capture kept `bytes` and that was `wire_len` bytes long.
+    /// Takes one frame in by a port, of which a capture kept `bytes` and that was `wire_len` bytes
+    /// long.
     #[inline]
     pub fn cut_packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) {
         if ingress != self.ingress || self.burst.is_full() || self.is_of_another_time(at) {
@@ -101,7 +104,8 @@ impl Replayer {
         self.burst.push(frame);
     }
 
-    /// Processes what has been taken in, then takes one frame through alone, and tells all that happens to it.
+    /// Processes what has been taken in, then takes one frame through alone, and tells all that
+    /// happens to it.
     pub fn trace(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) -> PacketTrace {
         if !self.burst.is_empty() {
             self.flush();

@@ -1,28 +1,31 @@
 //! Counters that one worker writes and anyone reads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_utils::CachePadded;
 
+use crate::lock::Hold;
 pub use crate::pisa::Count;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
 
-/// What one worker saw of one port. Over all ports and after a drain,
-/// `rx_packets + copies = tx_packets + Σ drops`; a drop stands with the port that the packet came from,
-/// and one on the way out (`tx_full`, `tx_refused`, `tx_limit`, `mirror`, or `port_down` after it was queued) with the port that
-/// it was for.
+/// What one worker saw of one port. Over all ports and after a drain, `rx_packets + copies =
+/// tx_packets + Σ drops`; a drop stands with the port that the packet came from, and one on the way
+/// out (`tx_full`, `tx_refused`, `tx_limit`, `mirror`, or `port_down` after it was queued) with the
+/// port that it was for.
 #[derive(Debug, Default)]
 pub struct PortStats {
     pub rx_packets: Count,
     pub rx_bytes: Count,
     pub tx_packets: Count,
     pub tx_bytes: Count,
-    /// Packets that the switch made: by flooding, beyond the one that came in, by mirrors, and where it routes its own answers and
-    /// questions.
+    /// Packets that the switch made: by flooding, beyond the one that came in, by mirrors, and
+    /// where it routes its own answers and questions.
     pub copies: Count,
-    /// Packets that went to a fabric port without a shim, because the shim would have passed its MTU.
+    /// Packets that went to a fabric port without a shim, because the shim would have passed its
+    /// MTU.
     pub without_shim: Count,
-    /// Packets that came from a host with bits set that the fabric needs, and went to it without them.
+    /// Packets that came from a host with bits set that the fabric needs, and went to it without
+    /// them.
     pub remarked: Count,
     drops: [Count; DropReason::ALL.len()],
 }
@@ -37,7 +40,8 @@ impl PortStats {
         self.drops[reason as usize].get()
     }
 
-    /// Sets all counters to 0, for the next port of this number. Only when the worker writes them no more.
+    /// Sets all counters to 0, for the next port of this number. Only when the worker writes them
+    /// no more.
     pub fn clear(&self) {
         let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, remarked, drops } = self;
         let counts = [rx_packets, rx_bytes, tx_packets, tx_bytes, copies, without_shim, remarked];
@@ -51,7 +55,8 @@ impl PortStats {
 pub struct ProgramStats {
     /// Packets that went through its ingress stages.
     pub packets: Count,
-    /// Cycles of the core that its ingress and egress stages took, estimated from a part of the bursts.
+    /// Cycles of the core that its ingress and egress stages took, estimated from a part of the
+    /// bursts.
     pub cycles: Count,
 }
 
@@ -70,14 +75,16 @@ pub struct SwitchStats {
     pub lost_epochs: Count,
     /// Learn digests that found their queue full.
     pub lost_learn_digests: Count,
-    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed
+    /// their rate.
     pub suppressed_messages: Count,
     /// Times the poll loop went round, and of these the ones that found packets.
     pub polls: Count,
     pub busy_polls: Count,
     /// Packets that came in while the worker polled.
     pub packets: Count,
-    /// Cycles of the core in rounds that found packets, and in those that found none, sleep included.
+    /// Cycles of the core in rounds that found packets, and in those that found none, sleep
+    /// included.
     pub busy_cycles: Count,
     pub idle_cycles: Count,
     /// By name. The worker takes no part in the lock: it holds what it writes to.
@@ -115,7 +122,7 @@ impl SwitchStats {
 
     /// The counters of the programs with this name, which begin when it is first asked for.
     pub fn program(&self, name: &'static str) -> Arc<ProgramStats> {
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut programs = self.programs.hold();
         if let Some((_, stats)) = programs.iter().find(|(other, _)| *other == name) {
             return stats.clone();
         }
@@ -126,7 +133,7 @@ impl SwitchStats {
 
     /// The counters of all programs that there were, by name.
     pub fn programs(&self) -> Vec<(&'static str, Arc<ProgramStats>)> {
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.programs.hold().clone()
     }
 
     /// The counters of a port.

@@ -1,6 +1,8 @@
-//! The switch: one function, [`Switch::process`], takes a burst from a port to the ports it goes to.
+//! The switch: one function, [`Switch::process`], takes a burst from a port to the ports it goes
+//! to.
 //!
-//! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call it alike.
+//! It does no I/O and reads no clock. The DPDK worker, the replayer and the simulated network call
+//! it alike.
 
 mod admit;
 mod deparse;
@@ -32,19 +34,16 @@ pub use parts::Parts;
 use replicate::Exits;
 pub use telemetry::Telemetry;
 
-/// Most packets in a burst.
-pub const BURST: usize = 64;
+pub use crate::wire::BURST;
+use crate::wire::L2_OVERHEAD;
 
-const _: () = assert!(BURST <= route::BURST && BURST <= u64::BITS as usize && route::MAX_PIECES <= BURST);
+const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_PIECES <= BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
 /// Copies for mirrors at most of a burst.
 const COPIES: usize = 4 * BURST;
-
-/// The longest frame over its MTU: an Ethernet header and two tags.
-const L2_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// What stands at the other end of a port.
 #[derive(
@@ -77,7 +76,8 @@ impl Role {
     }
 }
 
-/// What carries a packet's class and epoch bit from switch to switch. All switches of a network have the same.
+/// What carries a packet's class and epoch bit from switch to switch. All switches of a network
+/// have the same.
 #[derive(
     Clone,
     Copy,
@@ -237,8 +237,9 @@ impl Switch {
         &mut self.tap
     }
 
-    /// Changes what is there of `parts` for what was in use; the counters go on. To be called between two bursts. Allocates
-    /// and frees nothing: whoever made the parts drops what comes back, and [finishes](Telemetry::finish) telemetry.
+    /// Changes what is there of `parts` for what was in use; the counters go on. To be called
+    /// between two bursts. Allocates and frees nothing: whoever made the parts drops what comes
+    /// back, and [finishes](Telemetry::finish) telemetry.
     pub fn exchange(&mut self, parts: &mut Parts) {
         if let Some(ports) = &mut parts.ports {
             self.fabric = has_fabric(ports);
@@ -259,7 +260,8 @@ impl Switch {
         }
     }
 
-    /// The clock that counts epochs is behind the one that the switch is driven by; see [`EpochClock::set_behind`].
+    /// The clock that counts epochs is behind the one that the switch is driven by; see
+    /// [`EpochClock::set_behind`].
     ///
     /// [`EpochClock::set_behind`]: crate::telemetry::epoch::EpochClock::set_behind
     pub fn set_behind(&mut self, behind: Nanos) {
@@ -271,7 +273,8 @@ impl Switch {
         self.telemetry.clock.running()
     }
 
-    /// When the next epoch, sub-epoch or transit time ends, so that a burst has packets of one time.
+    /// When the next epoch, sub-epoch or transit time ends, so that a burst has packets of one
+    /// time.
     pub fn due(&self) -> Nanos {
         self.telemetry.clock.due()
     }
@@ -280,9 +283,11 @@ impl Switch {
         &self.stats
     }
 
-    /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be empty. Every packet ends in
-    /// a queue or is counted under a [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
-    /// many from the front as there is room for in pieces: what is left in the burst is for the next call.
+    /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be
+    /// empty. Every packet ends in a queue or is counted under a
+    /// [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
+    /// many from the front as there is room for in pieces: what is left in the burst is for the
+    /// next call.
     #[inline]
     pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         self.tick(now);
@@ -295,7 +300,7 @@ impl Switch {
         }
         self.renew_policy();
         if self.tap.is_open() {
-            return self.tapped(ingress, burst, now, out);
+            return self.observed(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unobserved);
         if self.features {
@@ -360,7 +365,8 @@ impl Switch {
         }
     }
 
-    /// Ends the epoch when `now` lies in another one, and what else the time brings. A driver calls it also when no packets come.
+    /// Ends the epoch when `now` lies in another one, and what else the time brings. A driver calls
+    /// it also when no packets come.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {
         if self.telemetry.clock.is_due(now) {
@@ -380,7 +386,8 @@ impl Switch {
         stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
     }
 
-    /// Lets the router change what it forwards and answer what it does not, and counts what it makes of its own.
+    /// Lets the router change what it forwards and answer what it does not, and counts what it
+    /// makes of its own.
     #[inline(never)]
     fn rewrite<F: Frame, W: Observer>(
         &mut self,

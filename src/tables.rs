@@ -1,6 +1,7 @@
 //! Match-action tables that are read and changed while the switch runs.
 //!
-//! A table's control half implements [`Table`]; the API and the command line speak to all of them alike, in JSON rows.
+//! A table's control half implements [`Table`]; the API and the command line speak to all of them
+//! alike, in JSON rows.
 
 mod acl;
 mod configured;
@@ -14,7 +15,7 @@ mod routed;
 mod routing;
 mod vlans;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +33,7 @@ pub use vlans::{VlanEntry, VlanTable};
 use crate::forward::acl::RuleConfig;
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{Publisher, Settings};
+use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 
 /// One change of one entry.
@@ -64,7 +66,8 @@ impl Op {
     }
 }
 
-/// A table as the API sees it: calls come from a control thread, one at a time, never from a worker.
+/// A table as the API sees it: calls come from a control thread, one at a time, never from a
+/// worker.
 pub trait Table: Send {
     /// What it is called in paths, commands and reports.
     fn name(&self) -> &'static str;
@@ -145,8 +148,7 @@ impl Tables {
     }
 
     pub fn list(&self) -> documents::Tables {
-        let about =
-            |table: &Mutex<Box<dyn Table>>| about(table.lock().unwrap_or_else(PoisonError::into_inner).as_ref());
+        let about = |table: &Mutex<Box<dyn Table>>| about(table.hold().as_ref());
         documents::Tables { tables: self.0.iter().map(about).collect() }
     }
 
@@ -167,7 +169,7 @@ impl Tables {
     /// The tables that hold something else than is wanted.
     pub fn differing(&self, wanted: &Desired) -> Vec<&'static str> {
         let differs = |table: &Mutex<Box<dyn Table>>| {
-            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = table.hold();
             let differs = table.configured().is_some_and(|table| !table.is(wanted));
             differs.then(|| table.name())
         };
@@ -177,15 +179,15 @@ impl Tables {
     /// Sets all that a configuration speaks of. Workers see one change.
     pub fn reconcile(&self, wanted: &Desired, publisher: &Publisher) {
         // Before the settings, as a change of one table does.
-        let mut tables: Vec<_> =
-            self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let mut tables: Vec<_> = self.0.iter().map(|table| table.hold()).collect();
         publisher.publish(|settings| {
             let configured = tables.iter_mut().filter_map(|table| table.configured());
             configured.for_each(|table| table.reconcile(wanted, settings));
         });
     }
 
-    /// A table that has an entry about this port. A learned station is none: it is forgotten with its port.
+    /// A table that has an entry about this port. A learned station is none: it is forgotten with
+    /// its port.
     ///
     /// `reloaded`: those that a configuration sets are passed over, as it has been checked.
     pub fn naming(&self, port: &str, reloaded: bool) -> Option<&'static str> {
@@ -193,7 +195,7 @@ impl Tables {
             let fields = ["port", "mirror", "from", "to"].into_iter().filter_map(|key| row[key].as_str());
             row["static"] != false && fields.flat_map(|names| names.split(',')).any(|name| name.trim() == port)
         };
-        let mut tables = self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tables = self.0.iter().map(|table| table.hold());
         let names = |table: &mut dyn Table| {
             let goes = table.follows_ports() || reloaded && table.configured().is_some();
             !goes && table.rows().iter().any(about)
@@ -203,13 +205,12 @@ impl Tables {
 
     fn with<T>(&self, name: &str, act: impl FnOnce(&mut dyn Table) -> Result<T, String>) -> Result<T, String> {
         for table in &self.0 {
-            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = table.hold();
             if table.name() == name {
                 return act(table.as_mut());
             }
         }
-        let names: Vec<_> =
-            self.0.iter().map(|table| table.lock().unwrap_or_else(PoisonError::into_inner).name()).collect();
+        let names: Vec<_> = self.0.iter().map(|table| table.hold().name()).collect();
         Err(format!("there is no table {name}; the tables are {}", names.join(", ")))
     }
 }

@@ -17,7 +17,7 @@ use idle::Idle;
 use rounds::Rounds;
 
 pub use commands::{Change, Died, Queues, WorkerCommands, WorkerHandle, orders};
-pub use idle::Patience;
+pub use idle::IdleTimeout;
 
 /// What one worker owns.
 pub struct Worker {
@@ -33,11 +33,12 @@ pub struct Worker {
     handled: u64,
     /// Without them nobody changes the worker.
     orders: Option<WorkerCommands>,
-    patience: Arc<Patience>,
+    idle_timeout: Arc<IdleTimeout>,
 }
 
 impl Worker {
-    /// A worker that never sleeps and takes no orders. `ports` is one more than the highest number of a port.
+    /// A worker that never sleeps and takes no orders. `ports` is one more than the highest number
+    /// of a port.
     pub fn new(switch: Switch, mut queues: Queues, ports: usize) -> Self {
         let mut worker = Self {
             switch,
@@ -47,18 +48,19 @@ impl Worker {
             tx_bursts: TxBursts::new(ports),
             handled: 0,
             orders: None,
-            patience: Arc::default(),
+            idle_timeout: Arc::default(),
         };
         worker.take_over(&mut queues);
         worker
     }
 
     /// Lets the worker be changed while it runs, and sleep when there is nothing to do.
-    pub fn controlled(self, orders: WorkerCommands, patience: Arc<Patience>) -> Self {
-        Self { orders: Some(orders), patience, ..self }
+    pub fn controlled(self, orders: WorkerCommands, idle_timeout: Arc<IdleTimeout>) -> Self {
+        Self { orders: Some(orders), idle_timeout, ..self }
     }
 
-    /// Polls until `stop`, on CPU `core`, and gives the registers of the last epoch over. Calls `ready` when it polls.
+    /// Polls until `stop`, on CPU `core`, and gives the registers of the last epoch over. Calls
+    /// `ready` when it polls.
     pub fn run(mut self, eal: &Eal, core: usize, stop: &AtomicBool, ready: impl FnOnce()) -> Result<(), LcoreError> {
         let _lcore = Lcore::register(eal, Some(core))?;
         sleep_precisely();
@@ -67,7 +69,7 @@ impl Worker {
         let mut rounds = Rounds::new(clock.read);
         let mut burst = Burst::new();
         let stats = Arc::clone(self.switch.stats());
-        let mut idle = Idle::new(self.patience.clone());
+        let mut idle = Idle::new(self.idle_timeout.clone());
         idle.watch(&self.rx);
         ready();
         while !stop.load(Relaxed) {
@@ -87,7 +89,8 @@ impl Worker {
             if self.orders.as_ref().is_some_and(WorkerCommands::waiting) {
                 self.apply(&mut idle);
             }
-            // A round is busy without a packet while a fault holds one back, and an epoch may end in it.
+            // A round is busy without a packet while a fault holds one back, and an epoch may end
+            // in it.
             self.switch.tick(now);
             if busy {
                 idle.end();
@@ -173,8 +176,8 @@ impl Worker {
     }
 }
 
-/// Hands every tx burst to its port. What does not get out is counted with the port it was for: a full queue, a
-/// port without a link, or a frame that the device refused.
+/// Hands every tx burst to its port. What does not get out is counted with the port it was for: a
+/// full queue, a port without a link, or a frame that the device refused.
 #[inline(always)]
 fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, tx_bursts: &mut TxBursts<Mbuf>, now: Nanos) {
     for (port, frames) in tx_bursts.queues() {
@@ -205,8 +208,8 @@ struct Clock {
     read: u64,
     /// Cycles between two looks at the system's clock: 10 ms.
     interval: u64,
-    /// What the system's clock is behind, because it was set back or these cycles are too fast. Ages and rates need a time that never
-    /// goes back; epochs are counted by the system's.
+    /// What the system's clock is behind, because it was set back or these cycles are too fast.
+    /// Ages and rates need a time that never goes back; epochs are counted by the system's.
     behind: Nanos,
 }
 
@@ -254,7 +257,8 @@ fn wall_clock() -> Nanos {
 mod tests {
     use super::*;
 
-    /// The time never goes back and epochs follow the system's clock, back and forth, as it steps and as the cycles run away from it.
+    /// The time never goes back and epochs follow the system's clock, back and forth, as it steps
+    /// and as the cycles run away from it.
     #[test]
     fn epochs_follow_the_systems_clock() {
         const MS: Nanos = 1_000_000;

@@ -1,5 +1,5 @@
-//! What the pipeline's types forbid a program to do: each file under `compile_fail/` must not compile, and for the reason
-//! that its second line names.
+//! What the pipeline's types forbid a program to do: each file under `compile_fail/` must not
+//! compile, and for the reason that its second line names.
 //!
 //! Only the errors' codes are compared: the compiler's words change from version to version.
 

@@ -1,4 +1,5 @@
-//! EAL, pools, packets and ports that need neither root nor huge pages. EAL starts once, so one process holds them all.
+//! EAL, pools, packets and ports that need neither root nor huge pages. EAL starts once, so one
+//! process holds them all.
 #![cfg(feature = "dpdk")]
 
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,8 @@ use weir::{
 
 const BUFFERS: u32 = 2047;
 
-/// EAL, and the error of a pool larger than its memory: tried first, as it takes all there is before it gives up.
+/// EAL, and the error of a pool larger than its memory: tried first, as it takes all there is
+/// before it gives up.
 fn start() -> &'static (Eal, DpdkError) {
     static START: OnceLock<(Eal, DpdkError)> = OnceLock::new();
     START.get_or_init(|| {

@@ -106,7 +106,8 @@ fn what_is_sent_is_what_the_device_got_and_what_faults_took() {
     assert_eq!(pool.available(), BUFFERS);
 }
 
-/// What comes free when the queue is full is lost by the fault, and what was given now stays with the caller.
+/// What comes free when the queue is full is lost by the fault, and what was given now stays with
+/// the caller.
 #[test]
 fn a_full_queue_under_delay() {
     let pool = pool();

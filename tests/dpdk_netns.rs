@@ -1,6 +1,8 @@
-//! Kernels as hosts: two namespaces that talk through a pair of ports, all of the kernel's offloads on.
+//! Kernels as hosts: two namespaces that talk through a pair of ports, all of the kernel's offloads
+//! on.
 //!
-//! The outer test enters a user and network namespace, where no root is needed, and runs the inner one there.
+//! The outer test enters a user and network namespace, where no root is needed, and runs the inner
+//! one there.
 #![cfg(feature = "dpdk")]
 
 #[path = "common/skip.rs"]
@@ -164,8 +166,8 @@ fn settle(wire: Wire, ports: [Port; 2], pool: &Mempool) {
     assert_eq!(pool.available(), BUFFERS);
 }
 
-/// Bits per second that an iperf3 run from one shell to another got across. On a loaded machine the server may not listen yet, or
-/// a handshake take too long: then once more.
+/// Bits per second that an iperf3 run from one shell to another got across. On a loaded machine the
+/// server may not listen yet, or a handshake take too long: then once more.
 fn iperf(server: impl Fn(&str) -> String, client: impl Fn(&str) -> String, arguments: &str) -> f64 {
     for _ in 0..10 {
         server("iperf3 -s -1 -D >/dev/null 2>&1 || true");
@@ -226,7 +228,8 @@ fn veth_to_veth(pool: &Arc<Mempool>) {
     a.run("! ping -q -c 1 -W 1 10.9.0.2");
     ports[1].set_link(true).unwrap();
     a.run("ping -q -c 3 -i 0.2 -W 2 10.9.0.2");
-    // The kernel counts a large frame as one packet, so we must have seen more: or the offloads were not on.
+    // The kernel counts a large frame as one packet, so we must have seen more: or the offloads
+    // were not on.
     let kernel: u64 = sh("awk '$1 == \"wa:\" { print $3 }' /proc/net/dev").trim().parse().unwrap();
     assert!(ports[0].stats().rx_packets > kernel, "no large frame came");
     settle(wire, ports, pool);

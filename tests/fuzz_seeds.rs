@@ -1,4 +1,5 @@
-//! What the fuzz targets check, on their seeds and on every beginning of each seed. `scripts/fuzz.sh` goes further.
+//! What the fuzz targets check, on their seeds and on every beginning of each seed.
+//! `scripts/fuzz.sh` goes further.
 
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 20] = [
+const LAYERS: [&[&str]; 21] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -26,6 +26,7 @@ const LAYERS: [&[&str]; 20] = [
     &["dpdk"],
     &["pisa"],
     &["wire"],
+    &["lock"],
 ];
 
 /// Where programs are named on purpose.

@@ -1,5 +1,5 @@
-//! A live switch that is changed under traffic, on ports in memory: no root, no huge pages. EAL starts once in a process, so
-//! all tests share one switch and take turns.
+//! A live switch that is changed under traffic, on ports in memory: no root, no huge pages. EAL
+//! starts once in a process, so all tests share one switch and take turns.
 #![cfg(feature = "dpdk")]
 
 #[path = "live_changes/lab.rs"]
@@ -51,7 +51,8 @@ proptest! {
     }
 }
 
-/// A fault that holds a packet back keeps a worker busy without a packet to process; epochs end all the same.
+/// A fault that holds a packet back keeps a worker busy without a packet to process; epochs end all
+/// the same.
 #[test]
 fn epochs_end_while_a_fault_holds_a_packet_back() {
     let live = switch();
@@ -72,7 +73,8 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
         let held = |ports: &view::Ports| ports.ports.iter().zip(&were).all(|(port, were)| delayed(port) > *were);
         eventually("both faults to hold a packet", &live, held);
         let first = newest();
-        // The collector goes on without a worker that does not report, after two epochs; but it would take none of its records.
+        // The collector goes on without a worker that does not report, after two epochs; but it
+        // would take none of its records.
         eventually("five epochs to end", &live, |_| newest() >= first + 5);
         assert!(ends.iter().all(|end| end.collect().is_none()), "too slow: the packets are held no more");
         file(base());
@@ -87,7 +89,8 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
     }
 }
 
-/// The registers stay in use when ports come and go, and every packet of a flow is in the epochs' records.
+/// The registers stay in use when ports come and go, and every packet of a flow is in the epochs'
+/// records.
 #[test]
 fn measurement_goes_on_while_ports_come_and_go() {
     let live = switch();
@@ -374,7 +377,8 @@ fn what_a_fault_held_is_counted_when_its_port_goes() {
     balanced(&live);
 }
 
-/// The control loop looks at links every tenth round of ten milliseconds, and workers follow with their next burst.
+/// The control loop looks at links every tenth round of ten milliseconds, and workers follow with
+/// their next burst.
 #[test]
 fn a_link_is_looked_at_every_ten_rounds() {
     let mut live = switch();

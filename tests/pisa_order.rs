@@ -1,5 +1,5 @@
-//! Running a burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by packet: for random
-//! programs of every shape that the pipeline takes.
+//! Running a burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by
+//! packet: for random programs of every shape that the pipeline takes.
 
 use proptest::prelude::*;
 use weir::pisa::{
@@ -211,8 +211,8 @@ proptest! {
         prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
     }
 
-    /// A traced packet leaves the registers and the PHV as an untraced one, and what is told of each access is what
-    /// happened to the cells.
+    /// A traced packet leaves the registers and the PHV as an untraced one, and what is told of
+    /// each access is what happened to the cells.
     #[test]
     fn tracing_changes_nothing_and_tells_the_truth(
         salus in salus(),

@@ -1,4 +1,5 @@
-//! The program of `examples/count_min.rs`, which is not weir's: what it guarantees, and that weir runs it as its own.
+//! The program of `examples/count_min.rs`, which is not weir's: what it guarantees, and that weir
+//! runs it as its own.
 
 #[path = "../examples/count_min.rs"]
 #[allow(dead_code, reason = "its main function")]
@@ -55,7 +56,8 @@ fn truth(trace: &Trace) -> HashMap<Flow, u64> {
     trace.truth().flows().iter().map(|flow| (flow.flow, flow.packets)).collect()
 }
 
-/// Also where many flows share a counter, in both address families. And few are far above the truth.
+/// Also where many flows share a counter, in both address families. And few are far above the
+/// truth.
 #[test]
 fn estimates_are_never_below_the_truth() {
     let trace = trace("isp/burst,flows=3000,packets=60000,ipv6=0.3");

@@ -1,5 +1,5 @@
-//! Every promise of SPECIFICATION.md names a test, and the test is there, with a break that it notices. And tests of promises
-//! that belong to no module.
+//! Every promise of SPECIFICATION.md names a test, and the test is there, with a break that it
+//! notices. And tests of promises that belong to no module.
 
 #[path = "common/skip.rs"]
 #[expect(dead_code, reason = "no test here is skipped")]
@@ -182,8 +182,8 @@ fn ports_and_their_names() {
     assert_eq!(refused(&named("a").repeat(2)), "port[1].name = a: each name once");
 }
 
-/// A collector that never runs: two spares are used up, then the registers run on. Each packet goes out all the same, and
-/// nothing that was measured is lost.
+/// A collector that never runs: two spares are used up, then the registers run on. Each packet goes
+/// out all the same, and nothing that was measured is lost.
 #[test]
 fn forwarding_goes_on_without_a_collector() {
     assert!(size_of::<(Tuple4, u32)>() <= 32 && size_of::<(Tuple6, u32)>() <= 64);

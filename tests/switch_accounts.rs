@@ -1,4 +1,5 @@
-//! Whatever comes in, at whatever port: every packet goes out or is counted, and hosts see no telemetry shim.
+//! Whatever comes in, at whatever port: every packet goes out or is counted, and hosts see no
+//! telemetry shim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -150,7 +151,8 @@ struct Bench {
     switch: Switch,
     learning: Option<Learning>,
     ports: Vec<PortInfo>,
-    /// All packets of a port have one way. The switch then trusts the port they came from to have kept its MTU.
+    /// All packets of a port have one way. The switch then trusts the port they came from to have
+    /// kept its MTU.
     fixed: bool,
     /// It does not even look into the frames.
     blind: bool,

@@ -1,5 +1,5 @@
-//! Egress stages see the packets that leave, all of them and no others, with what a program needs to know
-//! of them, before they are written.
+//! Egress stages see the packets that leave, all of them and no others, with what a program needs
+//! to know of them, before they are written.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Whoever looks changes nothing: with captures and traces open a switch does to every packet what it does without, and what
-//! was captured is what came in, went out and was dropped.
+//! Whoever looks changes nothing: with captures and traces open a switch does to every packet what
+//! it does without, and what was captured is what came in, went out and was dropped.
 
 use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};

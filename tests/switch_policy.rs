@@ -1,4 +1,5 @@
-//! Access control, limits, mirrors and VLANs in the switch: every packet is accounted for, whatever is set and changed.
+//! Access control, limits, mirrors and VLANs in the switch: every packet is accounted for, whatever
+//! is set and changed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -229,8 +230,8 @@ fn limits_hold_by_port() {
     assert_eq!(bench.table("limits").rows()[0]["passed_packets"], 69);
 }
 
-/// Programs see what the list and the limit let in. What a limit holds back on the way out has left by then and is no loss;
-/// what finds no port that is up is one.
+/// Programs see what the list and the limit let in. What a limit holds back on the way out has left
+/// by then and is no loss; what finds no port that is up is one.
 #[test]
 fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
     let list = "[[acl]]\naction = \"deny\"\ndport = 80\n[[program]]\nname = \"chamelemon\"\nhh_threshold = 1\n";
@@ -280,7 +281,8 @@ fn floods_stay_within_the_vlan() {
     assert!(bench.burst(0, &[frame(1, 5, &[10], 80, 0, 64)]).iter().all(Vec::is_empty), "tagged, on an access port");
 }
 
-/// A flood without another member of its VLAN has nowhere to go, whatever other ports do; with one that is down it has.
+/// A flood without another member of its VLAN has nowhere to go, whatever other ports do; with one
+/// that is down it has.
 #[test]
 fn a_flood_without_another_member_has_no_route() {
     let mut bench = Bench::new(&ports(&["vlan = 10", "vlan = 20", "vlan = 20"]));

@@ -1,4 +1,5 @@
-//! The forwarding tables, in time per burst of 64 packets: `cargo bench -p bench --no-default-features --bench forward`.
+//! The forwarding tables, in time per burst of 64 packets: `cargo bench -p bench
+//! --no-default-features --bench forward`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The hash unit's forms, in time per burst of 64 keys: `cargo bench -p bench --no-default-features --bench hash`.
+//! The hash unit's forms, in time per burst of 64 keys: `cargo bench -p bench --no-default-features
+//! --bench hash`.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -14,7 +15,8 @@ fn keys<const N: usize>() -> [[u8; N]; BURST] {
     std::array::from_fn(|k| std::array::from_fn(|i| (k * 167 + i * 59) as u8))
 }
 
-/// Times batches of 16 bursts and takes the median batch, so that being preempted on a busy machine does not count.
+/// Times batches of 16 bursts and takes the median batch, so that being preempted on a busy machine
+/// does not count.
 fn time(group: &mut BenchmarkGroup<WallTime>, name: String, mut burst: impl FnMut()) {
     const BATCH: u32 = 16;
     group.bench_function(name, |b| {
@@ -39,7 +41,8 @@ fn single<const N: usize>(group: &mut BenchmarkGroup<WallTime>, name: &str, crc:
     });
 }
 
-/// Each key waits for the hash before it, as in a stage whose key is what the last stage gave out: the latency.
+/// Each key waits for the hash before it, as in a stage whose key is what the last stage gave out:
+/// the latency.
 fn chain(group: &mut BenchmarkGroup<WallTime>, name: &str, crc: &Crc) {
     let keys: [u128; BURST] = std::array::from_fn(|k| k as u128 * 0x9e37_79b9_7f4a_7c15);
     time(group, format!("{name}-chain/13"), || {

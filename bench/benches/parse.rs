@@ -1,7 +1,7 @@
 //! The fast path's parser, over bursts of 64 frames that differ in addresses and ports.
 //!
-//! A sample is the fastest of its batches, each some ten microseconds long, so that other work on the machine does not
-//! count.
+//! A sample is the fastest of its batches, each some ten microseconds long, so that other work on
+//! the machine does not count.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,9 +1,11 @@
-//! What an attacker who knows the hash functions can hide from HashPipe, and what is left of it when they are secret.
+//! What an attacker who knows the hash functions can hide from HashPipe, and what is left of it
+//! when they are secret.
 //!
-//! A CRC is affine over GF(2): flipping some bits of a key flips the same bits of every hash, whatever the key. Who knows the
-//! polynomials asks for the flips that leave the slot of all d stages as it is: d · log₂(slots) equations in the 96 bits of
-//! addresses and ports. Every solution is another flow with the same d slots, and d slots hold d flows, so of many
-//! heavy flows all but d are pushed out; and a victim whose slots they share is pushed out with them.
+//! A CRC is affine over GF(2): flipping some bits of a key flips the same bits of every hash,
+//! whatever the key. Who knows the polynomials asks for the flips that leave the slot of all d
+//! stages as it is: d · log₂(slots) equations in the 96 bits of addresses and ports. Every solution
+//! is another flow with the same d slots, and d slots hold d flows, so of many heavy flows all but
+//! d are pushed out; and a victim whose slots they share is pushed out with them.
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -46,7 +48,8 @@ const FREE: std::ops::Range<u32> = 8..104;
 /// What the attack did to one deployment.
 #[derive(Clone, Copy, Debug)]
 struct Damage {
-    /// Share of the attacker's flows that are not among the heaviest flows reported, though they belong there.
+    /// Share of the attacker's flows that are not among the heaviest flows reported, though they
+    /// belong there.
     hidden: f64,
     /// Share of the heaviest honest flow's packets that were counted.
     victim: f64,
@@ -187,7 +190,8 @@ fn mask() -> u128 {
     (1 << FREE.end) - (1 << FREE.start)
 }
 
-/// A basis of the flips of free bits that change nothing: Gauss over GF(2). `change` is what a flip changes, a linear map.
+/// A basis of the flips of free bits that change nothing: Gauss over GF(2). `change` is what a flip
+/// changes, a linear map.
 fn kernel(change: impl Fn(u128) -> Vec<u32>) -> Vec<u128> {
     let mut rows: Vec<(Vec<u32>, u128)> = FREE.map(|bit| (change(1 << bit), 1 << bit)).collect();
     let mut basis = Vec::new();

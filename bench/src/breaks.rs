@@ -1,8 +1,9 @@
 //! Breaks each promise of SPECIFICATION.md on purpose, and sees its tests fail.
 //!
-//! `tests/breaks.toml` lists the breaks: the promise, a file, a text that stands in it once, what to put in its place, and the
-//! tests that must fail then. A copy of the tree gets all breaks at once, each behind a question that the environment answers:
-//! so it is compiled once, and what is broken is chosen when a test runs. Without a break each test must pass there.
+//! `tests/breaks.toml` lists the breaks: the promise, a file, a text that stands in it once, what
+//! to put in its place, and the tests that must fail then. A copy of the tree gets all breaks at
+//! once, each behind a question that the environment answers: so it is compiled once, and what is
+//! broken is chosen when a test runs. Without a break each test must pass there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -20,7 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// Directories that are no part of the tree.
 const BUILT: [&str; 4] = [".git", "target", "out", "corpus"];
 
-/// What the broken copy's library has beside all else: whether the break with this number is asked for.
+/// What the broken copy's library has beside all else: whether the break with this number is asked
+/// for.
 const QUESTION: &str = r#"
 #[doc(hidden)]
 pub fn broken(number: usize) -> bool {
@@ -32,7 +34,8 @@ pub fn broken(number: usize) -> bool {
 
 #[derive(clap::Args)]
 pub struct Breaks {
-    /// Numbers of promises (4.2) or sections (4), or parts of tests' names (netns); all, if there are none
+    /// Numbers of promises (4.2) or sections (4), or parts of tests' names (netns); all, if there
+    /// are none
     promises: Vec<String>,
 }
 
@@ -50,7 +53,8 @@ struct Break {
     find: String,
     replace: String,
     tests: Vec<String>,
-    /// Put in place by itself: a break of a document, of a type, or of what is computed when it is compiled.
+    /// Put in place by itself: a break of a document, of a type, or of what is computed when it is
+    /// compiled.
     #[serde(default)]
     alone: bool,
 }
@@ -121,7 +125,8 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// With breaks that can be chosen at run time: what there is to say of tests that do not notice theirs.
+    /// With breaks that can be chosen at run time: what there is to say of tests that do not notice
+    /// theirs.
     fn attempt_together(&self, runs: &[Run]) -> Result<Vec<String>> {
         let programs = self.build(runs)?;
         let mut sound = HashSet::new();
@@ -240,8 +245,8 @@ impl Run<'_> {
     }
 }
 
-/// What the copy has in place of the tree's files: all breaks that can be chosen at run time, also those that are not asked
-/// for, so that the next run finds the same copy compiled.
+/// What the copy has in place of the tree's files: all breaks that can be chosen at run time, also
+/// those that are not asked for, so that the next run finds the same copy compiled.
 fn guarded_files(root: &Path, breaks: &[Break]) -> Result<HashMap<PathBuf, String>> {
     let mut files = BTreeMap::<_, Vec<_>>::new();
     for (number, tried) in breaks.iter().enumerate().filter(|(_, tried)| !tried.alone) {
@@ -322,8 +327,8 @@ fn unit_test(modules: &[&str], name: &str) -> String {
     format!("{}::{inner}{name}", modules.join("::"))
 }
 
-/// Brings a copy of a directory up to date, with some files changed. What has not changed keeps its time, so that little is
-/// compiled again.
+/// Brings a copy of a directory up to date, with some files changed. What has not changed keeps its
+/// time, so that little is compiled again.
 fn copy(from: &Path, to: &Path, changed: &HashMap<PathBuf, String>) -> Result<()> {
     fs::create_dir_all(to)?;
     let names = |directory: &Path| -> Result<HashSet<_>> {

@@ -1,5 +1,5 @@
-//! How long an epoch's collection, analysis and reconfiguration take (the paper's Figure 20), and all answers: four switches and
-//! their controller on one core.
+//! How long an epoch's collection, analysis and reconfiguration take (the paper's Figure 20), and
+//! all answers: four switches and their controller on one core.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,9 @@ const EDGES: usize = 4;
 /// One packet in so many of a victim's is lost, and its first.
 const LOST: u32 = 20;
 
-/// The distribution of the controller's response time, with four edge switches of the default size: from registers to records and
-/// their bytes, from bytes to sketches, to the order, and to each switch's schedule; all on one core, without the network between them.
+/// The distribution of the controller's response time, with four edge switches of the default size:
+/// from registers to records and their bytes, from bytes to sketches, to the order, and to each
+/// switch's schedule; all on one core, without the network between them.
 #[derive(Args)]
 pub struct ControllerTime {
     /// Epochs of each state of the network

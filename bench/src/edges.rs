@@ -1,11 +1,12 @@
-//! The edge switches alone: what ChameleMon measures of an epoch, without each packet's way through the network.
+//! The edge switches alone: what ChameleMon measures of an epoch, without each packet's way through
+//! the network.
 //!
-//! A packet's class is decided where it enters, by the packets that came to that switch before it; what happens
-//! to it afterwards shows in the sums of its class only. So one pass over the order of packets, with each
-//! flow's counters looked up once, gives the registers of all switches. The flows, their losses, the
-//! decoding and the controller are those of `weir sim`, and so are the answers, except
-//! that packets which reach two ports of a switch within a link's delay keep their order here. No frame is
-//! built: an epoch takes some 20 ns a packet, a thirtieth of a simulation.
+//! A packet's class is decided where it enters, by the packets that came to that switch before it;
+//! what happens to it afterwards shows in the sums of its class only. So one pass over the order of
+//! packets, with each flow's counters looked up once, gives the registers of all switches. The
+//! flows, their losses, the decoding and the controller are those of `weir sim`, and so are the
+//! answers, except that packets which reach two ports of a switch within a link's delay keep their
+//! order here. No frame is built: an epoch takes some 20 ns a packet, a thirtieth of a simulation.
 
 use std::sync::Arc;
 
@@ -35,8 +36,8 @@ pub struct Edges {
     spare: Box<dyn Bank>,
     analysis: NetworkAnalysis,
     shifts: bool,
-    /// The parameters of the next epoch, and of the one after it: an update takes effect two epochs after the
-    /// one that it was made from.
+    /// The parameters of the next epoch, and of the one after it: an update takes effect two epochs
+    /// after the one that it was made from.
     updates: [Runtime; 2],
     next: u64,
     generation: Generation,
@@ -48,7 +49,8 @@ pub struct EdgesReport {
     pub runtime: Runtime,
     pub state: State,
     pub sampled_share: f64,
-    /// Heavy-hitter candidates of the switch that had most, and whether all of all switches were decoded.
+    /// Heavy-hitter candidates of the switch that had most, and whether all of all switches were
+    /// decoded.
     pub hh_flows: Option<f64>,
     pub hh_complete: bool,
     /// Victims that were heavy, and those of sampled light losses.
@@ -127,7 +129,8 @@ impl Edges {
         })
     }
 
-    /// An epoch of new flows, of which `victims` lose packets between their first and their last switch.
+    /// An epoch of new flows, of which `victims` lose packets between their first and their last
+    /// switch.
     ///
     /// # Errors
     /// If the encoders have no room for the parameters.
@@ -210,7 +213,8 @@ impl Edges {
         Ok(self.spare.record().into::<Sketches>().map(|sketches| *sketches))
     }
 
-    /// Takes all packets through the classifiers, and tells of each flow how many were of each class.
+    /// Takes all packets through the classifiers, and tells of each flow how many were of each
+    /// class.
     fn classify(&mut self, ids: &[FlowId], edges: &mut [Sketches]) -> Vec<Classes> {
         let Some(first) = edges.first() else { return Vec::new() };
         let runtime = first.runtime;
@@ -230,8 +234,8 @@ impl Edges {
         }
         let light: Vec<usize> = ids.iter().map(|id| if first.samples(*id) { LL } else { NONE }).collect();
         let mut classes = vec![Classes::default(); ids.len()];
-        // The counters of a flow beyond all thresholds tell nobody more by growing. If it loses nothing more either, the rest
-        // of its packets is counted at once.
+        // The counters of a flow beyond all thresholds tell nobody more by growing. If it loses
+        // nothing more either, the rest of its packets is counted at once.
         let beyond = runtime.hh_threshold.max(runtime.hl_threshold);
         let mut settled = vec![false; ids.len()];
         let Generation { sequence, .. } = &mut self.generation;
@@ -326,8 +330,9 @@ mod tests {
         }
     }
 
-    /// The edge switches alone answer as the whole network does, epoch by epoch, while parameters shift. Packets come further
-    /// apart than a link is long, so that both take them in the same order.
+    /// The edge switches alone answer as the whole network does, epoch by epoch, while parameters
+    /// shift. Packets come further apart than a link is long, so that both take them in the same
+    /// order.
     #[test]
     fn edges_alone_are_measured_as_in_the_network() {
         for workload in ["hadoop/burst,flows=2500,longest=8,seed=3", "keyvalue/uniform,flows=4000,seed=5"] {
@@ -354,7 +359,8 @@ mod tests {
         }
     }
 
-    /// Flows that end below T_h in bursts, half of the candidates lifted by collisions: the threshold went up and down for ever.
+    /// Flows that end below T_h in bursts, half of the candidates lifted by collisions: the
+    /// threshold went up and down for ever.
     #[test]
     fn bursts_come_to_rest() {
         let setup = setup("testbed", "hadoop/burst,flows=50k,longest=30,seed=3", &["flows=15%,rate=1%"]);

@@ -1,6 +1,8 @@
-//! weir's own HashPipe, as the figures drive it: the dataplane that the switch runs, over PHVs, and its bank at the end.
+//! weir's own HashPipe, as the figures drive it: the dataplane that the switch runs, over PHVs, and
+//! its bank at the end.
 //!
-//! Left open by the paper and taken from the authors' simulator: a stage has counters / stages slots, rounded down.
+//! Left open by the paper and taken from the authors' simulator: a stage has counters / stages
+//! slots, rounded down.
 
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
@@ -32,7 +34,8 @@ impl HashPipe {
         Self { program, bank: HashPipeBank::zeroed(&config), phvs: Vec::new() }
     }
 
-    /// The sum of all counts. What a packet adds to it is 1 less the count that fell out of the last stage.
+    /// The sum of all counts. What a packet adds to it is 1 less the count that fell out of the
+    /// last stage.
     pub fn total(&mut self) -> u64 {
         self.program.exchange(&mut self.bank);
         let total = self.bank.v4.0.iter().flat_map(|table| table.cells()).map(|&(_, count)| u64::from(count)).sum();
@@ -109,7 +112,8 @@ mod tests {
         }
     }
 
-    /// One slot a stage: larger counts push smaller ones on, and the total loses what falls out of the last stage.
+    /// One slot a stage: larger counts push smaller ones on, and the total loses what falls out of
+    /// the last stage.
     #[test]
     fn the_total_tells_what_fell_out() {
         let mut pipe = HashPipe::new(3, 3, 1);

@@ -12,7 +12,8 @@ pub trait HeavyHitter {
         keys.iter().for_each(|&key| self.packet(key));
     }
 
-    /// All table entries with their counts; a key may come more than once, and its counts are then to be added.
+    /// All table entries with their counts; a key may come more than once, and its counts are then
+    /// to be added.
     fn read_out(self) -> Vec<(Tuple4, u64)>;
 }
 
@@ -22,8 +23,8 @@ pub fn fold(Tuple4(bits): Tuple4) -> u64 {
     mix((bits as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix((bits >> 64) as u64))
 }
 
-/// A slot out of `slots` by hash function number `function` of a folded key. The functions are independent of each
-/// other, unlike CRCs that differ in their initial value only.
+/// A slot out of `slots` by hash function number `function` of a folded key. The functions are
+/// independent of each other, unlike CRCs that differ in their initial value only.
 #[inline]
 pub fn slot(folded: u64, function: usize, slots: usize) -> usize {
     let hash = mix(folded ^ (function as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95));

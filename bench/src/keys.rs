@@ -1,5 +1,6 @@
-//! Keys in a row against random ones: how often a sketch of three rows decodes, how far off linear counting is, and what HashPipe
-//! misses, with hashes that are linear, with index hashes and their parts, and with hash functions as good as random ones.
+//! Keys in a row against random ones: how often a sketch of three rows decodes, how far off linear
+//! counting is, and what HashPipe misses, with hashes that are linear, with index hashes and their
+//! parts, and with hash functions as good as random ones.
 
 use std::collections::HashMap;
 
@@ -26,7 +27,8 @@ pub struct KeyModels {
 /// Flows, and buckets of each of the three rows.
 const SKETCHES: [(u32, u32); 3] = [(1000, 512), (5000, 3584), (300, 512)];
 const ROWS: usize = 3;
-/// Flows and counters for linear counting, as in the first array of ChameleMon's default classifier.
+/// Flows and counters for linear counting, as in the first array of ChameleMon's default
+/// classifier.
 const COUNTED: u32 = 20_000;
 const COUNTERS: u32 = 32_768;
 /// HashPipe's stages and slots, and the number of flows that it is asked for.

@@ -31,17 +31,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV and SVG
+    /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV
+    /// and SVG
     Figures(figures::Arguments),
     /// Break each promise of SPECIFICATION.md on purpose, and see its test fail
     Breaks(breaks::Breaks),
-    /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash polynomials
+    /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash
+    /// polynomials
     Attack(attack::Attack),
-    /// Keys in a row against random ones: decodings that fail, and what HashPipe misses, by hash function
+    /// Keys in a row against random ones: decodings that fail, and what HashPipe misses, by hash
+    /// function
     Keys(keys::KeyModels),
     /// From the records of four switches to the order for them: the controller's response time
     Controller(controller::ControllerTime),
-    /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to rest
+    /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to
+    /// rest
     Attention(attention::Random),
     /// Forward beside dpdk-testpmd on the same devices, in turns
     #[cfg(feature = "dpdk")]
@@ -49,7 +53,8 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
-    /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU when idle. Needs root
+    /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU
+    /// when idle. Needs root
     #[cfg(feature = "dpdk")]
     Hosts(hosts::Hosts),
     /// weir under random frames, floods of stations and of flows, beside ordinary traffic

@@ -1,11 +1,13 @@
-//! What the figures of the six tasks ask of an algorithm: one epoch in a fixed memory (ChameleMon, appendix C).
+//! What the figures of the six tasks ask of an algorithm: one epoch in a fixed memory (ChameleMon,
+//! appendix C).
 
 use weir::program::chamelemon::collector::Distribution;
 use weir::wire::Tuple4;
 
 use crate::heavy::KeyMap;
 
-/// What one algorithm knows of one epoch. It does not answer every task; which ones, the figure says.
+/// What one algorithm knows of one epoch. It does not answer every task; which ones, the figure
+/// says.
 pub trait Summary {
     fn burst(&mut self, keys: &[Tuple4]);
 
@@ -25,7 +27,8 @@ pub trait Summary {
         self.named().into_iter().filter(|&(_, packets)| packets > threshold).map(|(key, _)| key).collect()
     }
 
-    /// Flows whose packets differ by more than `threshold`: those that either epoch can name are asked for in both.
+    /// Flows whose packets differ by more than `threshold`: those that either epoch can name are
+    /// asked for in both.
     fn changes(&self, after: &Self, threshold: u64) -> Vec<Tuple4> {
         let mut named = self.named();
         named.extend(after.named());

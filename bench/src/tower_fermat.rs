@@ -1,10 +1,13 @@
-//! weir's own ChameleMon as the figures of the six tasks drive it: the dataplane that the switch runs, over PHVs, and its collector.
+//! weir's own ChameleMon as the figures of the six tasks drive it: the dataplane that the switch
+//! runs, over PHVs, and its collector.
 //!
-//! As the paper's appendix C has it: a Tower of an 8-bit and a 16-bit array of equal memory, T_h = 250, and a Fermat sketch of 2500 buckets
-//! for the heavy-hitter candidates. weir's buckets have 160 bits, for IDs of 104 bits with a fingerprint, where the
-//! paper's have 64, so the Fermat sketch takes 50 KB instead of 20. All of it is charged, but where weir's is compared with the paper's own:
-//! there a bucket is charged as the paper's. And as one would configure it for these tasks: sizes from T_h on are decoded, so that
-//! 8-bit counters say all that the Tower has to, and two arrays of them have more counters in the same memory.
+//! As the paper's appendix C has it: a Tower of an 8-bit and a 16-bit array of equal memory, T_h =
+//! 250, and a Fermat sketch of 2500 buckets for the heavy-hitter candidates. weir's buckets have
+//! 160 bits, for IDs of 104 bits with a fingerprint, where the paper's have 64, so the Fermat
+//! sketch takes 50 KB instead of 20. All of it is charged, but where weir's is compared with the
+//! paper's own: there a bucket is charged as the paper's. And as one would configure it for these
+//! tasks: sizes from T_h on are decoded, so that 8-bit counters say all that the Tower has to, and
+//! two arrays of them have more counters in the same memory.
 
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};

@@ -1,4 +1,5 @@
-//! The reader of captures on any bytes: it ends, lends no more than the file holds, and has ended after an error.
+//! The reader of captures on any bytes: it ends, lends no more than the file holds, and has ended
+//! after an error.
 
 use weir::trace::{CaptureReader, CaptureWriter};
 

@@ -1,4 +1,5 @@
-//! The configuration file on any text: nothing panics, and what is accepted passes its own check and is complete.
+//! The configuration file on any text: nothing panics, and what is accepted passes its own check
+//! and is complete.
 
 use weir::config::Config;
 

@@ -1,5 +1,6 @@
-//! The API on any request: whatever the method, path, query and body, the answer is HTTP, an error is a document with a
-//! message, and the switch is asked only for what the request's types allow. And changes of tables on any body.
+//! The API on any request: whatever the method, path, query and body, the answer is HTTP, an error
+//! is a document with a message, and the switch is asked only for what the request's types allow.
+//! And changes of tables on any body.
 
 use std::sync::Arc;
 
@@ -83,7 +84,8 @@ impl Service for Fake {
     }
 }
 
-/// The first line is `METHOD TARGET`, the rest the body. Without a line's end the bytes come over the socket as they are.
+/// The first line is `METHOD TARGET`, the rest the body. Without a line's end the bytes come over
+/// the socket as they are.
 pub fn run(bytes: &[u8]) {
     let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
         let answer = respond(Arc::new(Fake::default()), bytes).unwrap();

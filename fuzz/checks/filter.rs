@@ -1,5 +1,5 @@
-//! Filters: a text, a NUL, a frame. Nothing panics, an error points into the text, and what a filter says of a frame it says
-//! again when it is read back from what it prints.
+//! Filters: a text, a NUL, a frame. Nothing panics, an error points into the text, and what a
+//! filter says of a frame it says again when it is read back from what it prints.
 
 use weir::wire::{Filter, Headers, parse};
 

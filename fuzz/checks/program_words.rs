@@ -1,4 +1,5 @@
-//! `--program` on any words: nothing panics, a refusal repeats the words, and what is accepted is in range.
+//! `--program` on any words: nothing panics, a refusal repeats the words, and what is accepted is
+//! in range.
 
 use weir::program::ProgramConfig;
 

@@ -1,5 +1,5 @@
-//! Records of switches: any bytes are a record of the expected program and shape, or an error; what is read at all is written as
-//! the same bytes. The first byte chooses the program and its shape.
+//! Records of switches: any bytes are a record of the expected program and shape, or an error; what
+//! is read at all is written as the same bytes. The first byte chooses the program and its shape.
 
 use std::sync::LazyLock;
 

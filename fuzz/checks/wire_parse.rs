@@ -19,7 +19,8 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Every view on the same bytes; where it holds, what its repr writes is read back as the same repr.
+/// Every view on the same bytes; where it holds, what its repr writes is read back as the same
+/// repr.
 fn views(bytes: &[u8]) {
     macro_rules! round_trip {
         ($($module:ident),*) => {$(

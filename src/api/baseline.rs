@@ -1,13 +1,15 @@
-//! What a switch says of itself as a whole, and the baseline from which its statistics are counted after a reset.
+//! What a switch says of itself as a whole, and the baseline from which its statistics are counted
+//! after a reset.
 //!
-//! A reset writes no counter: it remembers what they were. So workers are not disturbed, nothing goes backwards, and what
-//! others derive from the totals (`/metrics`) stays right.
+//! A reset writes no counter: it remembers what they were. So workers are not disturbed, nothing
+//! goes backwards, and what others derive from the totals (`/metrics`) stays right.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::view::{Measurement, Packets, Port, Ports, Removed, SinceReset, Status, Worker};
+use crate::lock::Hold;
 use crate::stats::SwitchStats;
 
 /// A running switch's name, age and baseline.
@@ -46,12 +48,12 @@ impl SwitchInfo {
 
     /// Remembers `totals` as the new zero.
     pub fn reset(&self, totals: Ports) {
-        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), totals));
+        *self.baseline.hold() = Some((Instant::now(), totals));
     }
 
     /// `totals` less the baseline.
     pub fn since_reset(&self, totals: Ports) -> SinceReset {
-        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        let baseline = self.baseline.hold();
         let total_packets = totals.packets;
         let (since, ports) = match &*baseline {
             Some((at, before)) => (*at, since(&totals, before)),

@@ -203,7 +203,8 @@ impl Client {
         let connection = tokio::spawn(connection);
         match sender.send_request(request).await {
             Ok(response) => Ok(response),
-            // Why the other side hung up, for example because of our certificate, is known to the connection.
+            // Why the other side hung up, for example because of our certificate, is known to the
+            // connection.
             Err(error) => {
                 drop(sender);
                 let ended = connection.await.ok().and_then(Result::err);

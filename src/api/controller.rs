@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
+use crate::lock::Hold;
 use crate::network::controller::EvictError;
 use crate::network::rpc;
 use crate::network::server::{ControllerLoop, ControllerServer};
@@ -80,7 +81,7 @@ pub struct Listeners {
 pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = control_loop.server();
-    let store = control_loop.controller().lock().unwrap_or_else(PoisonError::into_inner).store().clone();
+    let store = control_loop.controller().hold().store().clone();
     let api = ControllerApi { server: server.clone(), program: server.program().clone(), store };
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;

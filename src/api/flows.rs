@@ -21,14 +21,16 @@ pub struct Flows {
     /// Weighted mean relative error of the distribution.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub distribution_wmre: Option<f64>,
-    /// Heavy flows that were found, and whether every flow of at least `heavy_least_packets` is among them.
+    /// Heavy flows that were found, and whether every flow of at least `heavy_least_packets` is
+    /// among them.
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
     pub heavy_least_packets: u64,
     /// Flows of which more packets entered than left, and those of which more left.
     pub losses: Vec<CountedFlow>,
     pub gains: Vec<CountedFlow>,
-    /// Packets that entered and did not leave, and those that left and did not enter, as far as they were measured.
+    /// Packets that entered and did not leave, and those that left and did not enter, as far as
+    /// they were measured.
     pub lost_packets: u64,
     pub gained_packets: u64,
     /// Whether these are all losses, and why not.
@@ -87,7 +89,8 @@ impl Flows {
         }
     }
 
-    /// Sets the truth beside it: the exact packets of each flow, and what the program says of the distribution that it estimated.
+    /// Sets the truth beside it: the exact packets of each flow, and what the program says of the
+    /// distribution that it estimated.
     #[must_use]
     pub fn with_truth(self, truth: &FxHashMap<Flow, u64>, distribution_wmre: Option<f64>) -> Self {
         let sizes = Distribution::of_sizes(truth.values().copied());

@@ -1,7 +1,7 @@
 //! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
-//! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs that weir has. Flows are no labels. Totals are never
-//! reset, whatever `weir stats reset` does.
+//! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs
+//! that weir has. Flows are no labels. Totals are never reset, whatever `weir stats reset` does.
 
 use std::fmt::{Error, Write};
 
@@ -12,7 +12,8 @@ use prometheus_client::registry::Registry;
 
 use super::view::{Port, Status, Worker, WorkerProgram};
 
-/// The text formats. The node exporter's textfile collector and `promtool check metrics` read the second alone.
+/// The text formats. The node exporter's textfile collector and `promtool check metrics` read the
+/// second alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// OpenMetrics 1.0
@@ -31,8 +32,9 @@ impl Format {
         }
     }
 
-    /// The format for a request with this Accept header: OpenMetrics where it is named and not liked less than plain text, as in
-    /// Prometheus' own libraries; else the format that every client reads.
+    /// The format for a request with this Accept header: OpenMetrics where it is named and not
+    /// liked less than plain text, as in Prometheus' own libraries; else the format that every
+    /// client reads.
     pub fn accepted(accept: &str) -> Self {
         let best = |types: &[&str], versions: &[&str]| {
             let ranges = accept.split(',').filter_map(|range| {
@@ -65,8 +67,8 @@ pub fn text(status: &Status, format: Format) -> String {
     }
 }
 
-/// The same in format 0.0.4, where a family has the name of its samples, an info is a gauge, and nothing marks the end.
-/// Escapes in labels are the same; help texts have none.
+/// The same in format 0.0.4, where a family has the name of its samples, an info is a gauge, and
+/// nothing marks the end. Escapes in labels are the same; help texts have none.
 fn plain(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = "";

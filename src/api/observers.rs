@@ -1,4 +1,5 @@
-//! Traces and captures over the control socket: `POST /v1/trace`, `POST /v1/capture`, `DELETE /v1/captures/ID`.
+//! Traces and captures over the control socket: `POST /v1/trace`, `POST /v1/capture`, `DELETE
+//! /v1/captures/ID`.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,19 +23,18 @@ use crate::api::Service;
 use crate::observe::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Record, TraceOnce};
 use crate::pisa::{DropReason, PortId};
 use crate::trace::{INBOUND, OUTBOUND, PcapNgStream};
-use crate::wire::Filter;
+use crate::wire::{FABRIC_L2_OVERHEAD, Filter};
 
 /// The path of [`trace`], whose answer may be long in coming.
 pub const TRACE: &str = "/v1/trace";
-/// How often a ring or a trace is looked at: at a million packets a second a capture's ring lasts longer.
+/// How often a ring or a trace is looked at: at a million packets a second a capture's ring lasts
+/// longer.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once, and such pieces that may wait for the client.
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 16;
 /// How often losses are told while a capture runs, and blanks are sent while a trace waits.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Longest frame over its MTU: an Ethernet header, two tags and the shim.
-const L2_BYTES: u32 = 14 + 2 * 4 + 6;
 /// Most seconds that a trace waits for its packet, and that a capture lasts.
 const LONGEST_TRACE: f64 = 3600.0;
 const LONGEST_CAPTURE: f64 = 1e6;
@@ -130,8 +130,8 @@ fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Refusal> {
     sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to {max}")))
 }
 
-/// The next packet that matches, or null when none came in time. Until then blanks are sent, so that a client that has gone is
-/// noticed, and its place given on.
+/// The next packet that matches, or null when none came in time. Until then blanks are sent, so
+/// that a client that has gone is noticed, and its place given on.
 pub async fn trace<S: Service>(
     State(service): State<Arc<S>>,
     query: Result<Json<TraceQuery>, JsonRejection>,
@@ -157,7 +157,8 @@ pub async fn trace<S: Service>(
     response.body(Body::new(Pieces(body))).map_err(refuse)
 }
 
-/// The packet of a trace; `None` when none came before `end`. A blank now and then finds out whether the client is still there.
+/// The packet of a trace; `None` when none came before `end`. A blank now and then finds out
+/// whether the client is still there.
 async fn wait(tap: &TraceOnce, end: Instant, pieces: &mpsc::Sender<Bytes>) -> Option<PacketTrace> {
     let mut told = Instant::now();
     loop {
@@ -186,7 +187,7 @@ pub async fn capture<S: Service>(
     let names = Names::of(&*service);
     let ports = query.ports.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);
-    let snaplen = query.snaplen_bytes.unwrap_or((mtu + L2_BYTES).max(64));
+    let snaplen = query.snaplen_bytes.unwrap_or((mtu + FABRIC_L2_OVERHEAD).max(64));
     if !SNAPLEN.contains(&snaplen) {
         let (min, max) = SNAPLEN.into_inner();
         return Err(refuse(format!("snaplen_bytes = {snaplen}: {min} to {max}")));
@@ -220,8 +221,8 @@ pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Pa
     ended.then_some(Json(id)).ok_or_else(|| refuse(format!("there is no capture {id}")))
 }
 
-/// Carries a capture's packets from its ring to the client. When the client is slow this waits, the ring fills, and what
-/// finds it full is counted.
+/// Carries a capture's packets from its ring to the client. When the client is slow this waits, the
+/// ring fills, and what finds it full is counted.
 struct Pump<S> {
     service: Arc<S>,
     opened: Opened<Capture>,

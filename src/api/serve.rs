@@ -1,5 +1,6 @@
-//! Connections of the API, each listener on a thread of its own: bounded in number, size and time, so that no peer takes
-//! more than its share of memory, and a flood of handshakes leaves the control socket alone.
+//! Connections of the API, each listener on a thread of its own: bounded in number, size and time,
+//! so that no peer takes more than its share of memory, and a flood of handshakes leaves the
+//! control socket alone.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -31,7 +32,8 @@ use super::view;
 use crate::network::rpc::{self, Certified};
 use crate::network::tls;
 
-/// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS they are closed.
+/// Connections of one listener that are answered at a time. On the socket more of them wait, by TLS
+/// they are closed.
 pub const CONNECTIONS: usize = 64;
 /// TLS handshakes at a time; more of them wait.
 pub const HANDSHAKES: usize = 16;
@@ -143,7 +145,8 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     })
 }
 
-/// Accepts connections while there are places, and has `serve` hold the place as long as it needs it.
+/// Accepts connections while there are places, and has `serve` hold the place as long as it needs
+/// it.
 async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
     mut listener: L,
     places: usize,
@@ -273,7 +276,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not fill the log.
+/// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not
+/// fill the log.
 struct Log {
     started: Instant,
     /// Milliseconds from `started` to the moment from which on one may be logged.

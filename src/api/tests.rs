@@ -285,7 +285,8 @@ fn something_else_at_the_socket() {
     other.join().unwrap();
 }
 
-/// A client that is killed while its trace waits gives its place back, whatever time it had asked for.
+/// A client that is killed while its trace waits gives its place back, whatever time it had asked
+/// for.
 #[test]
 fn a_trace_ends_with_its_client() {
     use std::io::{Read, Write};

@@ -1,10 +1,12 @@
-//! A pipeline that fits no target: which key of the configuration asks for too much, and what would be enough.
+//! A pipeline that fits no target: which key of the configuration asks for too much, and what would
+//! be enough.
 
 use crate::config::{Config, ConfigError};
 use crate::pisa::{BudgetError, Excess};
 use crate::program::ProgramConfig;
 
-/// The key to blame, with the ways out: a smaller value, or one of the targets that the pipeline `fits` as it is.
+/// The key to blame, with the ways out: a smaller value, or one of the targets that the pipeline
+/// `fits` as it is.
 pub(super) fn refusal(config: &Config, error: &BudgetError, fits: &[&str]) -> ConfigError {
     let (key, value, smaller) = blame(config, error);
     let targets: String = fits.iter().map(|name| format!(", or switch.target = {name:?}")).collect();

@@ -1,4 +1,5 @@
-//! `weir controller`: collects from the switches of a network, answers, and orders what they measure.
+//! `weir controller`: collects from the switches of a network, answers, and orders what they
+//! measure.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub struct Controller {
     /// Names the controller, its control socket and the one for switches
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// An edge switch of the network, by name; may be given several times. Without, those that have come so far
+    /// An edge switch of the network, by name; may be given several times. Without, those that have
+    /// come so far
     #[arg(long = "switch", value_name = "NAME")]
     switches: Vec<String>,
     /// The program of all switches: chamelemon and its parameters
@@ -205,8 +207,9 @@ fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     Ok(directory.join(file))
 }
 
-/// The stored state, or a new one if nothing is stored. Stored updates are ignored if they were made for another configuration
-/// of the network, or if the parameters are configured to stay as they are.
+/// The stored state, or a new one if nothing is stored. Stored updates are ignored if they were
+/// made for another configuration of the network, or if the parameters are configured to stay as
+/// they are.
 fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
     let profile = config.profile();
     let first = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
@@ -248,7 +251,8 @@ mod tests {
     use crate::network::controller;
     use crate::program::chamelemon::Runtime;
 
-    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered before the restart.
+    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered
+    /// before the restart.
     #[test]
     fn a_restart_keeps_what_was_ordered_or_what_is_configured() {
         let dir = tempfile::tempdir().unwrap();

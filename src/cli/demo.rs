@@ -1,4 +1,5 @@
-//! `weir demo`: two virtual hosts talk through a switch in memory, and the report stands beside the truth.
+//! `weir demo`: two virtual hosts talk through a switch in memory, and the report stands beside the
+//! truth.
 
 use std::time::Instant;
 
@@ -89,8 +90,8 @@ impl Demo {
     }
 }
 
-/// Sends the trace through: flows with an even number from a to b, the others from b to a, and now and then a frame that
-/// no switch should let through. Returns the seconds that it took.
+/// Sends the trace through: flows with an even number from a to b, the others from b to a, and now
+/// and then a frame that no switch should let through. Returns the seconds that it took.
 fn drive(trace: &Trace, replayer: &mut Replayer) -> f64 {
     let from_a = Frames::new(HOST_A, HOST_B);
     let from_b = Frames::new(HOST_B, HOST_A);

@@ -1,4 +1,5 @@
-//! `weir man` and `weir completions`: manual pages and shell completions, from the same description as the help.
+//! `weir man` and `weir completions`: manual pages and shell completions, from the same description
+//! as the help.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -8,7 +9,8 @@ pub use clap_complete::Shell;
 
 use super::{Cli, Failure, output};
 
-/// To install them: `weir completions bash > /etc/bash_completion.d/weir`, or for fish in ~/.config/fish/completions
+/// To install them: `weir completions bash > /etc/bash_completion.d/weir`, or for fish in
+/// ~/.config/fish/completions
 #[derive(Debug, Args)]
 pub struct Completions {
     shell: Shell,
@@ -75,8 +77,8 @@ fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> std::io::R
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| add_pages(sub, pages))
 }
 
-/// The date of the pages: what SOURCE_DATE_EPOCH said when weir was built, or the date of the newest changes. The same sources give
-/// the same pages.
+/// The date of the pages: what SOURCE_DATE_EPOCH said when weir was built, or the date of the
+/// newest changes. The same sources give the same pages.
 fn date() -> String {
     let seconds = option_env!("SOURCE_DATE_EPOCH").and_then(|text| text.parse().ok());
     let time = seconds.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));

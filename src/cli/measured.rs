@@ -22,7 +22,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest `scored`.
+    /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest
+    /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
         let RunAnswers { heavy, losses, distribution_wmre } =

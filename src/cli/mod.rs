@@ -59,7 +59,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Two virtual hosts, generated traffic and a report with the truth beside it: no root, NIC or huge pages
+    /// Two virtual hosts, generated traffic and a report with the truth beside it: no root, NIC or
+    /// huge pages
     Demo(demo::Demo),
     /// Run the switch
     Run(run::Run),
@@ -88,7 +89,8 @@ enum Command {
     Reload(reload::Reload),
     /// Have a controller wait no more for a switch that left its network for good
     Evict(evict::Evict),
-    /// Show one packet's way through the pipeline: each match, each cell before and after, the verdict
+    /// Show one packet's way through the pipeline: each match, each cell before and after, the
+    /// verdict
     Trace(trace::Trace),
     /// Copy packets out of a running switch, as lines or as pcapng
     Capture(capture::Capture),
@@ -176,7 +178,8 @@ impl Programs {
     }
 }
 
-/// The programs with the names that results give them: of several of one kind the second has `_2` behind its name, and so on.
+/// The programs with the names that results give them: of several of one kind the second has `_2`
+/// behind its name, and so on.
 fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
     programs.iter().enumerate().map(|(i, program)| {
         let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
@@ -185,7 +188,8 @@ fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramCo
     })
 }
 
-/// Runs weir with these telemetry programs: parses the command line, runs the command, and turns its end into an exit code.
+/// Runs weir with these telemetry programs: parses the command line, runs the command, and turns
+/// its end into an exit code.
 ///
 /// ```no_run
 /// weir::cli::run(weir::program::Programs::of_weir());

@@ -1,4 +1,5 @@
-//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what programs found, by epochs.
+//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what
+//! programs found, by epochs.
 
 use std::time::Duration;
 
@@ -300,8 +301,8 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
     keys
 }
 
-/// What epochs were measured with, each a row. In the last columns stands what decisions were made from, with
-/// `facts`, or else what was decided.
+/// What epochs were measured with, each a row. In the last columns stands what decisions were made
+/// from, with `facts`, or else what was decided.
 pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
     let mut keys = parameter_keys(epochs.iter());
     let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);

@@ -1,5 +1,5 @@
-//! What systemd is told of the service, as sd_notify(3) says: one datagram for each message, to the socket that
-//! `NOTIFY_SOCKET` names. Without systemd nothing is sent.
+//! What systemd is told of the service, as sd_notify(3) says: one datagram for each message, to the
+//! socket that `NOTIFY_SOCKET` names. Without systemd nothing is sent.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;

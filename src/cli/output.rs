@@ -38,7 +38,8 @@ pub fn table<const N: usize>(headings: [&str; N], rows: impl IntoIterator<Item =
     wide_table(&headings, rows.into_iter().map(Vec::from))
 }
 
-/// [`table`] for a number of columns that is not fixed; every row has as many cells as there are headings.
+/// [`table`] for a number of columns that is not fixed; every row has as many cells as there are
+/// headings.
 pub fn wide_table(headings: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

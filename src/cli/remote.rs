@@ -12,7 +12,8 @@ use crate::network::tls;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Remote {
-    /// A switch on another machine, by its api.listen; needs a certificate, its key and the switch's CA
+    /// A switch on another machine, by its api.listen; needs a certificate, its key and the
+    /// switch's CA
     #[arg(long, global = true, value_name = "HOST:PORT", conflicts_with = "socket")]
     connect: Option<String>,
     #[command(flatten)]
@@ -23,7 +24,8 @@ pub struct Remote {
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Given {
-    /// With --connect: your certificate; this and the next two may stand in ~/.config/weir/client.toml instead
+    /// With --connect: your certificate; this and the next two may stand in
+    /// ~/.config/weir/client.toml instead
     #[arg(long, global = true, value_name = "FILE", requires = "connect")]
     certificate: Option<PathBuf>,
     /// With --connect: the private key of the certificate

@@ -30,7 +30,8 @@ pub struct Replay {
     /// Compare with exact counts
     #[arg(long)]
     score: bool,
-    /// With --score: end with exit code 3 when fewer than this share of the heaviest flows is found (0 to 1)
+    /// With --score: end with exit code 3 when fewer than this share of the heaviest flows is found
+    /// (0 to 1)
     #[arg(long, value_name = "SHARE", requires = "score", value_parser = share)]
     min_recall: Option<f64>,
     /// Cut the capture into epochs of this length; by default all of it is one
@@ -103,7 +104,8 @@ impl Replay {
         self.report(json, &programs, &replayer, exact, totals, seconds)
     }
 
-    /// Takes one capture in, up to the first record that cannot be read. The error says which that is.
+    /// Takes one capture in, up to the first record that cannot be read. The error says which that
+    /// is.
     fn replay(
         &self,
         file: &Path,

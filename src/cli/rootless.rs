@@ -1,7 +1,8 @@
-//! `weir run --rootless` and `weir shell`: a switch and its hosts in namespaces of an ordinary user's own.
+//! `weir run --rootless` and `weir shell`: a switch and its hosts in namespaces of an ordinary
+//! user's own.
 //!
-//! The namespaces are made by util-linux's `unshare` and entered by its `nsenter`, which every distribution has: weir calls
-//! itself through them, so it stays one process with one id.
+//! The namespaces are made by util-linux's `unshare` and entered by its `nsenter`, which every
+//! distribution has: weir calls itself through them, so it stays one process with one id.
 
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
@@ -52,7 +53,8 @@ fn namespaces_allowed() -> Result<(), String> {
     if tried.status.success() { Ok(()) } else { Err(why.trim().trim_start_matches("unshare: ").to_owned()) }
 }
 
-/// The arguments without `--rootless`, and with the socket where the user's other commands look for it.
+/// The arguments without `--rootless`, and with the socket where the user's other commands look for
+/// it.
 fn inner_arguments(arguments: impl Iterator<Item = OsString>, add: bool, socket: &Path) -> Vec<OsString> {
     let mut inner = Vec::new();
     let mut own = true;
@@ -101,12 +103,14 @@ fn address(n: usize) -> String {
     format!("10.0.{}.{}/16", n / 256, n % 256)
 }
 
-/// A host at a tap port: a network namespace with the port's interface in it, for as long as the command runs
+/// A host at a tap port: a network namespace with the port's interface in it, for as long as the
+/// command runs
 #[derive(Debug, Args)]
 pub struct Shell {
     /// The port, whose device is a tap
     port: String,
-    /// The host's address; by default 10.0.0.1/16 at the first port, 10.0.0.2/16 at the second, and so on
+    /// The host's address; by default 10.0.0.1/16 at the first port, 10.0.0.2/16 at the second, and
+    /// so on
     #[arg(long, value_name = "ADDRESS/LENGTH")]
     address: Option<String>,
     #[command(flatten)]
@@ -116,8 +120,8 @@ pub struct Shell {
     command: Vec<OsString>,
 }
 
-/// $1 interface, $2 address, $3 the switch's process; the rest is the command. The interface goes back when it ends: one
-/// that goes down with its namespace is lost to the switch.
+/// $1 interface, $2 address, $3 the switch's process; the rest is the command. The interface goes
+/// back when it ends: one that goes down with its namespace is lost to the switch.
 const HOST: &str = r#"
 interface=$1 address=$2 switch=$3; shift 3
 nsenter --target "$switch" --net ip link set "$interface" netns $$ || {
@@ -143,7 +147,8 @@ impl Shell {
         let pid = status.pid.to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &pid]);
-        // Of a switch that runs as this user's own root; one of the system's shares its user namespace with this process.
+        // Of a switch that runs as this user's own root; one of the system's shares its user
+        // namespace with this process.
         let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
         if namespace(&pid) != namespace("self") {
             command.args(["--user", "--preserve-credentials"]);

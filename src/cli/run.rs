@@ -16,8 +16,8 @@ pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
-    /// pcap:IN,OUT, ring:NAME, null, memory
+    /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH,
+    /// virtio-user:PATH, pcap:IN,OUT, ring:NAME, null, memory
     #[arg(long = "port", value_name = "NAME=DEV")]
     ports: Vec<PortConfig>,
     /// Faults that packets meet at a port: a=rx:drop=1%,dst=10.0.0.2;tx:delay=5ms
@@ -76,11 +76,12 @@ pub struct Run {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<String>,
-    /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with the certificates of
-    /// `[controller]` in the configuration file
+    /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with
+    /// the certificates of `[controller]` in the configuration file
     #[arg(long, value_name = "ADDRESS")]
     controller: Option<String>,
-    /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT` is a host there
+    /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT`
+    /// is a host there
     #[arg(long)]
     rootless: bool,
     /// Stop by itself after this long
@@ -243,8 +244,8 @@ mod live {
         let again = Arc::new(AtomicBool::new(false));
         let impatient = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // A second signal ends the process at once, should the drain hang. Not at first: a terminal, make or timeout
-            // may send the first one twice.
+            // A second signal ends the process at once, should the drain hang. Not at first: a
+            // terminal, make or timeout may send the first one twice.
             flag::register_conditional_shutdown(signal, 1, impatient.clone()).map_err(Failure::failed)?;
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }

@@ -85,7 +85,8 @@ enum What {
     Cardinality(Epochs),
     /// The entropy of flow sizes, epoch by epoch
     Entropy(Epochs),
-    /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why they change
+    /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why
+    /// they change
     Attention(Epochs),
     /// How the switch stands with its controller
     Controller,

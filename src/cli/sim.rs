@@ -20,10 +20,12 @@ use crate::trace::Workload;
 
 #[derive(Debug, Args)]
 pub struct Sim {
-    /// line:N, fat-tree:K, testbed (ChameleMon's: 10 switches, 8 hosts), spine-leaf:SPINES,LEAVES,HOSTS, or a file: .gml, .graphml
+    /// line:N, fat-tree:K, testbed (ChameleMon's: 10 switches, 8 hosts),
+    /// spine-leaf:SPINES,LEAVES,HOSTS, or a file: .gml, .graphml
     #[arg(long, default_value = "testbed", value_name = "TOPOLOGY")]
     topology: String,
-    /// Each epoch's flows: LAW/ORDER[,flows=…,packets=…,longest=…]; laws are dctcp, hadoop, vl2, keyvalue, cache, isp, zipfS
+    /// Each epoch's flows: LAW/ORDER[,flows=…,packets=…,longest=…]; laws are dctcp, hadoop, vl2,
+    /// keyvalue, cache, isp, zipfS
     #[arg(long, default_value = "hadoop/uniform,flows=10k", value_name = "WORKLOAD")]
     workload: Workload,
     #[command(flatten)]
@@ -34,11 +36,12 @@ pub struct Sim {
     /// Length of an epoch
     #[arg(long, default_value = "50ms", value_name = "LENGTH")]
     epoch: Length,
-    /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch), link=all,rate=0.1% or link=3,rate=1%
+    /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
+    /// link=all,rate=0.1% or link=3,rate=1%
     #[arg(long = "loss", value_name = "LOSS")]
     losses: Vec<Loss>,
-    /// What goes wrong beside: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s], double=LINK,rate=1%,
-    /// delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
+    /// What goes wrong beside: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
+    /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
@@ -53,7 +56,8 @@ pub struct Sim {
     /// With --rate: a packet that would wait longer for a link is lost
     #[arg(long, default_value = "1ms", value_name = "LENGTH")]
     queue_timeout: Length,
-    /// For so long after an epoch's end its packets may leave; then the switches' records are collected
+    /// For so long after an epoch's end its packets may leave; then the switches' records are
+    /// collected
     #[arg(long, default_value = "10ms", value_name = "LENGTH")]
     transit: Length,
     /// From a switch to the controller, and back
@@ -62,7 +66,8 @@ pub struct Sim {
     /// Leave the programs' parameters as they are
     #[arg(long)]
     fixed: bool,
-    /// What carries a packet's class and epoch between switches: a header of its own, or bits of its IP header
+    /// What carries a packet's class and epoch between switches: a header of its own, or bits of
+    /// its IP header
     #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
     telemetry_header: TelemetryHeader,
     /// Run the programs on all switches, not only on those with hosts

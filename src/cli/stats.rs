@@ -17,7 +17,8 @@ pub struct Stats {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// `weir show ports --since-reset` and `show drops --since-reset` count from now on; the totals and /metrics stay
+    /// `weir show ports --since-reset` and `show drops --since-reset` count from now on; the totals
+    /// and /metrics stay
     Reset,
 }
 

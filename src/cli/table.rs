@@ -34,7 +34,8 @@ enum What {
     /// All changes of a file, or none of them
     Apply {
         table: String,
-        /// JSON lines, or TOML with a `[[change]]` for each: `op` (add, set, remove) and the entry's fields; - is stdin
+        /// JSON lines, or TOML with a `[[change]]` for each: `op` (add, set, remove) and the
+        /// entry's fields; - is stdin
         file: PathBuf,
     },
 }

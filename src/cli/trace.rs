@@ -47,7 +47,8 @@ pub struct Trace {
     /// With --read: let the packets before it pass first, which is the default
     #[arg(long, conflicts_with_all = ["hex", "next"])]
     warm: bool,
-    /// The port that it comes in by; with a file or --hex the first port unless the capture names one
+    /// The port that it comes in by; with a file or --hex the first port unless the capture names
+    /// one
     #[arg(long, value_name = "NAME")]
     port: Option<String>,
     /// Configuration file of the switch; its devices are not opened
@@ -55,7 +56,8 @@ pub struct Trace {
     config: Option<PathBuf>,
     #[command(flatten)]
     programs: Programs,
-    /// What decides the output port; without a configuration file xconnect between two ports a and b
+    /// What decides the output port; without a configuration file xconnect between two ports a and
+    /// b
     #[arg(long, value_enum, conflicts_with = "next")]
     forward: Option<ForwardMode>,
     /// Cut the capture into epochs of this length; by default all of it is one
@@ -204,7 +206,8 @@ fn packet(trace: &PacketTrace, config: &Config) -> Packet {
     Packet { at_ns: trace.at_ns as Nanos, ..Packet::new(trace, &name) }
 }
 
-/// Hexadecimal digits with blanks and colons between them as one likes; offsets such as tcpdump's `0x0010:` are left out.
+/// Hexadecimal digits with blanks and colons between them as one likes; offsets such as tcpdump's
+/// `0x0010:` are left out.
 fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
     let wrong = |what: &str| Failure::Usage(format!("--hex: {what}"));
     let mut digits = Vec::new();

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, wrong};
 use crate::port::Dev;
 
-/// Who may ask the switch: local users by the control socket, other machines by TCP with mutual TLS.
+/// Who may ask the switch: local users by the control socket, other machines by TCP with mutual
+/// TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("dependentRequired" = {
@@ -66,8 +67,8 @@ pub enum PortFileError {
 }
 
 impl ApiConfig {
-    /// Whether a port that a client of the API adds may use its device's files: those directly in one of
-    /// [`Self::port_directories`], by the path as it is written.
+    /// Whether a port that a client of the API adds may use its device's files: those directly in
+    /// one of [`Self::port_directories`], by the path as it is written.
     pub fn allows(&self, dev: &Dev) -> Result<(), PortFileError> {
         for file in dev.files() {
             let within = |directory: &PathBuf| file.parent() == Some(directory.as_path()) && file.file_name().is_some();

@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::{Address, ConfigError, NAME_PATTERN, PemFiles, is_name, wrong};
 use crate::program::ProgramConfig;
 
-/// The controller that the switch reports to, and takes its hash functions and the parameters of its measurement from.
+/// The controller that the switch reports to, and takes its hash functions and the parameters of
+/// its measurement from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("dependentRequired" = {
     "name": ["at"], "certificate": ["at", "key", "ca"], "key": ["at", "certificate", "ca"], "ca": ["at", "certificate", "key"],
 }))]
 pub struct ControllerConfig {
-    /// Where it is: the name of a controller of this machine, the path of its socket for switches, or HOST:PORT. Without it the
-    /// switch reports to nobody.
+    /// Where it is: the name of a controller of this machine, the path of its socket for switches,
+    /// or HOST:PORT. Without it the switch reports to nobody.
     pub at: Option<String>,
     /// What the controller calls the switch; by default `switch.name`.
     #[schemars(regex(pattern = NAME_PATTERN))]

@@ -17,8 +17,8 @@ use crate::telemetry::epoch;
 pub struct NetworkConfig {
     /// Names the control socket, and the one for switches.
     pub name: String,
-    /// The edge switches of the network, by name. What is missing of one of them makes the losses of an epoch unknown. Empty:
-    /// those that have come so far.
+    /// The edge switches of the network, by name. What is missing of one of them makes the losses
+    /// of an epoch unknown. Empty: those that have come so far.
     pub switches: Vec<String>,
     /// The program of all switches; its parameters from `hh` on are what the network starts with.
     pub program: ProgramConfig,
@@ -28,15 +28,15 @@ pub struct NetworkConfig {
     pub transit: Length,
     /// What carries a packet's class and epoch bit between the switches: shim or dscp.
     pub telemetry_header: TelemetryHeader,
-    /// How long after the transit time a record of a connected switch is waited for: by default an epoch, at most 64. The others'
-    /// records are kept meanwhile.
+    /// How long after the transit time a record of a connected switch is waited for: by default an
+    /// epoch, at most 64. The others' records are kept meanwhile.
     pub record_timeout: Option<Length>,
     /// How long the answers of past epochs are kept.
     pub history: Length,
     /// Whether the parameters follow the state of the network, or stay as they are.
     pub shift: bool,
-    /// Where the state is kept that a restart needs: a secret. By default `NAME.json` in the user's or system's directory for
-    /// states.
+    /// Where the state is kept that a restart needs: a secret. By default `NAME.json` in the user's
+    /// or system's directory for states.
     pub state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones, for experiments.
     pub reproducible: Option<u64>,
@@ -78,7 +78,8 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Epochs that a record is waited for, at the most: so many of the other switches' records are kept.
+/// Epochs that a record is waited for, at the most: so many of the other switches' records are
+/// kept.
 const MAX_RECORD_TIMEOUT: u32 = 64;
 
 impl NetworkConfig {

@@ -27,8 +27,8 @@ pub struct PortConfig {
     /// What the port is called in reports and commands.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
-    /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH, pcap:IN,OUT, ring:NAME, null or
-    /// memory.
+    /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
+    /// pcap:IN,OUT, ring:NAME, null or memory.
     #[schemars(with = "String", regex(pattern = Dev::PATTERN))]
     pub dev: Dev,
     /// host, or fabric: another weir is there, and packets carry the telemetry shim.
@@ -38,7 +38,8 @@ pub struct PortConfig {
     #[schemars(range(min = 68, max = 9216))]
     #[serde(default = "default_mtu")]
     pub mtu: u32,
-    /// With `forward = "route"`: the switch's own addresses on this port and their networks, as 10.0.1.1/24 or fd00:1::1/64.
+    /// With `forward = "route"`: the switch's own addresses on this port and their networks, as
+    /// 10.0.1.1/24 or fd00:1::1/64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Net>,
     /// Access port: the VLAN of untagged frames, in and out.
@@ -62,7 +63,8 @@ pub struct PortConfig {
     #[serde(default)]
     #[schemars(range(min = 1, max = 64))]
     pub queues: Option<u16>,
-    /// Of `switch.cores`, those that poll the port's queues, in turn. Empty: the queues are dealt out over all.
+    /// Of `switch.cores`, those that poll the port's queues, in turn. Empty: the queues are dealt
+    /// out over all.
     #[serde(default)]
     pub cores: Vec<usize>,
     /// Whether frames for other stations are taken in.

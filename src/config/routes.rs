@@ -17,9 +17,11 @@ use crate::wire::Mac;
     {"required": ["via"], "properties": {"via": {"minItems": 1}}}, {"required": ["port"]}, {"required": ["drop"], "properties": {"drop": {"const": true}}},
 ]))]
 pub struct RouteConfig {
-    /// The destinations, as 10.2.0.0/16 or fd00:2::/48; 0.0.0.0/0 and ::/0 are all that no longer prefix has.
+    /// The destinations, as 10.2.0.0/16 or fd00:2::/48; 0.0.0.0/0 and ::/0 are all that no longer
+    /// prefix has.
     pub prefix: Net,
-    /// The gateways that packets go to, each on a port's own network. Flows are dealt out over several.
+    /// The gateways that packets go to, each on a port's own network. Flows are dealt out over
+    /// several.
     #[serde(default, deserialize_with = "gateways", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("type" = ["array", "string"]))]
     pub via: Vec<IpAddr>,

@@ -23,25 +23,29 @@ pub struct SwitchConfig {
     pub name: String,
     /// What decides the output port: learn, xconnect or route.
     pub forward: ForwardMode,
-    /// Pairs of port names that `xconnect` joins; by default the first with the second, the third with the fourth, …
+    /// Pairs of port names that `xconnect` joins; by default the first with the second, the third
+    /// with the fourth, …
     pub pairs: Vec<[String; 2]>,
-    /// Cores that poll, one worker each; ports are dealt out over them in turn. Empty: the machine's last core.
+    /// Cores that poll, one worker each; ports are dealt out over them in turn. Empty: the
+    /// machine's last core.
     #[schemars(extend("uniqueItems" = true))]
     pub cores: Vec<usize>,
     /// Length of an epoch.
     pub epoch: Length,
-    /// How long packets are under way between the first switch and the last: so long after an epoch's end they are still counted to
-    /// it where they leave. At most half an epoch.
+    /// How long packets are under way between the first switch and the last: so long after an
+    /// epoch's end they are still counted to it where they leave. At most half an epoch.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or dscp, three bits of its IP header.
+    /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or
+    /// dscp, three bits of its IP header.
     pub telemetry_header: TelemetryHeader,
     /// How long the results of past epochs are kept.
     pub history: Length,
-    /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto takes the first of them that fits,
-    /// software for several programs only.
+    /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto
+    /// takes the first of them that fits, software for several programs only.
     #[schemars(extend("enum" = ["auto", "tofino", "tofino2", "rmt", "software"]))]
     pub target: String,
-    /// Whether a burst goes through the stages packet by packet or stage by stage. The results are the same.
+    /// Whether a burst goes through the stages packet by packet or stage by stage. The results are
+    /// the same.
     pub order: BatchOrderConfig,
     /// Packet buffers; by default what the ports' queues need.
     #[schemars(range(min = 256, max = 1 << 24))]
@@ -62,17 +66,22 @@ pub struct SwitchConfig {
     /// TCAM rows that the access control list may take.
     #[schemars(range(min = 1, max = 4096))]
     pub acl_rows: u32,
-    /// Hash polynomials from this seed instead of secret ones, so that two runs give the same tables.
+    /// Hash polynomials from this seed instead of secret ones, so that two runs give the same
+    /// tables.
     pub reproducible: Option<u64>,
-    /// true: fail without huge pages; false: never use them. By default they are used if there are any.
+    /// true: fail without huge pages; false: never use them. By default they are used if there are
+    /// any.
     pub huge_pages: Option<bool>,
-    /// Keep the rights that changing ports at run time needs. false: give them up, once the ports are open.
+    /// Keep the rights that changing ports at run time needs. false: give them up, once the ports
+    /// are open.
     pub runtime_ports: bool,
     /// The user to become once the ports are open.
     pub user: Option<String>,
-    /// The longest that a packet may wait for a worker that sleeps because nothing came; "off": workers never sleep.
+    /// The longest that a packet may wait for a worker that sleeps because nothing came; "off":
+    /// workers never sleep.
     pub idle: Idle,
-    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469. Left out: nowhere.
+    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469.
+    /// Left out: nowhere.
     #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
     pub metrics: Option<String>,
 }
@@ -178,7 +187,8 @@ impl SwitchConfig {
 }
 
 impl Config {
-    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs of this machine.
+    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs
+    /// of this machine.
     pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(text) = &self.switch.metrics else { return Ok(None) };
         match text.parse::<SocketAddr>() {

@@ -1,4 +1,5 @@
-//! Words of the command line and program tables of the file: where one is wrong, which key it is and what would be right.
+//! Words of the command line and program tables of the file: where one is wrong, which key it is
+//! and what would be right.
 
 use std::str::FromStr;
 
@@ -82,8 +83,8 @@ pub(super) fn check(program: &ProgramConfig) -> Result<(), Wrong> {
     })
 }
 
-/// The key that is to blame when a program's table cannot be read: the reader itself does not say. Every key may be left
-/// out, so each can be tried alone.
+/// The key that is to blame when a program's table cannot be read: the reader itself does not say.
+/// Every key may be left out, so each can be tried alone.
 fn culprit(table: &toml::Table, message: &str) -> Wrong {
     let wrong = |key: &str, value: String, right: String| Wrong { key: key.into(), value, right };
     let names = || format!("one of {}", ProgramConfig::names().collect::<Vec<_>>().join(", "));

@@ -14,7 +14,8 @@ pub struct EalOptions {
     pub pci: Vec<String>,
     /// Name that keeps several processes apart; by default made from the process id.
     pub file_prefix: Option<String>,
-    /// The user's own arguments, passed on as they are. Where they speak of a thing, weir says nothing of it.
+    /// The user's own arguments, passed on as they are. Where they speak of a thing, weir says
+    /// nothing of it.
     pub extra: Vec<String>,
 }
 
@@ -71,7 +72,8 @@ fn free_huge_mib(sizes: &Path) -> u64 {
 pub(super) fn arguments(options: &EalOptions, machine: &Machine) -> Vec<String> {
     let says = |flags: &[&str]| mentions(&options.extra, flags);
     let mut out = vec!["weir".to_owned()];
-    // One lcore that floats over all our CPUs: EAL pins it, and the workers are threads that we pin and register.
+    // One lcore that floats over all our CPUs: EAL pins it, and the workers are threads that we pin
+    // and register.
     if !says(&["-l", "-c", "--lcores"]) && !machine.cpus.is_empty() {
         let cpus: Vec<_> = machine.cpus.iter().map(usize::to_string).collect();
         out.extend(["--lcores".to_owned(), format!("0@({})", cpus.join(","))]);
@@ -94,8 +96,8 @@ pub(super) fn arguments(options: &EalOptions, machine: &Machine) -> Vec<String> 
     out
 }
 
-/// `--in-memory` takes huge pages without a mounted hugetlbfs and leaves no files; but with `--no-huge` it fails,
-/// and says so of something else, hence never both.
+/// `--in-memory` takes huge pages without a mounted hugetlbfs and leaves no files; but with
+/// `--no-huge` it fails, and says so of something else, hence never both.
 fn memory(options: &EalOptions, machine: &Machine, out: &mut Vec<String>) {
     let says = |flags: &[&str]| mentions(&options.extra, flags);
     if says(&["--in-memory", "--huge-dir", "--huge-unlink", "--legacy-mem", "--socket-mem", "--proc-type"]) {
@@ -104,7 +106,8 @@ fn memory(options: &EalOptions, machine: &Machine, out: &mut Vec<String>) {
     let enough = machine.free_huge_mib >= u64::from(options.memory_mib);
     if options.huge_pages == HugePages::Auto && enough && !says(&["--no-huge"]) {
         out.push("--in-memory".to_owned());
-        // The vhost-user protocol names at most eight pieces of memory; each huge page of its own would be one.
+        // The vhost-user protocol names at most eight pieces of memory; each huge page of its own
+        // would be one.
         if options.shared_memory && !says(&["--single-file-segments"]) {
             out.push("--single-file-segments".to_owned());
         }

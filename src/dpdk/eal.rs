@@ -30,7 +30,8 @@ pub enum EalError {
     Log(DpdkError),
 }
 
-/// Proof that EAL runs. Everything that needs it holds a clone; when the last is dropped, EAL is cleaned up.
+/// Proof that EAL runs. Everything that needs it holds a clone; when the last is dropped, EAL is
+/// cleaned up.
 #[derive(Clone, Debug)]
 pub struct Eal(#[expect(dead_code, reason = "held for its Drop")] Arc<Running>);
 
@@ -46,11 +47,13 @@ impl Eal {
         }
         log::route().map_err(EalError::Log)?;
         tracing::debug!("EAL arguments: {}", arguments.join(" "));
-        // EAL may keep pointers into its arguments and reorders them: they live as long as the process.
+        // EAL may keep pointers into its arguments and reorders them: they live as long as the
+        // process.
         let argv: Vec<*mut c_char> = strings.into_iter().map(CString::into_raw).chain([std::ptr::null_mut()]).collect();
         let argv = argv.leak();
         let count = i32::try_from(argv.len() - 1).expect("few arguments");
-        // SAFETY: argv holds `count` C strings and a null, none of which is ever freed; STARTED makes it the only call.
+        // SAFETY: argv holds `count` C strings and a null, none of which is ever freed; STARTED
+        // makes it the only call.
         if unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) } < 0 {
             let source = DpdkError::last("rte_eal_init");
             return Err(EalError::Refused { arguments: arguments[1..].join(" "), source });
@@ -75,7 +78,8 @@ impl Eal {
     }
 }
 
-/// EAL makes itself a directory, and leaves it behind. Without shared configuration and telemetry it stays empty.
+/// EAL makes itself a directory, and leaves it behind. Without shared configuration and telemetry
+/// it stays empty.
 fn remove_runtime_directory() {
     // SAFETY: EAL runs, and returns a static C string.
     let directory = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };

@@ -12,7 +12,8 @@ pub struct DpdkError {
     /// Positive errno value, 0 when DPDK gave none.
     pub errno: i32,
     pub message: String,
-    /// The error lines that DPDK logged before the call failed: usually they say more than the errno.
+    /// The error lines that DPDK logged before the call failed: usually they say more than the
+    /// errno.
     pub detail: Option<String>,
 }
 
@@ -36,6 +37,7 @@ impl DpdkError {
 }
 
 fn strerror(errno: i32) -> String {
-    // SAFETY: returns a pointer to a C string that is static or in a buffer of this thread; it is copied at once.
+    // SAFETY: returns a pointer to a C string that is static or in a buffer of this thread; it is
+    // copied at once.
     unsafe { CStr::from_ptr(sys::rte_strerror(errno)) }.to_string_lossy().into_owned()
 }

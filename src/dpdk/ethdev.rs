@@ -3,7 +3,7 @@
 use std::{
     ffi::{CStr, CString},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering, fence},
     },
 };
@@ -16,11 +16,14 @@ use super::{
     sys,
 };
 
+use crate::lock::Hold;
+
 /// How a device, or a port of any kind, is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthConfig {
     pub rx_queues: u16,
-    /// Fewer receive queues will do, where the device has not as many or cannot spread flows over them.
+    /// Fewer receive queues will do, where the device has not as many or cannot spread flows over
+    /// them.
     pub fewer_rx: bool,
     pub tx_queues: u16,
     pub rx_descriptors: u16,
@@ -71,8 +74,8 @@ pub struct EthDev {
     tx_taken: Box<[AtomicBool]>,
     /// The device's descriptors hold buffers of this pool until it is closed.
     pool: Arc<Mempool>,
-    /// Held while the device is changed or asked: DPDK leaves it to its callers that no two do so at once. False once it
-    /// is closed, after which its number may be another's.
+    /// Held while the device is changed or asked: DPDK leaves it to its callers that no two do so
+    /// at once. False once it is closed, after which its number may be another's.
     open: Mutex<bool>,
     /// It was made promiscuous, which some drivers leave behind in the kernel.
     promiscuous: AtomicBool,
@@ -103,7 +106,8 @@ impl EthDev {
         Self::start(port_by_name(&name)?, Some(name), config, pool)
     }
 
-    /// Starts the device at a PCI address; EAL has probed it if the address was among its arguments.
+    /// Starts the device at a PCI address; EAL has probed it if the address was among its
+    /// arguments.
     pub fn open_pci(address: &str, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
         let name = c_string(address)?;
         log::forget_errors();
@@ -155,7 +159,7 @@ impl EthDev {
 
     /// The right to call the device's control functions, `None` once it is closed.
     pub(super) fn control(&self) -> Option<MutexGuard<'_, bool>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.hold();
         open.then_some(open)
     }
 
@@ -168,7 +172,8 @@ impl EthDev {
         let socket = unsafe { sys::rte_eth_dev_socket_id(id) } as u32;
         for queue in 0..config.rx_queues {
             let (n, pool) = (config.rx_descriptors, self.pool.as_ptr());
-            // SAFETY: the port is configured, the pool lives as long as the device; null asks for the defaults.
+            // SAFETY: the port is configured, the pool lives as long as the device; null asks for
+            // the defaults.
             let code = unsafe { sys::rte_eth_rx_queue_setup(id, queue, n, socket, std::ptr::null(), pool) };
             DpdkError::check("rte_eth_rx_queue_setup", code)?;
         }
@@ -317,7 +322,8 @@ impl Info {
 }
 
 impl EthDev {
-    /// Closes the device before its last owner is gone. False, and nothing done, while there is a queue of it.
+    /// Closes the device before its last owner is gone. False, and nothing done, while there is a
+    /// queue of it.
     pub fn close(self: &Arc<Self>) -> bool {
         // From here on there will be no new queue, and each that there is owns the device as well.
         for taken in self.rx_taken.iter().chain(&self.tx_taken) {
@@ -333,14 +339,15 @@ impl EthDev {
 
     /// To be called when no queue of the device is left, nor ever will be.
     fn shut(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.hold();
         if !std::mem::replace(&mut *open, false) {
             return;
         }
         if self.driver() == "net_ring" {
             self.drain();
         }
-        // SAFETY: the port is valid until it is closed, which happens once, and nobody uses its queues.
+        // SAFETY: the port is valid until it is closed, which happens once, and nobody uses its
+        // queues.
         unsafe {
             if self.promiscuous.load(Ordering::Relaxed) {
                 sys::rte_eth_promiscuous_disable(self.id);
@@ -379,8 +386,8 @@ impl Drop for EthDev {
 fn receive(port: u16, queue: u16, burst: &mut Burst) {
     let length = burst.len();
     let room = burst.remaining_capacity();
-    // SAFETY: the queue is started and the caller's alone; `room` places are free behind `length`, and the driver stores
-    // pointers to mbufs there that it gives up, which is what an `Mbuf` is.
+    // SAFETY: the queue is started and the caller's alone; `room` places are free behind `length`,
+    // and the driver stores pointers to mbufs there that it gives up, which is what an `Mbuf` is.
     unsafe {
         let free = burst.as_mut_ptr().add(length).cast();
         let got = sys::weir_eth_rx_burst(port, queue, free, room as u16);
@@ -417,12 +424,13 @@ pub struct EthTx {
 }
 
 impl EthTx {
-    /// Sends from the front of the burst what the queue takes, and returns how many. The rest moves to the front.
+    /// Sends from the front of the burst what the queue takes, and returns how many. The rest moves
+    /// to the front.
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {
         let length = burst.len();
-        // SAFETY: the queue is started and ours alone. The driver takes over the first `sent` mbufs, and the burst
-        // forgets exactly these.
+        // SAFETY: the queue is started and ours alone. The driver takes over the first `sent`
+        // mbufs, and the burst forgets exactly these.
         unsafe {
             let first = burst.as_mut_ptr();
             let sent = usize::from(sys::weir_eth_tx_burst(self.port, self.queue, first.cast(), length as u16));

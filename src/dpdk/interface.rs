@@ -70,7 +70,8 @@ impl Interface {
         SocketError { call, interface: self.name.clone(), source: io::Error::last_os_error() }
     }
 
-    /// Whether the interface is still the one that has its name. One that was renamed or moved counts as gone.
+    /// Whether the interface is still the one that has its name. One that was renamed or moved
+    /// counts as gone.
     pub fn presence(&self) -> Presence {
         let mut request = self.request();
         if self.ioctl("SIOCGIFINDEX", libc::SIOCGIFINDEX, &mut request).is_err() {
@@ -173,7 +174,8 @@ impl Interface {
     }
 
     fn ioctl(&self, call: &'static str, number: libc::Ioctl, request: &mut libc::ifreq) -> Result<(), SocketError> {
-        // SAFETY: these calls read and write one ifreq; SIOCETHTOOL also what it points at, which is as long as it must.
+        // SAFETY: these calls read and write one ifreq; SIOCETHTOOL also what it points at, which
+        // is as long as it must.
         let code = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, request) };
         if code < 0 { Err(self.error(call)) } else { Ok(()) }
     }

@@ -12,7 +12,8 @@ pub enum LcoreError {
     Register(#[from] DpdkError),
 }
 
-/// This thread's registration with EAL, which gives it a cache in every mempool. Undone when dropped.
+/// This thread's registration with EAL, which gives it a cache in every mempool. Undone when
+/// dropped.
 #[derive(Debug)]
 pub struct Lcore {
     id: u32,

@@ -10,7 +10,8 @@ use super::{error::DpdkError, sys};
 /// Lines that are kept for an error's message.
 const KEPT: usize = 8;
 
-/// The last lines that DPDK logged as errors, or as warnings: net_tap warns of what the kernel refuses.
+/// The last lines that DPDK logged as errors, or as warnings: net_tap warns of what the kernel
+/// refuses.
 static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What DPDK's layers say of an error that one below them has told.
@@ -26,7 +27,8 @@ pub(super) fn forget_errors() {
     drop(take_errors());
 }
 
-/// The last lines that DPDK logged as errors or warnings since this was last asked, without those that only repeat that something failed.
+/// The last lines that DPDK logged as errors or warnings since this was last asked, without those
+/// that only repeat that something failed.
 pub(super) fn take_errors() -> Option<String> {
     cause(std::mem::take(&mut *ERRORS.lock().ok()?))
 }
@@ -41,7 +43,8 @@ fn cause(mut lines: Vec<String>) -> Option<String> {
 /// Makes DPDK write its log to a stream whose every write becomes a `tracing` event.
 pub(super) fn route() -> Result<(), DpdkError> {
     let functions = sys::cookie_io_functions_t { read: None, write: Some(write), seek: None, close: None };
-    // SAFETY: the mode is a C string, the callback needs no cookie, and the stream lives as long as the process.
+    // SAFETY: the mode is a C string, the callback needs no cookie, and the stream lives as long as
+    // the process.
     let stream = unsafe { sys::fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
     if stream.is_null() {
         return Err(DpdkError::new("fopencookie", std::io::Error::last_os_error().raw_os_error().unwrap_or(0)));
@@ -62,12 +65,14 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
     length as c_long
 }
 
-/// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir does not use.
+/// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir
+/// does not use.
 const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
 
-/// What else is called an error: net_memif and net_tap offer themselves to secondary processes, of which weir has none, nor has it
-/// files for them, so that a directory that cannot be made (in a user namespace) is not missed; a virtio-user port gets an address
-/// at random; and of the sizes of huge pages that a machine could have, one is enough.
+/// What else is called an error: net_memif and net_tap offer themselves to secondary processes, of
+/// which weir has none, nor has it files for them, so that a directory that cannot be made (in a
+/// user namespace) is not missed; a virtio-user port gets an address at random; and of the sizes of
+/// huge pages that a machine could have, one is enough.
 const NO_ERRORS: [&str; 6] = [
     "Failed to register mp action callback",
     "Failed to send start req to secondary",
@@ -77,7 +82,8 @@ const NO_ERRORS: [&str; 6] = [
     "kB hugepages reported on node",
 ];
 
-/// Keeps libbpf and libxdp, which net_af_xdp loads programs with, from printing a dozen lines for each.
+/// Keeps libbpf and libxdp, which net_af_xdp loads programs with, from printing a dozen lines for
+/// each.
 pub(super) fn hush_libbpf() {
     if tracing::enabled!(target: "dpdk", tracing::Level::DEBUG) {
         return;

@@ -5,17 +5,16 @@ use std::{fmt, ptr::NonNull};
 use arrayvec::ArrayVec;
 
 use super::sys;
-use crate::wire::Frame;
-
-/// Most packets that are received, processed and sent together.
-pub const BURST: usize = 64;
+use crate::wire::{BURST, Frame};
 
 /// Packets that travel together.
 pub type Burst = ArrayVec<Mbuf, BURST>;
 
-/// A packet in a DPDK buffer: the only owner of its chain of segments. Returned to its pool when dropped.
+/// A packet in a DPDK buffer: the only owner of its chain of segments. Returned to its pool when
+/// dropped.
 ///
-/// It is a pointer to an `rte_mbuf` and nothing else, so that a burst of them goes to a driver as it is.
+/// It is a pointer to an `rte_mbuf` and nothing else, so that a burst of them goes to a driver as
+/// it is.
 #[repr(transparent)]
 pub struct Mbuf(NonNull<sys::rte_mbuf>);
 
@@ -77,7 +76,8 @@ impl Mbuf {
     /// The whole of [`Self::room`], what lies in the frame and what may still.
     #[inline]
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
-        // SAFETY: within the buffer, ours alone, and initialised: pools lie in memory that the kernel zeroed.
+        // SAFETY: within the buffer, ours alone, and initialised: pools lie in memory that the
+        // kernel zeroed.
         unsafe { std::slice::from_raw_parts_mut(self.data_start(), self.room()) }
     }
 
@@ -88,13 +88,14 @@ impl Mbuf {
         unsafe { std::slice::from_raw_parts(self.data_start(), self.room()) }
     }
 
-    /// Makes the frame the first `length` bytes of [`Self::room`]. False, and nothing changed, when that is too short
-    /// or the frame has several segments.
+    /// Makes the frame the first `length` bytes of [`Self::room`]. False, and nothing changed, when
+    /// that is too short or the frame has several segments.
     #[inline]
     pub fn resize(&mut self, length: usize) -> bool {
         let fits = length <= self.room() && self.segments() == 1;
         if fits {
-            // SAFETY: uint16_t and uint32_t fields; a buffer is shorter than 64 KiB, and the length within it.
+            // SAFETY: uint16_t and uint32_t fields; a buffer is shorter than 64 KiB, and the length
+            // within it.
             unsafe {
                 self.set(sys::WEIR_MBUF_DATA_LEN, length as u16);
                 self.set(sys::WEIR_MBUF_PKT_LEN, length as u32);
@@ -112,7 +113,8 @@ impl Mbuf {
         fits
     }
 
-    /// Number of buffers that the frame is spread over: 1 unless it was longer than a buffer when received.
+    /// Number of buffers that the frame is spread over: 1 unless it was longer than a buffer when
+    /// received.
     #[inline]
     pub fn segments(&self) -> u16 {
         // SAFETY: a uint16_t field.
@@ -121,7 +123,8 @@ impl Mbuf {
 
     /// Moves all segments into the first. False, and nothing changed, when they do not fit there.
     pub fn linearize(&mut self) -> bool {
-        // SAFETY: the chain is valid and ours alone; the segments behind the first are returned to their pools.
+        // SAFETY: the chain is valid and ours alone; the segments behind the first are returned to
+        // their pools.
         self.segments() == 1 || unsafe { sys::weir_pktmbuf_linearize(self.0.as_ptr()) == 0 }
     }
 
@@ -132,8 +135,9 @@ impl Mbuf {
         unsafe { self.get(sys::WEIR_MBUF_OL_FLAGS) }
     }
 
-    /// The transport checksum is not computed yet, though the payload is known to be good: a packet of a local sender
-    /// that left the sum to a NIC it never met. Its checksum field holds the sum of the pseudo-header.
+    /// The transport checksum is not computed yet, though the payload is known to be good: a packet
+    /// of a local sender that left the sum to a NIC it never met. Its checksum field holds the sum
+    /// of the pseudo-header.
     #[inline]
     pub fn needs_checksum(&self) -> bool {
         self.flags() & sys::WEIR_RX_L4_CKSUM_MASK == sys::WEIR_RX_L4_CKSUM_NONE
@@ -169,7 +173,8 @@ impl Mbuf {
     /// Moves the start of the frame; the caller has checked that it stays within the buffer.
     ///
     /// # Safety
-    /// `headroom` bytes lie in front of the new start, and the first segment becomes `data` bytes long.
+    /// `headroom` bytes lie in front of the new start, and the first segment becomes `data` bytes
+    /// long.
     #[inline]
     unsafe fn place(&mut self, headroom: usize, data: u16, total: u32) {
         // SAFETY: fields of these types; the caller vouches for the values.
@@ -231,7 +236,8 @@ impl Frame for Mbuf {
     }
 
     fn duplicate(&self) -> Option<Self> {
-        // SAFETY: the mbuf is valid, so its pool is; the call copies all bytes and flags into a chain of its own.
+        // SAFETY: the mbuf is valid, so its pool is; the call copies all bytes and flags into a
+        // chain of its own.
         let copy = unsafe { sys::rte_pktmbuf_copy(self.0.as_ptr(), self.get(sys::WEIR_MBUF_POOL), 0, u32::MAX) };
         NonNull::new(copy).map(Self)
     }
@@ -255,7 +261,8 @@ impl fmt::Debug for Mbuf {
 #[inline]
 pub fn free_burst(burst: &mut Burst) {
     let count = burst.len();
-    // SAFETY: the burst owns `count` chains and forgets them first; an `Mbuf` is a pointer to an mbuf.
+    // SAFETY: the burst owns `count` chains and forgets them first; an `Mbuf` is a pointer to an
+    // mbuf.
     unsafe {
         burst.set_len(0);
         sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), count as u32);

@@ -12,9 +12,8 @@ use super::{
     mbuf::{Burst, Mbuf},
     sys,
 };
+use crate::wire::FABRIC_L2_OVERHEAD;
 
-/// Ethernet header, two VLAN tags and the telemetry shim.
-const LINK_OVERHEAD: u32 = 14 + 8 + 6;
 /// Buffers that each registered thread keeps for itself; a cache this long holds several bursts.
 const CACHE: u32 = 256;
 
@@ -29,13 +28,13 @@ pub struct PoolOptions {
 impl PoolOptions {
     /// Buffers that hold a whole frame of the MTU (at most 65,000) with its tags.
     pub fn for_mtu(mbufs: u32, mtu: u16) -> Self {
-        let frame = (u32::from(mtu) + LINK_OVERHEAD).next_multiple_of(64).clamp(2048, 65_280);
+        let frame = (u32::from(mtu) + FABRIC_L2_OVERHEAD).next_multiple_of(64).clamp(2048, 65_280);
         Self { mbufs, frame_bytes: u16::try_from(frame).expect("clamped") }
     }
 
     /// Largest MTU whose frames fit one buffer, tags and all.
     pub fn mtu(&self) -> u16 {
-        self.frame_bytes - LINK_OVERHEAD as u16
+        self.frame_bytes - FABRIC_L2_OVERHEAD as u16
     }
 
     /// Memory that the pool takes, roughly: to size EAL's.
@@ -59,7 +58,8 @@ pub struct Mempool {
     eal: Eal,
 }
 
-// SAFETY: DPDK's pools are made for use by many threads; its caches belong to one registered thread each.
+// SAFETY: DPDK's pools are made for use by many threads; its caches belong to one registered thread
+// each.
 unsafe impl Send for Mempool {}
 // SAFETY: as above.
 unsafe impl Sync for Mempool {}
@@ -86,13 +86,15 @@ impl Mempool {
         NonNull::new(unsafe { sys::weir_pktmbuf_alloc(self.pool.as_ptr()) }).map(|mbuf| unsafe { Mbuf::from_raw(mbuf) })
     }
 
-    /// Appends `n` empty buffers to the burst, or none. False when the pool, or the burst, has not as many.
+    /// Appends `n` empty buffers to the burst, or none. False when the pool, or the burst, has not
+    /// as many.
     pub fn alloc_bulk(&self, burst: &mut Burst, n: usize) -> bool {
         if burst.remaining_capacity() < n {
             return false;
         }
         let length = burst.len();
-        // SAFETY: `n` places are free behind `length`; an `Mbuf` is a pointer to an mbuf, which the call stores there.
+        // SAFETY: `n` places are free behind `length`; an `Mbuf` is a pointer to an mbuf, which the
+        // call stores there.
         unsafe {
             let free = burst.as_mut_ptr().add(length).cast();
             let got = sys::weir_pktmbuf_alloc_bulk(self.pool.as_ptr(), free, n as u32) == 0;
@@ -139,7 +141,8 @@ impl Drop for Mempool {
             // SAFETY: every buffer is back, and nobody can take one without this `Mempool`.
             unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };
         } else {
-            // An mbuf does not keep its pool alive, so the pool, and EAL under it, must outlive the process's mbufs.
+            // An mbuf does not keep its pool alive, so the pool, and EAL under it, must outlive the
+            // process's mbufs.
             tracing::warn!("{missing} packet buffers still in use: their pool is never freed");
             std::mem::forget(self.eal.clone());
         }

@@ -1,5 +1,6 @@
-//! DPDK made safe, and the other system interfaces that need `unsafe`: generated bindings, owners of what the
-//! library hands out, and an API that cannot be misused. The rest of weir has no `unsafe` for I/O.
+//! DPDK made safe, and the other system interfaces that need `unsafe`: generated bindings, owners
+//! of what the library hands out, and an API that cannot be misused. The rest of weir has no
+//! `unsafe` for I/O.
 #![allow(unsafe_code)]
 
 mod arguments;
@@ -25,7 +26,7 @@ pub use error::DpdkError;
 pub use ethdev::{EthConfig, EthDev, EthRx, EthStats, EthTx};
 pub use interface::{Interface, Presence, SocketError};
 pub use lcore::{Lcore, LcoreError, cycles, cycles_per_second};
-pub use mbuf::{BURST, Burst, Mbuf, free_burst};
+pub use mbuf::{Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
 pub use packet_batch::{Received, RxBatch, TxBatch};
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};

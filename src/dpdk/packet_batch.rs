@@ -3,10 +3,11 @@
 use std::{io, mem::size_of, ptr};
 
 use super::{
-    mbuf::{BURST, Mbuf},
+    mbuf::Mbuf,
     mempool::Mempool,
     packet_socket::{PacketSocket, VnetHeader},
 };
+use crate::wire::BURST;
 use crate::wire::Frame;
 
 /// Frames fetched by one call.
@@ -39,8 +40,8 @@ pub struct Received {
     pub vlan: Option<(u16, u16)>,
 }
 
-/// Received frames. A frame fills an mbuf from its start; what does not fit there goes to a buffer that only lasts
-/// until the next call.
+/// Received frames. A frame fills an mbuf from its start; what does not fit there goes to a buffer
+/// that only lasts until the next call.
 pub struct RxBatch {
     slots: Box<[Slot]>,
     messages: Box<[libc::mmsghdr]>,
@@ -68,16 +69,16 @@ impl Default for RxBatch {
 }
 
 impl RxBatch {
-    /// Fetches waiting frames in place of the earlier ones; returns how many there are, also none. When the pool has
-    /// no buffer they stay with the kernel, which counts what it cannot hold.
+    /// Fetches waiting frames in place of the earlier ones; returns how many there are, also none.
+    /// When the pool has no buffer they stay with the kernel, which counts what it cannot hold.
     pub fn receive(&mut self, socket: &PacketSocket, pool: &Mempool) -> io::Result<usize> {
         let ready = self.arm(pool);
         if ready == 0 {
             return Ok(0);
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-        // SAFETY: `ready` messages are armed: their pointers lead to this batch's slots, overflow and mbufs, of the
-        // lengths given, and all of these outlive the call.
+        // SAFETY: `ready` messages are armed: their pointers lead to this batch's slots, overflow
+        // and mbufs, of the lengths given, and all of these outlive the call.
         let got = unsafe {
             libc::recvmmsg(socket.fd(), self.messages.as_mut_ptr(), ready as u32, flags as _, ptr::null_mut())
         };
@@ -150,8 +151,8 @@ impl Slot {
 
 /// The VLAN tag in a message's auxiliary data.
 fn vlan(message: &libc::msghdr) -> Option<(u16, u16)> {
-    // SAFETY: the kernel has filled the control buffer and set its length; these look only within it, and the copy is
-    // taken from a message of the right kind and length.
+    // SAFETY: the kernel has filled the control buffer and set its length; these look only within
+    // it, and the copy is taken from a message of the right kind and length.
     let aux = unsafe {
         let control = libc::CMSG_FIRSTHDR(message);
         let right = !control.is_null()
@@ -189,8 +190,8 @@ impl Default for TxBatch {
 }
 
 impl TxBatch {
-    /// Sends frames from the first on, and returns how many the kernel took; an error is of the first alone. Of a
-    /// frame in several segments only the first would be sent.
+    /// Sends frames from the first on, and returns how many the kernel took; an error is of the
+    /// first alone. Of a frame in several segments only the first would be sent.
     pub fn send(
         &mut self,
         socket: &PacketSocket,
@@ -210,7 +211,8 @@ impl TxBatch {
             message.msg_hdr.msg_iovlen = parts.len() as _;
             count += 1;
         }
-        // SAFETY: `count` messages point to this batch's headers and to the frames' bytes, which the kernel only reads.
+        // SAFETY: `count` messages point to this batch's headers and to the frames' bytes, which
+        // the kernel only reads.
         let sent = unsafe { libc::sendmmsg(socket.fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }

@@ -1,7 +1,8 @@
 //! Packet sockets: an interface of the kernel, with its offloads on, as a source and sink of mbufs.
 //!
-//! DPDK's own driver for them (net_af_packet, 22.11) cuts large frames off at its frame size and forgets that a
-//! checksum is still to be computed, which breaks TCP across a veth. Here each frame comes with the kernel's word on both.
+//! DPDK's own driver for them (net_af_packet, 22.11) cuts large frames off at its frame size and
+//! forgets that a checksum is still to be computed, which breaks TCP across a veth. Here each frame
+//! comes with the kernel's word on both.
 
 use std::{
     io,
@@ -15,7 +16,8 @@ use super::interface::{Interface, SocketError};
 /// What the kernel holds for us while we are busy, if it allows as much.
 const BUFFER_BYTES: i32 = 16 << 20;
 
-/// `struct virtio_net_hdr`, in host byte order: the kernel's word on a frame's checksum and segmentation.
+/// `struct virtio_net_hdr`, in host byte order: the kernel's word on a frame's checksum and
+/// segmentation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VnetHeader {
@@ -53,7 +55,8 @@ impl VnetHeader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// With the identifier of the group of sockets that share the interface's packets, if there are several.
+    /// With the identifier of the group of sockets that share the interface's packets, if there are
+    /// several.
     Receive {
         promiscuous: bool,
         group: Option<u16>,
@@ -109,7 +112,8 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Asks the kernel to take frames for other stations in, or no longer: as long as one socket asks, it does.
+    /// Asks the kernel to take frames for other stations in, or no longer: as long as one socket
+    /// asks, it does.
     pub fn set_promiscuous(&self, interface: &Interface, on: bool) -> Result<(), SocketError> {
         let member = libc::packet_mreq {
             mr_ifindex: interface.index(),

@@ -1,6 +1,7 @@
 //! The process at the other end of a Unix socket.
 //!
-//! rustix asks for it too, and takes for granted that it has a number: one of another process namespace has 0 here.
+//! rustix asks for it too, and takes for granted that it has a number: one of another process
+//! namespace has 0 here.
 
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};

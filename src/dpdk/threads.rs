@@ -1,7 +1,8 @@
 //! Rights of the process's other threads, DPDK's among them.
 //!
-//! Linux keeps capabilities for each thread, and a thread can give up only its own. So a signal interrupts every thread
-//! that has any, and its handler gives them up: the way of libpsx(3), and of the C library's setuid().
+//! Linux keeps capabilities for each thread, and a thread can give up only its own. So a signal
+//! interrupts every thread that has any, and its handler gives them up: the way of libpsx(3), and
+//! of the C library's setuid().
 
 use std::fs;
 use std::io;
@@ -13,7 +14,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Pid, gettid};
 /// Longest wait for the threads to answer the signal.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Takes all rights from every thread but this one. Returns the names of those that did not answer the signal.
+/// Takes all rights from every thread but this one. Returns the names of those that did not answer
+/// the signal.
 pub fn strip_others() -> io::Result<Vec<String>> {
     let signal = signal()?;
     let started = Instant::now();
@@ -23,14 +25,16 @@ pub fn strip_others() -> io::Result<Vec<String>> {
             return Ok(left.into_iter().map(|(_, name)| name).collect());
         }
         for (thread, _) in left {
-            // SAFETY: sends a signal that has a handler to a thread of this process, if it still lives.
+            // SAFETY: sends a signal that has a handler to a thread of this process, if it still
+            // lives.
             unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) };
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Takes all rights from this thread, for good: the bounding set as far as it may be changed, and what an exec could give.
+/// Takes all rights from this thread, for good: the bounding set as far as it may be changed, and
+/// what an exec could give.
 pub fn strip_this() -> rustix::io::Result<()> {
     keep_in_this(CapabilitySet::empty())
 }
@@ -45,7 +49,8 @@ pub fn keep_in_this(kept: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, sets)
 }
 
-/// Empties this thread's bounding set, as far as it may be changed. A thread that can gain nothing has no use for it.
+/// Empties this thread's bounding set, as far as it may be changed. A thread that can gain nothing
+/// has no use for it.
 pub fn empty_bounding_set() {
     for bit in 0..u64::BITS {
         // Refused without CAP_SETPCAP, and for numbers that the kernel does not know.
@@ -65,8 +70,8 @@ fn signal() -> io::Result<i32> {
     let handler = || {
         let _ = strip_this();
     };
-    // SAFETY: the handler makes system calls and nothing else: it neither allocates nor locks nor touches errno, because rustix
-    // makes them without the C library.
+    // SAFETY: the handler makes system calls and nothing else: it neither allocates nor locks nor
+    // touches errno, because rustix makes them without the C library.
     unsafe { signal_hook::low_level::register(signal, handler) }?;
     Ok(*SIGNAL.get_or_init(|| signal))
 }

@@ -26,7 +26,8 @@ impl Waiting {
         self.0.is_empty()
     }
 
-    /// Sleeps until one of the descriptors can be read or has an error, or for this long. Whether one ended the sleep.
+    /// Sleeps until one of the descriptors can be read or has an error, or for this long. Whether
+    /// one ended the sleep.
     pub fn wait(&mut self, longest: Duration) -> bool {
         poll(&mut self.0, longest)
     }
@@ -43,12 +44,13 @@ fn poll(descriptors: &mut [libc::pollfd], longest: Duration) -> bool {
         tv_nsec: longest.subsec_nanos().into(),
     };
     let count = descriptors.len() as libc::nfds_t;
-    // SAFETY: an array of `count` structures, to which the call writes its results, and a time; null leaves the signal mask
-    // as it is. A descriptor that is not open is no more than reported.
+    // SAFETY: an array of `count` structures, to which the call writes its results, and a time;
+    // null leaves the signal mask as it is. A descriptor that is not open is no more than reported.
     unsafe { libc::ppoll(descriptors.as_mut_ptr(), count, &timeout, std::ptr::null()) > 0 }
 }
 
-/// Lets the calling thread's sleeps end within a microsecond of their time; the kernel's own habit is 50.
+/// Lets the calling thread's sleeps end within a microsecond of their time; the kernel's own habit
+/// is 50.
 pub fn sleep_precisely() {
     // SAFETY: takes one integer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000 as libc::c_ulong) };

@@ -1,16 +1,19 @@
 //! What the kernel counts of AF_XDP sockets that a driver of DPDK opened.
 //!
-//! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the receive ring was full (22.11 to
-//! 24.11). So the sockets are looked for: those that the process has more of once the device is open.
+//! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the
+//! receive ring was full (22.11 to 24.11). So the sockets are looked for: those that the process
+//! has more of once the device is open.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::ethdev::EthDev;
+
+use crate::lock::Hold;
 
 /// `struct xdp_statistics` of linux/if_xdp.h, since Linux 5.9.
 #[repr(C)]
@@ -24,8 +27,8 @@ struct XdpStatistics {
     tx_ring_empty: u64,
 }
 
-/// `struct xdp_mmap_offsets`: where a ring's two indices, its descriptors and its flags are, for the rings of receive,
-/// transmit, fill and completion.
+/// `struct xdp_mmap_offsets`: where a ring's two indices, its descriptors and its flags are, for
+/// the rings of receive, transmit, fill and completion.
 type Offsets = [[u64; 4]; 4];
 
 /// `XDP_PGOFF_TX_RING`: what the transmit ring is mapped from.
@@ -36,27 +39,27 @@ const TX_RING: u64 = 0x8000_0000;
 pub struct XdpSockets(Mutex<Vec<OwnedFd>>);
 
 impl XdpSockets {
-    /// Opens a device, and finds the sockets that came with it. Devices are opened one at a time here, so that none finds
-    /// another's.
+    /// Opens a device, and finds the sockets that came with it. Devices are opened one at a time
+    /// here, so that none finds another's.
     pub fn of<T, E>(open: impl FnOnce() -> Result<T, E>) -> Result<(T, Self), E> {
         static ONE: Mutex<()> = Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = ONE.hold();
         let before = descriptors();
         let device = open()?;
         let sockets = descriptors().difference(&before).filter_map(|&fd| duplicate(fd)).collect();
         Ok((device, Self(Mutex::new(sockets))))
     }
 
-    /// Packets that the kernel had for the device and lost, because weir did not fetch them in time, since it was opened.
-    /// `rx_fill_ring_empty` is not added: in copy mode the same packets are in `rx_dropped`, and in zero-copy mode it counts
-    /// attempts, not packets.
+    /// Packets that the kernel had for the device and lost, because weir did not fetch them in
+    /// time, since it was opened. `rx_fill_ring_empty` is not added: in copy mode the same packets
+    /// are in `rx_dropped`, and in zero-copy mode it counts attempts, not packets.
     pub fn missed(&self) -> u64 {
         let lost = |stats: XdpStatistics| stats.rx_dropped + stats.rx_ring_full;
         self.lock().iter().filter_map(statistics).map(lost).sum()
     }
 
-    /// Packets in the transmit rings that the kernel has not taken: none will leave once the interface is gone. 0 once `device`,
-    /// with which the sockets came, is closed.
+    /// Packets in the transmit rings that the kernel has not taken: none will leave once the
+    /// interface is gone. 0 once `device`, with which the sockets came, is closed.
     pub fn unsent(&self, device: &EthDev) -> u64 {
         // As long as it is held the driver keeps its rings.
         let Some(_open) = device.control() else { return 0 };
@@ -64,13 +67,14 @@ impl XdpSockets {
         self.lock().iter().filter_map(|socket| waiting(socket, &maps)).map(u64::from).sum()
     }
 
-    /// Lets go of the sockets. To be called before the device is closed: as long as one is held, its queue stays taken.
+    /// Lets go of the sockets. To be called before the device is closed: as long as one is held,
+    /// its queue stays taken.
     pub fn close(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.hold()
     }
 }
 
@@ -83,7 +87,8 @@ fn descriptors() -> BTreeSet<i32> {
 
 fn domain(fd: i32) -> Option<i32> {
     let (mut domain, mut length) = (0, size_of::<i32>() as u32);
-    // SAFETY: the call writes at most `length` bytes, and fails for what is no socket or no longer open.
+    // SAFETY: the call writes at most `length` bytes, and fails for what is no socket or no longer
+    // open.
     let code =
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &mut length) };
     (code == 0).then_some(domain)
@@ -96,7 +101,8 @@ fn duplicate(fd: i32) -> Option<OwnedFd> {
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Descriptors of a socket's transmit ring that the kernel has not taken, by the driver's own mapping of the ring.
+/// Descriptors of a socket's transmit ring that the kernel has not taken, by the driver's own
+/// mapping of the ring.
 fn waiting(socket: &OwnedFd, maps: &str) -> Option<u32> {
     let (mut offsets, mut length) = (Offsets::default(), size_of::<Offsets>() as u32);
     // SAFETY: the call writes at most `length` bytes of an array of integers.
@@ -114,8 +120,8 @@ fn waiting(socket: &OwnedFd, maps: &str) -> Option<u32> {
     let [_, [producer, consumer, ..], ..] = offsets;
     let index = |at: u64| {
         let place = std::ptr::with_exposed_provenance::<AtomicU32>((start + at) as usize);
-        // SAFETY: the kernel has just said that the ring is mapped there and where in it its indices are, which both sides
-        // write atomically; the device is open, so it stays mapped.
+        // SAFETY: the kernel has just said that the ring is mapped there and where in it its
+        // indices are, which both sides write atomically; the device is open, so it stays mapped.
         unsafe { (*place).load(Ordering::Acquire) }
     };
     (code == 0).then(|| index(producer).wrapping_sub(index(consumer)))

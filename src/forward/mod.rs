@@ -16,7 +16,8 @@ pub use xconnect::{Xconnect, XconnectError};
 
 use crate::pisa::{Phv, PortId, Probe, Verdict};
 
-/// How a switch forwards. A worker has its own; what workers share is behind a [`Reader`](crate::pisa::table::Reader).
+/// How a switch forwards. A worker has its own; what workers share is behind a
+/// [`Reader`](crate::pisa::table::Reader).
 #[derive(Debug)]
 pub enum Forward {
     Xconnect(Xconnect),
@@ -53,7 +54,8 @@ impl Forward {
         }
     }
 
-    /// Writes the verdict of each packet. `now` is in nanoseconds of the wall clock or the simulated one.
+    /// Writes the verdict of each packet. `now` is in nanoseconds of the wall clock or the
+    /// simulated one.
     #[inline]
     pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
         match self {

@@ -1,11 +1,13 @@
-//! What an operator sets on ports besides the way: the access control list, rate limits, mirrors and VLANs.
+//! What an operator sets on ports besides the way: the access control list, rate limits, mirrors
+//! and VLANs.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::acl::{Acl, RuleCounts};
 use super::rate::Limits;
 use super::vlan::Vlans;
+use crate::lock::Hold;
 use crate::pisa::PortId;
 use crate::pisa::table::{Reader, Shared};
 
@@ -64,12 +66,12 @@ impl Default for Publisher {
 
 impl Publisher {
     pub fn reader(&self) -> Reader<Settings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).reader()
+        self.0.hold().reader()
     }
 
     /// Workers see the change as a whole.
     pub fn publish(&self, change: impl FnOnce(&mut Settings)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).update(change);
+        self.0.hold().update(change);
     }
 }
 

@@ -1,6 +1,7 @@
-//! Changing the switch while it runs: all that can fail is done before the first worker hears of it.
+//! Changing the switch while it runs: all that can fail is done before the first worker hears of
+//! it.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -13,6 +14,7 @@ use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
 use crate::dpdk::cycles;
 use crate::forward::Forward;
+use crate::lock::Hold;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::PortError;
@@ -64,9 +66,11 @@ pub enum ChangeError {
 /// What the switch is to become.
 pub(super) struct Next {
     pub config: Config,
-    /// The names of the ports that `xconnect` joins, also those that the configuration joins by their order.
+    /// The names of the ports that `xconnect` joins, also those that the configuration joins by
+    /// their order.
     pub pairs: Vec<[String; 2]>,
-    /// The tables set on ports become what the configuration says as well; else they stay as they are.
+    /// The tables set on ports become what the configuration says as well; else they stay as they
+    /// are.
     pub tables: bool,
     /// The programs hash with this family instead of the one so far.
     pub hashes: Option<HashFamily>,
@@ -109,14 +113,15 @@ struct Made {
 }
 
 impl Shared {
-    /// Makes the switch what `next` says, or says why not and leaves it as it is. Gives what has changed, in words.
+    /// Makes the switch what `next` says, or says why not and leaves it as it is. Gives what has
+    /// changed, in words.
     pub(super) fn change(&self, state: &mut MutexGuard<'_, State>, next: Next) -> Result<Vec<String>, ChangeError> {
         let mut diff = Diff::new(state, &next)?;
         next.config.validate()?;
         let wanted = next.tables.then(|| assemble::desired(&next.config, &assemble::hashes(&next.config)?));
         let wanted = wanted.transpose()?;
         if let Some(wanted) = &wanted {
-            diff.look_at_tables(&self.tables.differing(wanted));
+            diff.look_at_tables(&self.tables.all.differing(wanted));
         }
         if diff.is_empty() {
             return Ok(Vec::new());
@@ -135,7 +140,7 @@ impl Shared {
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
             let telemetry = telemetries.as_mut().and_then(Iterator::next);
-            change.parts.telemetry = telemetry.map(|telemetry| telemetry.timed(&self.workers[worker], cycles));
+            change.parts.telemetry = telemetry.map(|telemetry| telemetry.timed(&self.workers.stats[worker], cycles));
             change.parts.order = Some(next.config.switch.order.into());
             change
         });
@@ -144,7 +149,7 @@ impl Shared {
             self.give_up(state, &removed)?;
             self.set_tables(state, &opened, wanted);
         }
-        *self.local.lock().unwrap_or_else(PoisonError::into_inner) = super::setup::local(&next.config);
+        *self.measurement.settings.hold() = super::setup::local(&next.config);
         self.tell(state, changes)?;
         if let Some((collecting, schedules)) = collected {
             self.renew(collecting, schedules);
@@ -163,11 +168,11 @@ impl Shared {
         assemble::place(config, &hashes)?;
         let Ports { kept, added, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
-            if let Some(table) = self.tables.naming(name, next.tables) {
+            if let Some(table) = self.tables.all.naming(name, next.tables) {
                 return Err(ChangeError::InTable { name: name.to_owned(), table });
             }
         }
-        kept.iter().try_for_each(|(_, config)| fits_buffers(config, &self.pool))?;
+        kept.iter().try_for_each(|(_, config)| fits_buffers(config, &self.workers.pool))?;
         let opened = self.open(&added, workers)?;
         let infos = infos(state, &kept, &opened);
         let pairs = numbered(next, &kept, &opened);
@@ -189,7 +194,8 @@ impl Shared {
         } else if let (true, Some(old)) =
             (diff.forward && !diff.routing && routes(config) && routes(&state.config), self.routing())
         {
-            // Only ports have come or gone: the tables stay, with all that was changed and learned since.
+            // Only ports have come or gone: the tables stay, with all that was changed and learned
+            // since.
             let (new, dataplanes) = old.renewed(&named, routed(&infos), &removed, workers);
             (routing, forwards) = (Some(Some(new)), Some(dataplanes));
         } else if diff.forward {
@@ -205,7 +211,7 @@ impl Shared {
 
     /// That of the network that the switch is of.
     fn hashes(&self) -> Option<HashFamily> {
-        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.network.hold().clone()
     }
 
     fn open(
@@ -215,8 +221,8 @@ impl Shared {
     ) -> Result<Vec<(PortId, Slot)>, ChangeError> {
         let mut opened = Vec::new();
         for (id, config) in added {
-            has_room(config, workers, &self.pool)?;
-            let slot = Slot::open(config, &self.cores, &self.pool)?;
+            has_room(config, workers, &self.workers.pool)?;
+            let slot = Slot::open(config, &self.workers.cores, &self.workers.pool)?;
             slot.look_at_link();
             opened.push((*id, slot));
         }
@@ -228,7 +234,7 @@ impl Shared {
         for (remote, change) in state.remotes.iter().zip(changes) {
             remote.send(change)?;
         }
-        for (remote, stats) in state.remotes.iter().zip(&self.workers) {
+        for (remote, stats) in state.remotes.iter().zip(&self.workers.stats) {
             let mut change = remote.done()?;
             // Sends off the banks of the running epoch.
             if let Some(telemetry) = &mut change.parts.telemetry {
@@ -238,8 +244,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Has every worker let go of ports before the tables are changed, so that what is set on a port holds for all that comes
-    /// in by it.
+    /// Has every worker let go of ports before the tables are changed, so that what is set on a
+    /// port holds for all that comes in by it.
     pub(super) fn give_up(&self, state: &State, removed: &[PortId]) -> Result<(), Died> {
         if removed.is_empty() {
             return Ok(());
@@ -252,7 +258,7 @@ impl Shared {
     fn renew(&self, replicas: Vec<Collecting>, schedules: Vec<AnySchedule>) {
         let (taken, wait) = bounded(1);
         // A collector that has ended says so when the switch stops.
-        if self.collector.send(Renewal { replicas, schedules, taken }).is_ok() {
+        if self.measurement.renewals.send(Renewal { replicas, schedules, taken }).is_ok() {
             let _ = wait.recv_timeout(TIMEOUT);
         }
     }
@@ -267,7 +273,7 @@ impl Shared {
     ) {
         let now = self.now();
         if let Some(new) = routing {
-            *self.routing.lock().unwrap_or_else(PoisonError::into_inner) = new;
+            *self.forwarding.routing.hold() = new;
         }
         let mut current = self.learning();
         if let Some(new) = learning {
@@ -278,8 +284,8 @@ impl Shared {
                 learning.flush_port(id, now);
             }
             if let Some(slot) = state.slots.remove(id) {
-                state.removed.add(&slot.view(id, &self.workers));
-                self.workers.iter().for_each(|worker| worker.port(id).clear());
+                state.removed.add(&slot.view(id, &self.workers.stats));
+                self.workers.stats.iter().for_each(|worker| worker.port(id).clear());
             }
         }
         opened.into_iter().for_each(|(id, slot)| state.slots.insert(id, slot));
@@ -288,7 +294,7 @@ impl Shared {
     /// Before the workers have new ports, so that none is used without what is set on it.
     fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Desired) {
         self.name_ports(state.slots.iter().chain(opened.iter().map(|(id, slot)| (*id, slot))));
-        self.tables.reconcile(wanted, &self.publisher);
+        self.tables.all.reconcile(wanted, &self.tables.publisher);
     }
 
     /// Tables know the ports by these names from now on.
@@ -298,7 +304,7 @@ impl Shared {
             names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
             names[usize::from(id)] = (slot.config.name.clone(), slot.info.role == Role::Fabric);
         }
-        self.names.set(names);
+        self.tables.names.set(names);
     }
 
     /// What the workers need not be told.
@@ -307,7 +313,7 @@ impl Shared {
         if let Some(learning) = self.learning().as_mut() {
             learning.set_ageing(switch.mac_age.0);
         }
-        self.patience.set(switch.idle.0);
+        self.workers.idle_timeout.set(switch.idle.0);
         for config in &next.config.ports {
             if let Some(slot) = state.slots.find(&config.name).and_then(|id| state.slots.get_mut(id)) {
                 slot.adopt(config);
@@ -317,7 +323,7 @@ impl Shared {
             tracing::info!("changed: {}", diff.words.join("; "));
         }
         if let Some(hashes) = next.hashes {
-            *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashes);
+            *self.network.hold() = Some(hashes);
         }
         (state.config, state.pairs) = (next.config, next.pairs);
         self.name_ports(state.slots.iter());

@@ -38,7 +38,8 @@ pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(D
 }
 
 impl Shared {
-    /// The programs hash with this family from now on, and with it the switch becomes one of a network.
+    /// The programs hash with this family from now on, and with it the switch becomes one of a
+    /// network.
     fn hash_with(&self, hashes: HashFamily) -> Result<(), String> {
         let mut state = self.state();
         let next = service::hashing(&state, hashes);

@@ -202,8 +202,8 @@ pub(super) struct Ports {
     pub removed: Vec<PortId>,
 }
 
-/// A port is the same when its name and device are. New ones get the lowest free numbers; numbers that become free by this
-/// change are not given out by it.
+/// A port is the same when its name and device are. New ones get the lowest free numbers; numbers
+/// that become free by this change are not given out by it.
 pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError> {
     let (mut kept, mut added) = (Vec::new(), Vec::new());
     let mut vacant = state.slots.vacant();
@@ -229,7 +229,8 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
     Ok(Ports { kept, added, removed })
 }
 
-/// A new port's device must be nobody else's: neither another new port's nor that of a port that runs until the new one does.
+/// A new port's device must be nobody else's: neither another new port's nor that of a port that
+/// runs until the new one does.
 fn alone(state: &State, wanted: &Config, at: usize, config: &PortConfig) -> Result<(), ChangeError> {
     let running = state.slots.iter().map(|(_, slot)| &slot.config);
     let new = wanted.ports.iter().take(at);

@@ -1,5 +1,5 @@
-//! What clients talk to: questions are answered by the API's thread, changes are made by the control thread, which alone
-//! has the rights for them.
+//! What clients talk to: questions are answered by the API's thread, changes are made by the
+//! control thread, which alone has the rights for them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
-//! Ports whose interface went away and is back under its name, as when a container is started again.
+//! Ports whose interface went away and is back under its name, as when a container is started
+//! again.
 //!
-//! The kernel gives the new interface a number of its own, and what was opened on the old one stays dead. So the port is
-//! opened again, in its slot and with its counters, once the workers have let go of its queues.
+//! The kernel gives the new interface a number of its own, and what was opened on the old one stays
+//! dead. So the port is opened again, in its slot and with its counters, once the workers have let
+//! go of its queues.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -12,8 +14,9 @@ use crate::pisa::PortId;
 use crate::port::Standing;
 use crate::worker::Change;
 
-/// Time between the first two tries to open a port again, and the longest between two. It doubles: each try at an xdp port
-/// that fails costs the buffers that net_af_xdp (22.11) had put into its rings.
+/// Time between the first two tries to open a port again, and the longest between two. It doubles:
+/// each try at an xdp port that fails costs the buffers that net_af_xdp (22.11) had put into its
+/// rings.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(64);
 
@@ -26,7 +29,8 @@ pub(super) struct Retry {
 }
 
 impl Shared {
-    /// Opens ports again whose interface is back. True when it was tried, which may have started threads.
+    /// Opens ports again whose interface is back. True when it was tried, which may have started
+    /// threads.
     pub(super) fn reopen_ports(&self, state: &mut State, now: Instant) -> bool {
         let due = |retry: &Retry| retry.next.is_none_or(|next| now >= next);
         let back = state.slots.iter().filter(|(_, slot)| due(&slot.retry) && slot.port.standing() == Standing::Back);
@@ -62,7 +66,7 @@ impl Shared {
         let workers = state.remotes.len();
         let Some(slot) = state.slots.get_mut(id) else { return Ok(()) };
         slot.info.up.store(false, Relaxed);
-        slot.reopen(&self.cores, &self.pool)?;
+        slot.reopen(&self.workers.cores, &self.workers.pool)?;
         let changes = (0..workers).map(|worker| {
             let mut change = Change::default();
             slot.deal(id, worker, &mut change.queues);

@@ -39,7 +39,7 @@ impl Shared {
         self.change(&mut state, next)?;
         let (id, slot) =
             state.slots.iter().find(|(_, slot)| slot.config.name == name).ok_or_else(|| no_port(&state, &name))?;
-        Ok(slot.view(id, &self.workers))
+        Ok(slot.view(id, &self.workers.stats))
     }
 
     /// Changes what the configuration says of a port.
@@ -57,7 +57,8 @@ impl Shared {
         next.config.ports.retain(|port| port.name != name);
         next.pairs.retain(|pair| pair.iter().all(|port| port != name));
         next.config.switch.pairs.clone_from(&next.pairs);
-        let last = state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.view(id, &self.workers));
+        let last =
+            state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.view(id, &self.workers.stats));
         self.change(&mut state, next)?;
         last.ok_or_else(|| no_port(&state, name))
     }
@@ -123,19 +124,19 @@ impl Answering for Shared {
         let elsewhere =
             |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
         let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);
-        self.answers.find(|own| own == program).ok_or_else(none)
+        self.measurement.answers.find(|own| own == program).ok_or_else(none)
     }
 }
 
 impl Service for Shared {
     fn tables(&self) -> &Tables {
-        &self.tables
+        &self.tables.all
     }
 
     fn ports(&self) -> view::Ports {
         let state = self.state();
         let configs = state.slots.iter().map(|(id, slot)| (id, &slot.config));
-        let mut ports = view::Ports::collect(configs, state.removed.clone(), &self.workers);
+        let mut ports = view::Ports::collect(configs, state.removed.clone(), &self.workers.stats);
         for (view, (_, slot)) in ports.ports.iter_mut().zip(state.slots.iter()) {
             slot.describe(view);
         }
@@ -145,12 +146,12 @@ impl Service for Shared {
         if let Some(routing) = self.routing() {
             ports.measurement.refused_neighbours = routing.refused();
         }
-        ports.measurement.forgotten_epochs = self.answers.forgotten();
+        ports.measurement.forgotten_epochs = self.measurement.answers.forgotten();
         ports
     }
 
     fn status(&self) -> view::Status {
-        self.about.status(self.ports(), &self.workers)
+        self.about.status(self.ports(), &self.workers.stats)
     }
 
     fn since_reset(&self) -> view::SinceReset {

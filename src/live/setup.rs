@@ -23,7 +23,7 @@ use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, Switch};
 use crate::telemetry::Collector;
-use crate::worker::{Patience, Queues, Worker, WorkerHandle, orders};
+use crate::worker::{IdleTimeout, Queues, Worker, WorkerHandle, orders};
 
 /// How long the collector waits for registers before it looks for something else to do.
 const COLLECT: Duration = Duration::from_millis(20);
@@ -62,7 +62,8 @@ pub(super) fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) 
         Dev::Pci { address } => Some(address.clone()),
         _ => None,
     });
-    // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps buffers of its own.
+    // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps
+    // buffers of its own.
     let each = |port: &PortConfig| if matches!(port.dev, Dev::Xdp { .. }) { 32 } else { 8 };
     let memory_mib =
         u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + config.ports.iter().map(each).sum::<u32>();
@@ -97,7 +98,7 @@ pub(super) fn start_workers(
     eal: &Eal,
     cores: &[usize],
     stop: &Arc<AtomicBool>,
-    patience: &Arc<Patience>,
+    idle_timeout: &Arc<IdleTimeout>,
 ) -> Result<(Vec<WorkerThread>, Vec<WorkerHandle>), LiveError> {
     let ready = Arc::new(AtomicUsize::new(0));
     let (mut workers, mut remotes) = (Vec::new(), Vec::new());
@@ -105,7 +106,7 @@ pub(super) fn start_workers(
         let mut queues = Queues::default();
         slots.iter().for_each(|(id, slot)| slot.deal(id, index, &mut queues));
         let (remote, orders) = orders();
-        let worker = Worker::new(switch, queues, slots.iter().count()).controlled(orders, patience.clone());
+        let worker = Worker::new(switch, queues, slots.iter().count()).controlled(orders, idle_timeout.clone());
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());
         let thread = std::thread::Builder::new().name(format!("weir-{core}"));
         workers.push(thread.spawn(move || {

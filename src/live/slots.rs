@@ -14,13 +14,12 @@ use crate::pisa::{MAX_PORTS, PortId};
 use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
+use crate::wire::FABRIC_L2_OVERHEAD;
 use crate::wire::Mac;
 use crate::worker::Queues;
 
 /// Descriptors of each queue.
 pub(super) const DESCRIPTORS: u16 = 1024;
-/// Ethernet header, two tags and the telemetry shim.
-const FRAME_OVERHEAD: u32 = 14 + 8 + 6;
 
 /// One port.
 pub(super) struct Slot {
@@ -70,8 +69,8 @@ impl Slot {
         })
     }
 
-    /// Opens the device again, on the interface that has its name now. What the port has counted goes on. To be called when
-    /// no worker has a queue of it; after an error it stays closed.
+    /// Opens the device again, on the interface that has its name now. What the port has counted
+    /// goes on. To be called when no worker has a queue of it; after an error it stays closed.
     pub fn reopen(&mut self, cores: &[usize], pool: &Arc<Mempool>) -> Result<(), ChangeError> {
         self.port.close();
         has_room(&self.config, self.workers, pool)?;
@@ -158,8 +157,9 @@ impl Slot {
         queues.tx.extend(self.port.tx_queue(worker as u16).map(|queue| (id, queue)));
     }
 
-    /// Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow to where its other
-    /// direction was written, so that one worker keeps it. Of one queue each, the ports are dealt out in turn.
+    /// Of several queues each worker polls the one that it sends on: the kernel steers a tap's flow
+    /// to where its other direction was written, so that one worker keeps it. Of one queue each,
+    /// the ports are dealt out in turn.
     fn poller(&self, id: PortId, queue: usize) -> usize {
         match self.pollers.as_slice() {
             [] if self.port.rx_queues() > 1 => queue % self.workers,
@@ -175,8 +175,9 @@ fn log_failure(set: Result<(), PortError>) {
     }
 }
 
-/// The MAC with which the switch routes on a port: a NIC's own. The interface of a tap or veth port has a MAC that a kernel
-/// answers to, the host's or the one under the switch, so there it is another.
+/// The MAC with which the switch routes on a port: a NIC's own. The interface of a tap or veth port
+/// has a MAC that a kernel answers to, the host's or the one under the switch, so there it is
+/// another.
 fn own_mac(dev: &Dev, device: Mac) -> Mac {
     let [a, b, c, d, e, f] = device.0;
     match dev {
@@ -194,7 +195,8 @@ fn pollers(config: &PortConfig, cores: &[usize]) -> Result<Vec<usize>, PortProbl
     config.cores.iter().map(worker).collect()
 }
 
-/// Packet buffers that a port may hold at once: those of its queues, and what faults may hold back of each.
+/// Packet buffers that a port may hold at once: those of its queues, and what faults may hold back
+/// of each.
 pub(super) fn buffers_held(port: &PortConfig, workers: usize) -> usize {
     let plan = port.dev.queue_plan(port.queues, workers as u16);
     let faults = if port.fault.is_some() { usize::from(plan.rx + plan.tx) * FAULTS_HELD } else { 0 };
@@ -212,7 +214,8 @@ pub enum NoBuffers {
     Small { port: String, mtu: u32, max: u32 },
 }
 
-/// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their receive queues.
+/// Whether the pool has buffers for one more port. DPDK's drivers fill all descriptors of their
+/// receive queues.
 pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Result<(), NoBuffers> {
     fits_buffers(port, pool)?;
     let plan = port.dev.queue_plan(port.queues, workers as u16);
@@ -230,7 +233,7 @@ pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Res
 
 /// Whether the pool's buffers hold the port's frames.
 pub(super) fn fits_buffers(port: &PortConfig, pool: &Mempool) -> Result<(), NoBuffers> {
-    let max = u32::from(pool.frame_bytes()).saturating_sub(FRAME_OVERHEAD);
+    let max = u32::from(pool.frame_bytes()).saturating_sub(FABRIC_L2_OVERHEAD);
     if port.mtu > max {
         return Err(NoBuffers::Small { port: port.name.clone(), mtu: port.mtu, max });
     }

@@ -1,7 +1,7 @@
 //! What is worth a line in the log while the switch runs, each kind at most once a second.
 //!
-//! A line says where things stand now and how often they changed since the last one, so that a link that flaps fills no
-//! disk and the last word on it is right.
+//! A line says where things stand now and how often they changed since the last one, so that a link
+//! that flaps fills no disk and the last word on it is right.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

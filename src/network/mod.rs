@@ -1,4 +1,5 @@
-//! Switches and their controller, for any program: membership, epochs and deadlines, parameters, the protocol.
+//! Switches and their controller, for any program: membership, epochs and deadlines, parameters,
+//! the protocol.
 
 pub mod controller;
 pub mod documents;

@@ -33,7 +33,8 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Directories for sockets, best first: of the system when it is root that asks, of the session, of the user.
+/// Directories for sockets, best first: of the system when it is root that asks, of the session, of
+/// the user.
 fn directories() -> Vec<Directory> {
     let user = user();
     let own = |path| Directory { path, system: false };
@@ -55,8 +56,8 @@ pub fn places() -> Vec<PathBuf> {
     own_directories().into_iter().map(|dir| dir.path).collect()
 }
 
-/// The socket of the switch of this name: the first that is there, else where it would be. One that somebody else may
-/// have put there is an error.
+/// The socket of the switch of this name: the first that is there, else where it would be. One that
+/// somebody else may have put there is an error.
 pub fn path(name: &str) -> io::Result<PathBuf> {
     find(&directories(), name)
 }
@@ -72,7 +73,8 @@ fn find(directories: &[Directory], name: &str) -> io::Result<PathBuf> {
     Ok(directories.first().map(|dir| dir.path.join(&file)).unwrap_or_default())
 }
 
-/// Whether only this user and root decide what lies in a directory. In /tmp anyone may have made it.
+/// Whether only this user and root decide what lies in a directory. In /tmp anyone may have made
+/// it.
 fn check(directory: &Directory) -> io::Result<()> {
     let Directory { path, system } = directory;
     let found = path.symlink_metadata().map_err(|e| at(path, e))?;
@@ -200,7 +202,8 @@ mod tests {
         assert_eq!(absent.kind(), io::ErrorKind::NotFound);
     }
 
-    /// A directory of ours is made, used by a switch and found by a client; only we, or a group, may enter.
+    /// A directory of ours is made, used by a switch and found by a client; only we, or a group,
+    /// may enter.
     #[test]
     fn a_directory_is_made_for_the_user_or_a_group() {
         let dir = tempfile::tempdir().unwrap();
@@ -215,7 +218,8 @@ mod tests {
         assert_eq!((mode(&place.path), mode(&path)), (0o750, 0o660));
     }
 
-    /// Neither server nor client uses a socket in a directory that another user could have prepared.
+    /// Neither server nor client uses a socket in a directory that another user could have
+    /// prepared.
     #[test]
     fn a_prepared_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
-//! Mutual TLS for the API on TCP: version 1.3 alone, both sides with a certificate of a CA that the other trusts.
+//! Mutual TLS for the API on TCP: version 1.3 alone, both sides with a certificate of a CA that the
+//! other trusts.
 //!
-//! A client's certificate names its roles, as URIs among its subject alternative names: `weir:operator` for those who command
-//! switches, `weir:switch:NAME` for a switch that reports to a controller. A certificate without the role is refused in the
-//! handshake.
+//! A client's certificate names its roles, as URIs among its subject alternative names:
+//! `weir:operator` for those who command switches, `weir:switch:NAME` for a switch that reports to
+//! a controller. A certificate without the role is refused in the handshake.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -132,7 +133,8 @@ impl ClientCertVerifier for RoleVerifier {
     }
 }
 
-/// The server's side. No session is resumed, so that each connection shows a certificate that is valid now.
+/// The server's side. No session is resumed, so that each connection shows a certificate that is
+/// valid now.
 pub fn server(files: &PemFiles<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(files)?.into(), provider());

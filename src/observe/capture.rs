@@ -49,8 +49,9 @@ pub struct Record {
 /// Both ends of a queue of records.
 type Queue = (Sender<Box<Record>>, Receiver<Box<Record>>);
 
-/// One capture. Records go round: a worker takes an empty one, fills it and hands it over; the control side gives it back.
-/// Both queues are asked without waiting, so neither side ever wakes the other.
+/// One capture. Records go round: a worker takes an empty one, fills it and hands it over; the
+/// control side gives it back. Both queues are asked without waiting, so neither side ever wakes
+/// the other.
 #[derive(Debug)]
 pub struct Capture {
     pub options: CaptureOptions,
@@ -130,8 +131,8 @@ impl Capture {
         let _ = self.empty.0.try_send(record);
     }
 
-    /// Frees the records. Called on the control side when the capture is closed, so that no worker has to: a worker may be the
-    /// last to know of it.
+    /// Frees the records. Called on the control side when the capture is closed, so that no worker
+    /// has to: a worker may be the last to know of it.
     pub(super) fn release(&self) {
         self.end();
         while self.empty.1.try_recv().is_ok() || self.full.1.try_recv().is_ok() {}

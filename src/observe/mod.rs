@@ -1,20 +1,24 @@
-//! Observers: captures and traces of a running switch, which do not change what it forwards or counts.
+//! Observers: captures and traces of a running switch, which do not change what it forwards or
+//! counts.
 //!
-//! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A [`TraceOnce`] waits for one
-//! packet and tells all that happens to it. The control side opens them ([`Observers`]), each worker looks once a burst whether
-//! there are any ([`Tap`]): one load and a comparison.
+//! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A
+//! [`TraceOnce`] waits for one packet and tells all that happens to it. The control side opens them
+//! ([`Observers`]), each worker looks once a burst whether there are any ([`Tap`]): one load and a
+//! comparison.
 //!
-//! Opening and closing allocate and free on the control side; on the worker only a traced packet and a look at changed taps do.
+//! Opening and closing allocate and free on the control side; on the worker only a traced packet
+//! and a look at changed taps do.
 
 mod capture;
 mod packet;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use capture::{Capture, CaptureOptions, Direction, Record};
 pub use packet::{Observer, PacketTrace, ProgramTrace, Recorder, SentTrace, TraceOnce, Unobserved};
 
+use crate::lock::Hold;
 use crate::pisa::table::{Reader, Shared};
 use crate::pisa::{DropReason, PortId};
 use crate::telemetry::epoch::Nanos;
@@ -81,7 +85,7 @@ impl<T> Drop for Opened<T> {
 impl Observers {
     /// The end for one worker.
     pub fn tap(&self) -> Tap {
-        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).reader();
+        let list = self.list.hold().reader();
         Tap { list, version: self.version.clone(), seen: 0, open: false, scratch: Vec::new() }
     }
 
@@ -112,14 +116,14 @@ impl Observers {
 
     /// Ends the capture with this number. False when there is none.
     pub fn end_capture(&self, id: u64) -> bool {
-        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).current();
+        let list = self.list.hold().current();
         let found = list.captures.iter().find(|capture| capture.id() == id);
         found.map(|capture| capture.end()).is_some()
     }
 
     /// Publishes the list and then says so: a worker that sees the new version sees the list too.
     fn change<R>(&self, change: impl FnOnce(&mut List) -> R) -> R {
-        let result = self.list.lock().unwrap_or_else(PoisonError::into_inner).update(change);
+        let result = self.list.hold().update(change);
         self.version.fetch_add(1, Ordering::Release);
         result
     }
@@ -166,7 +170,8 @@ impl Tap {
         self.scratch.shrink_to(room);
     }
 
-    /// Whether packets must go one by one: to see which is dropped and why, or to trace one in its place.
+    /// Whether packets must go one by one: to see which is dropped and why, or to trace one in its
+    /// place.
     pub fn looks_at_each(&mut self) -> bool {
         let list = self.list.load();
         list.captures.iter().any(|capture| capture.options.drops) || list.traces.iter().any(|trace| !trace.is_taken())

@@ -1,7 +1,9 @@
-//! What a pipeline takes of a named hardware target: placement of logical stages on physical ones, and its limits.
+//! What a pipeline takes of a named hardware target: placement of logical stages on physical ones,
+//! and its limits.
 //!
-//! Programs are chains of logical stages. Chains do not depend on each other and share physical stages; within a chain a
-//! stage stands behind the one before it. Each array goes to the first physical stage that has room.
+//! Programs are chains of logical stages. Chains do not depend on each other and share physical
+//! stages; within a chain a stage stands behind the one before it. Each array goes to the first
+//! physical stage that has room.
 
 use serde::Serialize;
 
@@ -24,7 +26,8 @@ impl ArrayUse {
     }
 }
 
-/// A hash that is computed into the PHV for later stages. An index hash of an array's own stage is counted with the array.
+/// A hash that is computed into the PHV for later stages. An index hash of an array's own stage is
+/// counted with the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HashUse {
     pub name: &'static str,
@@ -78,7 +81,8 @@ pub struct TableNeed {
     pub key_bits: u32,
     /// Action data and counters of an entry, in SRAM.
     pub action_bits: u32,
-    /// Keys in TCAM; else they are hashed and stand in SRAM. Hashing for a match is the table's own and no index hash.
+    /// Keys in TCAM; else they are hashed and stand in SRAM. Hashing for a match is the table's own
+    /// and no index hash.
     pub ternary: bool,
     /// Programs stand behind it: they do not see what it stops.
     pub before_programs: bool,
@@ -109,8 +113,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Tofino: 12 stages of 4 stateful ALUs over pairs of 32 bits with one output, 80 SRAM blocks of 128 Kbit and 24 TCAM blocks of
-    /// 512 × 44 bits a stage (the memories of the open compiler's model).
+    /// Tofino: 12 stages of 4 stateful ALUs over pairs of 32 bits with one output, 80 SRAM blocks
+    /// of 128 Kbit and 24 TCAM blocks of 512 × 44 bits a stage (the memories of the open compiler's
+    /// model).
     pub const TOFINO: Self = Self {
         name: "tofino",
         stages: 12,
@@ -124,12 +129,12 @@ impl Target {
         tcam_rows: 512,
         tcam_bits: 44,
     };
-    /// Tofino 2: 20 stages, else as Tofino, with up to four outputs of a stateful ALU. A chain of six HashPipe stages
-    /// with 32-bit keys takes 11 of them (tried with the open compiler).
+    /// Tofino 2: 20 stages, else as Tofino, with up to four outputs of a stateful ALU. A chain of
+    /// six HashPipe stages with 32-bit keys takes 11 of them (tried with the open compiler).
     pub const TOFINO2: Self = Self { name: "tofino2", stages: 20, outputs: 4, ..Self::TOFINO };
-    /// The model that HashPipe is written for (§2.1, after RMT): 16 stages, each with one wide array, 106 SRAM blocks of
-    /// 1024 × 112 bits (1.4 MB) and 16 TCAM blocks of 2048 × 40 bits a stage (Bosshart et al., SIGCOMM 2013, §5), and a match
-    /// on what was read within the stage.
+    /// The model that HashPipe is written for (§2.1, after RMT): 16 stages, each with one wide
+    /// array, 106 SRAM blocks of 1024 × 112 bits (1.4 MB) and 16 TCAM blocks of 2048 × 40 bits a
+    /// stage (Bosshart et al., SIGCOMM 2013, §5), and a match on what was read within the stage.
     pub const RMT: Self = Self {
         name: "rmt",
         stages: 16,
@@ -143,8 +148,8 @@ impl Target {
         tcam_rows: 2048,
         tcam_bits: 40,
     };
-    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory only, to 1 GiB of SRAM and
-    /// 1024 TCAM blocks as Tofino's a stage.
+    /// No hardware: programs side by side that no one of these chips would hold. It bounds memory
+    /// only, to 1 GiB of SRAM and 1024 TCAM blocks as Tofino's a stage.
     pub const SOFTWARE: Self = Self {
         name: "software",
         stages: 64,
@@ -295,7 +300,8 @@ impl Placement {
         Self::with_tables(target, programs, &[])
     }
 
-    /// Places match tables with the programs: those that programs stand behind first, the others where they leave room.
+    /// Places match tables with the programs: those that programs stand behind first, the others
+    /// where they leave room.
     pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
         let reports = programs.iter().filter_map(|program| Some((program.program, program.reports?))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
@@ -315,7 +321,8 @@ impl Placement {
         Ok(placement)
     }
 
-    /// Spreads a table over the first stages with room; gives the number of the stage behind its last.
+    /// Spreads a table over the first stages with room; gives the number of the stage behind its
+    /// last.
     fn place_table(&mut self, need: &TableNeed) -> Result<u32, BudgetError> {
         let (target, mut left, mut behind) = (self.target, need.entries, 0);
         for (stage, number) in self.stages.iter_mut().zip(1..) {
@@ -474,7 +481,8 @@ mod tests {
         assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
     }
 
-    /// Hashes of the PHV take units beside those of arrays, and what needs them stands in a later stage.
+    /// Hashes of the PHV take units beside those of arrays, and what needs them stands in a later
+    /// stage.
     #[test]
     fn hashes_have_their_stages() {
         let hash = |name| HashUse { name, bits: 32, added: false };

@@ -1,5 +1,6 @@
-//! Register arrays that a packet touches at the same slot: in hardware one beside the other, each with a stateful ALU of its own,
-//! in memory cell by cell, so that a packet finds all of them on one cache line.
+//! Register arrays that a packet touches at the same slot: in hardware one beside the other, each
+//! with a stateful ALU of its own, in memory cell by cell, so that a packet finds all of them on
+//! one cache line.
 
 use super::{AccessTrace, ArrayUse, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
 
@@ -22,8 +23,8 @@ impl<C: Word, const N: usize> GroupRegisters<C, N> {
     }
 }
 
-/// The stateful ALUs of a group: what they have in common is the match and the slot. Each sees its own cell alone. They give the packet
-/// nothing to take along.
+/// The stateful ALUs of a group: what they have in common is the match and the slot. Each sees its
+/// own cell alone. They give the packet nothing to take along.
 pub trait GroupSalu<const N: usize>: Copy + Send + 'static {
     /// The PHV as this program sees it.
     type Phv;
@@ -57,7 +58,8 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
         Self { registers: GroupRegisters::zeroed(cells), ..Self::planned(name, salu, cells) }
     }
 
-    /// Arrays that take memory only with their first [`Self::exchange`]. Until then no packet touches them.
+    /// Arrays that take memory only with their first [`Self::exchange`]. Until then no packet
+    /// touches them.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
         Self { name, salu, cells, registers: GroupRegisters(Box::default()) }
     }

@@ -1,4 +1,5 @@
-//! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and match-action tables.
+//! The emulated switch ASIC: a PHV, stages with register arrays and stateful ALUs, hash units and
+//! match-action tables.
 
 mod budget;
 mod count;

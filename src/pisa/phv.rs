@@ -2,8 +2,8 @@
 
 use crate::wire::Headers;
 
-/// A port of the switch: from 0 in the order of the configuration, and a port that is added later has the lowest number that
-/// is free. It keeps it as long as it is there.
+/// A port of the switch: from 0 in the order of the configuration, and a port that is added later
+/// has the lowest number that is free. It keeps it as long as it is there.
 pub type PortId = u16;
 
 /// Most ports of a switch.
@@ -18,7 +18,8 @@ pub struct Phv {
     pub wire_bytes: u32,
     pub ingress: PortId,
     pub verdict: Verdict,
-    /// Packets or bytes that the heavy-hitter program has counted so far for this packet's flow, 0 when it does not run.
+    /// Packets or bytes that the heavy-hitter program has counted so far for this packet's flow, 0
+    /// when it does not run.
     pub flow_estimate: u32,
     /// It came in by a host port: here it enters the network.
     pub enters: bool,
@@ -120,7 +121,8 @@ impl Default for Verdict {
     }
 }
 
-/// Why a packet that came in does not go out. Every such packet is counted under one of these names.
+/// Why a packet that came in does not go out. Every such packet is counted under one of these
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
@@ -160,7 +162,8 @@ pub enum DropReason {
     TtlExpired,
     /// A route says so.
     Blackhole,
-    /// The next hop's MAC is not known (yet). The packet's frame may have become the question for it.
+    /// The next hop's MAC is not known (yet). The packet's frame may have become the question for
+    /// it.
     NoNeighbour,
     /// Meant for the router itself, which has answered it or had no use for it.
     ToRouter,
@@ -170,7 +173,8 @@ pub enum DropReason {
     RxLimit,
     /// Above the rate at which its output port may send.
     TxLimit,
-    /// A copy for a mirror port that could not take it: down, full, too narrow, or no buffer for the copy.
+    /// A copy for a mirror port that could not take it: down, full, too narrow, or no buffer for
+    /// the copy.
     Mirror,
     /// The ingress or the output port does not belong to the frame's VLAN.
     WrongVlan,

@@ -1,8 +1,8 @@
 //! Stages in order, and the two orders in which a burst may run through them.
 //!
-//! No stage can reach another stage's memory, and the packets of a burst keep their order within a stage, so running a
-//! burst stage by stage leaves the same registers and PHVs, bit for bit, as packet by packet. `tests/pisa_order.rs`
-//! holds the two equal for random programs.
+//! No stage can reach another stage's memory, and the packets of a burst keep their order within a
+//! stage, so running a burst stage by stage leaves the same registers and PHVs, bit for bit, as
+//! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
 use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
 
@@ -37,7 +37,8 @@ impl Members {
         self.list[..self.len].iter().map(|&i| usize::from(i))
     }
 
-    /// Those for which `keep` holds, without a branch on it: which packets go on is not to be predicted.
+    /// Those for which `keep` holds, without a branch on it: which packets go on is not to be
+    /// predicted.
     #[inline(always)]
     fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
         let mut kept = Self { list: [0; BATCH], len: 0 };
@@ -53,7 +54,8 @@ impl Members {
 pub trait Pipeline<V> {
     /// Takes one packet through.
     fn packet(&mut self, phv: &mut V);
-    /// Takes one packet through and tells of each step, also of the stages that have no more to do with it.
+    /// Takes one packet through and tells of each step, also of the stages that have no more to do
+    /// with it.
     fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe);
     /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
     fn batch(&mut self, phvs: &mut [V], members: &mut Members);
@@ -173,8 +175,8 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
         self.0.commit(out, phv);
     }
 
-    /// All slots first, so that the hashes overlap; then the cells in packet order. A slot depends on the PHV alone, so it
-    /// may be taken early.
+    /// All slots first, so that the hashes overlap; then the cells in packet order. A slot depends
+    /// on the PHV alone, so it may be taken early.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
         let enabled = members.only(|i| phvs.get(i).is_some_and(|phv| self.0.salu().enabled(phv)));

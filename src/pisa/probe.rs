@@ -1,14 +1,16 @@
 //! What one packet does on its way, told step by step.
 //!
-//! Tracing runs the same stateful ALUs on the same registers as [`Pipeline::packet`](super::Pipeline::packet), and leaves both and
-//! the PHV as that would, bit for bit (`tests/pisa_order.rs`). What is told has been formatted, so it allocates: never on
-//! the fast path.
+//! Tracing runs the same stateful ALUs on the same registers as
+//! [`Pipeline::packet`](super::Pipeline::packet), and leaves both and the PHV as that would, bit
+//! for bit (`tests/pisa_order.rs`). What is told has been formatted, so it allocates: never on the
+//! fast path.
 
 use serde::{Deserialize, Serialize};
 
 use super::PortId;
 
-/// Hears of each step. A match in front of a table, then stages, in the order in which the packet meets them.
+/// Hears of each step. A match in front of a table, then stages, in the order in which the packet
+/// meets them.
 pub trait Probe {
     /// A stage of a program begins.
     fn stage(&mut self);
@@ -22,10 +24,11 @@ pub trait Probe {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessTrace {
     pub array: String,
-    /// Bits of the hash that named the slot. The hash itself is not told: from some of them one could work the secret
-    /// polynomial out.
+    /// Bits of the hash that named the slot. The hash itself is not told: from some of them one
+    /// could work the secret polynomial out.
     pub hash_bits: u32,
-    /// The cell that was read and written. None when the match in front of the ALU kept the packet off the array.
+    /// The cell that was read and written. None when the match in front of the ALU kept the packet
+    /// off the array.
     pub cell: Option<CellTrace>,
 }
 

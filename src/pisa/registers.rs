@@ -43,7 +43,8 @@ impl<S: Salu> Array<S> {
         Self { registers: Registers::zeroed(cells), ..Self::planned(name, salu, cells) }
     }
 
-    /// An array that takes memory only with its first [`Self::exchange`]. Until then no packet touches it.
+    /// An array that takes memory only with its first [`Self::exchange`]. Until then no packet
+    /// touches it.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
         Self { name, salu, cells, registers: Registers::none() }
     }

@@ -8,19 +8,23 @@ use super::Word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u32);
 
-/// One stateful ALU with its register array. For an enabled packet the engine reads the cell that `slot` names, calls
-/// `rmw` once, writes the cell back and calls `commit` once; the program never holds the array.
+/// One stateful ALU with its register array. For an enabled packet the engine reads the cell that
+/// `slot` names, calls `rmw` once, writes the cell back and calls `commit` once; the program never
+/// holds the array.
 ///
-/// `Copy` keeps a stateful ALU from carrying memory of its own beside the array: what it holds are constants.
+/// `Copy` keeps a stateful ALU from carrying memory of its own beside the array: what it holds are
+/// constants.
 pub trait Salu: Copy + Send + 'static {
     /// The PHV as this program sees it: the fields it matches on, and its own metadata.
     type Phv;
     type Cell: Word;
     /// What leaves the ALU for the PHV.
     type Out: Copy + Debug;
-    /// How many fields of the PHV that output fills. Tofino's register action has one, Tofino 2's up to four.
+    /// How many fields of the PHV that output fills. Tofino's register action has one, Tofino 2's
+    /// up to four.
     const OUTPUTS: u32 = 1;
-    /// Whether the output decides what the next stage does, which takes a match of its own on some targets.
+    /// Whether the output decides what the next stage does, which takes a match of its own on some
+    /// targets.
     const DECIDES: bool = false;
 
     /// Whether the packet touches the array at all: the match in front of the ALU.
@@ -35,8 +39,8 @@ pub trait Salu: Copy + Send + 'static {
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
     /// Writes the output into the PHV.
     fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
-    /// Whether this packet is disabled here and in all later stages of the same chain, so that the engine may stop. Saying so
-    /// never changes a result.
+    /// Whether this packet is disabled here and in all later stages of the same chain, so that the
+    /// engine may stop. Saying so never changes a result.
     #[inline(always)]
     fn ended(_phv: &Self::Phv) -> bool {
         false

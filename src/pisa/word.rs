@@ -6,8 +6,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A register cell's content. Sealed, so that memory is always counted in the bits that the hardware would use,
-/// never in `size_of`. The default value is all zero: a cleared cell.
+/// A register cell's content. Sealed, so that memory is always counted in the bits that the
+/// hardware would use, never in `size_of`. The default value is all zero: a cleared cell.
 pub trait Word: sealed::Sealed + Copy + Default + PartialEq + Send + Sync + 'static {
     const BITS: u32;
 

@@ -1,12 +1,15 @@
-//! Transport checksums that a sender left to a NIC: where they are, and their completion in software.
+//! Transport checksums that a sender left to a NIC: where they are, and their completion in
+//! software.
 //!
-//! A packet from a local kernel may carry only the sum of its pseudo-header, because the kernel counts on an offload.
-//! It stays so while it goes from one kernel to another, and is completed before it leaves by anything else.
+//! A packet from a local kernel may carry only the sum of its pseudo-header, because the kernel
+//! counts on an offload. It stays so while it goes from one kernel to another, and is completed
+//! before it leaves by anything else.
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
-/// VLAN tags, and IPv6 extension headers, that are looked behind: more is not seen in a frame a host makes.
+/// VLAN tags, and IPv6 extension headers, that are looked behind: more is not seen in a frame a
+/// host makes.
 const MAX_TAGS: usize = 4;
 const MAX_EXTENSIONS: usize = 8;
 
@@ -74,7 +77,8 @@ impl Transport {
         }
     }
 
-    /// Sum of the pseudo-header for a transport header and payload of `length` bytes, folded, not inverted.
+    /// Sum of the pseudo-header for a transport header and payload of `length` bytes, folded, not
+    /// inverted.
     pub fn pseudo(&self, bytes: &[u8], length: usize) -> u16 {
         let addresses = if self.ipv6 { &bytes[self.l3 + 8..self.l3 + 40] } else { &bytes[self.l3 + 12..self.l3 + 20] };
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -102,8 +106,8 @@ pub(super) fn position(bytes: &[u8]) -> Option<(usize, usize)> {
     transport.field().filter(|field| field + 2 <= transport.end).map(|field| (transport.l4, field - transport.l4))
 }
 
-/// Whether the checksum field holds the sum of the pseudo-header, as a kernel leaves it for a NIC to complete. Where that
-/// is by chance the right checksum, completing it changes nothing.
+/// Whether the checksum field holds the sum of the pseudo-header, as a kernel leaves it for a NIC
+/// to complete. Where that is by chance the right checksum, completing it changes nothing.
 pub(super) fn is_partial(bytes: &[u8]) -> bool {
     let Some(transport) = Transport::find(bytes, bytes.len()) else { return false };
     let Some(field) = transport.field().filter(|field| field + 2 <= transport.end) else { return false };
@@ -121,8 +125,9 @@ pub(super) fn complete(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Completes a sum that a kernel began: over everything from `start`, whose field, `offset` bytes further, holds what
-/// is to be added. For packets in which [`position`] finds another header than the kernel meant, as in tunnels.
+/// Completes a sum that a kernel began: over everything from `start`, whose field, `offset` bytes
+/// further, holds what is to be added. For packets in which [`position`] finds another header than
+/// the kernel meant, as in tunnels.
 pub(super) fn complete_at(bytes: &mut [u8], start: usize, offset: usize) -> bool {
     let field = start + offset;
     if field + 2 > bytes.len() {
@@ -152,8 +157,8 @@ pub(super) fn ipv4_header(header: &mut [u8]) {
 
 /// Ones' complement sum of big-endian 16-bit words, an odd byte padded with zero.
 fn sum(bytes: &[u8]) -> u64 {
-    // The sum is the same in either byte order but for a swap at the end (RFC 1071), and modulo 2^16 - 1 two words may
-    // be added as one of twice the width.
+    // The sum is the same in either byte order but for a swap at the end (RFC 1071), and modulo
+    // 2^16 - 1 two words may be added as one of twice the width.
     let chunks = bytes.chunks_exact(4);
     let mut rest = [0; 4];
     rest[..chunks.remainder().len()].copy_from_slice(chunks.remainder());

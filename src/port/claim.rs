@@ -1,8 +1,9 @@
 //! One port for an interface: no other weir of the network namespace may have it.
 //!
-//! A port binds an abstract Unix socket that is named after the interface's number. Such names belong to the network
-//! namespace, as interfaces do, and the kernel frees one when its process ends, however that ends. Any user can bind a name,
-//! so one that another user holds does not keep a port from opening: a warning tells of it.
+//! A port binds an abstract Unix socket that is named after the interface's number. Such names
+//! belong to the network namespace, as interfaces do, and the kernel frees one when its process
+//! ends, however that ends. Any user can bind a name, so one that another user holds does not keep
+//! a port from opening: a warning tells of it.
 
 use std::os::fd::OwnedFd;
 

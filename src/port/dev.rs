@@ -16,23 +16,28 @@ use words::{interface, memif, null, pcap, pci, ring, vhost, virtio_user, xdp};
 pub enum Dev {
     /// `tap:NAME`: a new interface of the kernel, gone when weir ends.
     Tap { interface: String },
-    /// `veth:IFACE`: an interface that exists, by packet sockets; the kernel's offloads may stay on.
+    /// `veth:IFACE`: an interface that exists, by packet sockets; the kernel's offloads may stay
+    /// on.
     Veth { interface: String },
-    /// `xdp:IFACE`: an interface that exists, by AF_XDP sockets; `copy` where its driver's zero-copy mode does not work.
+    /// `xdp:IFACE`: an interface that exists, by AF_XDP sockets; `copy` where its driver's
+    /// zero-copy mode does not work.
     Xdp { interface: String, queues: Option<u16>, copy: bool },
     /// `memif:ID`: shared memory with another process, which has the other role on the same socket.
     Memif { id: u32, server: bool, socket: String },
-    /// `vhost:PATH`: the host's end of a vhost-user socket, which is made at PATH, or with `client` found there.
+    /// `vhost:PATH`: the host's end of a vhost-user socket, which is made at PATH, or with `client`
+    /// found there.
     Vhost { path: String, queues: Option<u16>, client: bool },
     /// `virtio-user:PATH`: the guest's end of a vhost-user socket.
     VirtioUser { path: String, queues: Option<u16> },
     /// `pci:ADDRESS`: a network card that is bound to a driver DPDK can use.
     Pci { address: String },
-    /// `pcap:IN,OUT` or `pcap:IN,OUT,infinite`: packets from one file, to another; either may be left empty.
+    /// `pcap:IN,OUT` or `pcap:IN,OUT,infinite`: packets from one file, to another; either may be
+    /// left empty.
     Pcap { input: String, output: String, infinite: bool },
     /// `ring:NAME`: what is sent comes back.
     Ring { name: String },
-    /// `null`: packets of `size` zero bytes as fast as they are fetched, or with `rx=0` none; takes any. `copy` touches each byte.
+    /// `null`: packets of `size` zero bytes as fast as they are fetched, or with `rx=0` none; takes
+    /// any. `copy` touches each byte.
     Null { size: u16, copy: bool, rx: bool },
     /// `memory`: frames that a test puts in and takes out.
     Memory,

@@ -1,5 +1,5 @@
-//! Files at paths that a user names: sockets and captures. Only sockets of processes that have ended are removed, and no
-//! file is overwritten.
+//! Files at paths that a user names: sockets and captures. Only sockets of processes that have
+//! ended are removed, and no file is overwritten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -14,10 +14,12 @@ fn at(path: &Path, kind: ErrorKind, why: &str) -> io::Error {
     io::Error::new(kind, format!("{}: {why}", path.display()))
 }
 
-/// Makes room for a socket at `path`: removes the socket of a process that has ended, and nothing else.
+/// Makes room for a socket at `path`: removes the socket of a process that has ended, and nothing
+/// else.
 ///
 /// # Errors
-/// `AddrInUse` when a process serves the socket, `AlreadyExists` for a file that is not a socket, also a symbolic link.
+/// `AddrInUse` when a process serves the socket, `AlreadyExists` for a file that is not a socket,
+/// also a symbolic link.
 pub fn make_room(path: &Path) -> io::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -31,7 +33,8 @@ pub fn make_room(path: &Path) -> io::Result<()> {
     if !UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
         return Err(at(path, ErrorKind::AddrInUse, "a process serves this socket"));
     }
-    // Another process may have put a file there meanwhile. What has been moved aside stays the same file.
+    // Another process may have put a file there meanwhile. What has been moved aside stays the same
+    // file.
     let aside = aside(path);
     renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE)?;
     let moved = aside.symlink_metadata()?;

@@ -1,4 +1,5 @@
-//! Cutting the large frames that a kernel hands over in place of packets (GSO) into the packets that it means.
+//! Cutting the large frames that a kernel hands over in place of packets (GSO) into the packets
+//! that it means.
 
 use super::checksum::{Transport, ipv4_header};
 
@@ -39,7 +40,8 @@ impl Pieces<'_> {
     }
 }
 
-/// How a large frame is cut: a function of its headers alone, so that packets can be made one at a time.
+/// How a large frame is cut: a function of its headers alone, so that packets can be made one at a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     cut: Cut,
@@ -52,8 +54,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// `start` is where the kernel says that the transport header begins: in a tunnel not where we find one, and
-    /// packets in tunnels are not cut.
+    /// `start` is where the kernel says that the transport header begins: in a tunnel not where we
+    /// find one, and packets in tunnels are not cut.
     pub fn new(frame: Pieces<'_>, cut: Cut, payload: usize, start: usize) -> Option<Self> {
         let transport = Transport::find(frame.head, frame.len())?;
         let (proto, header) = match cut {

@@ -1,7 +1,8 @@
 //! Ports: where packets come from and go to.
 //!
-//! A [`Port`] is opened on a [`Dev`] and gives out its queues, each to one worker. What a worker does with a queue
-//! allocates nothing, takes no lock and cannot panic; all else goes through the `Port`, on another thread.
+//! A [`Port`] is opened on a [`Dev`] and gives out its queues, each to one worker. What a worker
+//! does with a queue allocates nothing, takes no lock and cannot panic; all else goes through the
+//! `Port`, on another thread.
 
 #[cfg(feature = "dpdk")]
 mod checksum;

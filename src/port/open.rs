@@ -1,7 +1,7 @@
 //! Opening a port, and what can be asked of it while it runs.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -17,6 +17,7 @@ use super::{
     veth::Veth,
     xdp,
 };
+use crate::lock::Hold;
 use crate::{
     dpdk::{DpdkError, EthDev, Interface, Mempool, Presence, SocketError, XdpSockets, cycles_per_second},
     wire::Mac,
@@ -210,8 +211,8 @@ impl Port {
         }
     }
 
-    /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so would all behind it;
-    /// what is longer than its frames net_af_xdp loses with its buffer.
+    /// Longest frame that may be given to the driver. net_tap (22.11) stops at a longer one, and so
+    /// would all behind it; what is longer than its frames net_af_xdp loses with its buffer.
     fn longest(&self) -> Option<Arc<AtomicUsize>> {
         matches!(self.dev, Dev::Tap { .. } | Dev::Xdp { .. }).then(|| self.longest.clone())
     }
@@ -276,10 +277,10 @@ impl Port {
         }
     }
 
-    /// Whether packets can pass. Asks the device, and lets the port's queues know: to be called now and then, not by
-    /// workers.
+    /// Whether packets can pass. Asks the device, and lets the port's queues know: to be called now
+    /// and then, not by workers.
     pub fn link_up(&self) -> bool {
-        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.links.hold();
         self.look_at_link()
     }
 
@@ -315,9 +316,10 @@ impl Port {
         Self { earlier, ..self }
     }
 
-    /// Takes the link up or down while the port runs. Where the device has no such thing, the port alone stops.
+    /// Takes the link up or down while the port runs. Where the device has no such thing, the port
+    /// alone stops.
     pub fn set_link(&self, up: bool) -> Result<(), PortError> {
-        let _one = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.links.hold();
         let was = self.link.wanted.load(Ordering::Relaxed);
         if !up {
             self.link.wanted.store(false, Ordering::Relaxed);
@@ -350,7 +352,8 @@ impl Port {
         }
     }
 
-    /// Takes frames for other stations in, or no longer, while the port runs. A device without such a filter takes all.
+    /// Takes frames for other stations in, or no longer, while the port runs. A device without such
+    /// a filter takes all.
     pub fn set_promiscuous(&self, on: bool) -> Result<(), PortError> {
         let set = match &self.device {
             Device::Eth(device) => device.set_promiscuous(on).map_err(PortProblem::from),
@@ -379,9 +382,10 @@ impl Port {
         set.map_err(|problem| failed(&self.name, &self.dev, problem))
     }
 
-    /// Lets packets meet faults from now on, or none any more; the port's queues begin within a burst.
+    /// Lets packets meet faults from now on, or none any more; the port's queues begin within a
+    /// burst.
     pub fn set_fault(&self, spec: Option<&FaultSpec>) {
-        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault = self.fault.hold();
         for (way, seats) in [(Way::Rx, &self.rx), (Way::Tx, &self.tx)] {
             for (queue, seat) in (0..).zip(seats) {
                 seat.faults.set(spec, way, queue, self.hz);
@@ -392,10 +396,11 @@ impl Port {
 
     /// The faults that packets meet.
     pub fn fault(&self) -> Option<FaultSpec> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.hold().clone()
     }
 
-    /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by workers.
+    /// Wakes a tap port that ran out of buffers; see `tap.rs`. To be called now and then, not by
+    /// workers.
     pub fn nudge(&self) {
         let (Dev::Tap { .. }, Device::Eth(device)) = (&self.dev, &self.device) else { return };
         let starved = device.stats().rx_no_buffer;
@@ -404,21 +409,22 @@ impl Port {
         }
     }
 
-    /// A TAP interface carries on in the network namespace it was moved to, but there DPDK, which asks for it by name,
-    /// finds it no more and calls its link down.
+    /// A TAP interface carries on in the network namespace it was moved to, but there DPDK, which
+    /// asks for it by name, finds it no more and calls its link down.
     fn moved_away(&self) -> bool {
         matches!(&self.dev, Dev::Tap { interface } if Interface::open(interface).is_err())
     }
 
-    /// Closes the device, so that nothing of it stays behind in the kernel. To be called when all its queues have been
-    /// dropped; else nothing happens. What the port has counted can still be asked.
+    /// Closes the device, so that nothing of it stays behind in the kernel. To be called when all
+    /// its queues have been dropped; else nothing happens. What the port has counted can still be
+    /// asked.
     pub fn close(&self) {
         self.stats();
         self.closed.store(true, Ordering::Relaxed);
         if let Device::Eth(device) = &self.device {
             self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
         }
-        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.claim.hold().take();
         self.sockets.close();
         if let Device::Eth(device) = &self.device {
             device.close();
@@ -445,7 +451,7 @@ impl Port {
         for seat in self.rx.iter().chain(&self.tx) {
             now.add_queue(&seat.counters);
         }
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.hold();
         now.at_least(&reported);
         *reported = now;
         now

@@ -2,7 +2,8 @@
 
 use super::Dev;
 
-/// Buffers that net_af_xdp holds of each queue pair: 2048 wait to be filled, as many may be on their way out.
+/// Buffers that net_af_xdp holds of each queue pair: 2048 wait to be filled, as many may be on
+/// their way out.
 #[cfg(feature = "dpdk")]
 pub(super) const XDP_BUFFERS: u32 = 4096;
 
@@ -17,12 +18,13 @@ pub struct QueuePlan {
 }
 
 impl Dev {
-    /// The queues for as many workers. By default each worker has a receive queue where the device can spread flows, and
-    /// else the port has one.
+    /// The queues for as many workers. By default each worker has a receive queue where the device
+    /// can spread flows, and else the port has one.
     pub fn queue_plan(&self, wanted: Option<u16>, workers: u16) -> QueuePlan {
         let wanted = wanted.or(self.queues());
         match self {
-            // What is sent on a ring's queue comes back on the same one; the queues of the others come in pairs.
+            // What is sent on a ring's queue comes back on the same one; the queues of the others
+            // come in pairs.
             Self::Tap { .. }
             | Self::Ring { .. }
             | Self::Xdp { .. }

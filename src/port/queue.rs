@@ -118,7 +118,8 @@ impl RxQueue {
         self.faults.holds()
     }
 
-    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as the queue lives.
+    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as
+    /// the queue lives.
     pub fn descriptor(&self) -> Option<RawFd> {
         match &self.driver {
             RxDriver::Veth(veth) => Some(veth.descriptor()),
@@ -144,9 +145,9 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
-    /// Sends from the front of the burst. What stays in it did not fit the queue, or the port is down
-    /// ([`Self::is_up`]): the caller counts and frees it, or tries again. A packet that the device refuses for what it
-    /// is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
+    /// Sends from the front of the burst. What stays in it did not fit the queue, or the port is
+    /// down ([`Self::is_up`]): the caller counts and frees it, or tries again. A packet that the
+    /// device refuses for what it is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> Sent {
         if !self.link.wanted() {
@@ -155,7 +156,8 @@ impl TxQueue {
         if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
     }
 
-    /// Sends what faults have held back until now. To be called now and then, also when there is nothing to transmit.
+    /// Sends what faults have held back until now. To be called now and then, also when there is
+    /// nothing to transmit.
     #[inline]
     pub fn flush(&mut self) {
         if self.holds() && self.link.wanted() {
@@ -169,8 +171,9 @@ impl TxQueue {
         self.faults.holds()
     }
 
-    /// What a fault drops or holds back has been sent, as far as the caller can know. The device may refuse more than was
-    /// given, because packets come free that were held back: of these the port keeps account.
+    /// What a fault drops or holds back has been sent, as far as the caller can know. The device
+    /// may refuse more than was given, because packets come free that were held back: of these the
+    /// port keeps account.
     #[inline(never)]
     fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
         let (given, given_bytes) = (burst.len(), bytes(burst));
@@ -215,7 +218,8 @@ impl TxQueue {
     }
 }
 
-/// Computes what a kernel left to a NIC, for all who do not take packets from kernels. The burst's bytes.
+/// Computes what a kernel left to a NIC, for all who do not take packets from kernels. The burst's
+/// bytes.
 #[inline]
 fn complete_checksums(burst: &mut Burst) -> u64 {
     let (mut bytes, mut incomplete) = (0, false);
@@ -270,7 +274,8 @@ fn restore_vlan(burst: &mut Burst, first: usize, counters: &QueueCounters) {
     }
 }
 
-/// Puts a VLAN tag behind the addresses. False, and nothing changed, without the headroom or the addresses.
+/// Puts a VLAN tag behind the addresses. False, and nothing changed, without the headroom or the
+/// addresses.
 pub(super) fn insert_vlan(frame: &mut impl Frame, tpid: u16, tci: u16) -> bool {
     let fits = frame.bytes().len() >= 14 && frame.grow_front(4);
     if fits {

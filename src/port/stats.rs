@@ -1,4 +1,5 @@
-//! What a port counts by itself: packets and bytes, and the packets that were lost below the switch, by name.
+//! What a port counts by itself: packets and bytes, and the packets that were lost below the
+//! switch, by name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +28,8 @@ pub enum PortDrop {
     TxLost,
     /// Dropped by a fault that the user asked for.
     FaultDrop,
-    /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue when its time had come.
+    /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue
+    /// when its time had come.
     FaultOverflow,
     /// Still held back by such a fault when the port closed.
     FaultHeld,

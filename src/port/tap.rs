@@ -1,12 +1,14 @@
 //! What DPDK's tap driver needs beside DPDK.
 //!
-//! The driver reads a queue when the kernel has signalled that a packet came, and stops reading when it finds no buffer. If
-//! the kernel's queue is full by then, no further packet gets in, so no signal comes, and the port is dead. The way out is
-//! to give the signal ourselves. Which one it is differs between versions and the driver does not say; but it is the one
-//! that has a handler once the first tap port is open, and had none before.
+//! The driver reads a queue when the kernel has signalled that a packet came, and stops reading
+//! when it finds no buffer. If the kernel's queue is full by then, no further packet gets in, so no
+//! signal comes, and the port is dead. The way out is to give the signal ourselves. Which one it is
+//! differs between versions and the driver does not say; but it is the one that has a handler once
+//! the first tap port is open, and had none before.
 //!
-//! The driver does not notice that its interface was deleted. The kernel's word on the descriptors does: it names the
-//! interface, in whatever network namespace that is by now, and no more once it is gone.
+//! The driver does not notice that its interface was deleted. The kernel's word on the descriptors
+//! does: it names the interface, in whatever network namespace that is by now, and no more once it
+//! is gone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +18,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// The driver's signal, 0 before the first tap port.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Opens a tap port, learns the signal when it is the first, and finds the interface's descriptors. One port at a time.
+/// Opens a tap port, learns the signal when it is the first, and finds the interface's descriptors.
+/// One port at a time.
 pub fn opening<T>(open: impl FnOnce() -> T) -> (T, Vec<i32>) {
     let (before, others) = (handled(), descriptors());
     let opened = open();
@@ -27,7 +30,8 @@ pub fn opening<T>(open: impl FnOnce() -> T) -> (T, Vec<i32>) {
     (opened, descriptors().difference(&others).copied().collect())
 }
 
-/// Whether the interface of these descriptors is there. What cannot be read says nothing against it.
+/// Whether the interface of these descriptors is there. What cannot be read says nothing against
+/// it.
 pub fn is_there(descriptors: &[i32]) -> bool {
     let named = |fd: &i32| {
         let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else { return true };

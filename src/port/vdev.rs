@@ -46,7 +46,8 @@ pub(super) fn open(
     Ok(EthDev::create(&unique(driver), &arguments, &options, pool)?)
 }
 
-/// net_tap (22.11) takes a buffer for each receive descriptor when it starts, and says nothing of it when it cannot.
+/// net_tap (22.11) takes a buffer for each receive descriptor when it starts, and says nothing of
+/// it when it cannot.
 fn enough_buffers(options: &PortOptions, pool: &Mempool) -> Result<(), PortProblem> {
     let needed = u32::from(options.rx_queues) * u32::from(options.rx_descriptors);
     let left = pool.available();

@@ -33,7 +33,8 @@ impl Veth {
         if !interface.is_up()? {
             interface.set_up(true)?;
         }
-        // An interface below the port's MTU would drop larger packets before weir sees them. One above is left alone.
+        // An interface below the port's MTU would drop larger packets before weir sees them. One
+        // above is left alone.
         if interface.mtu()? < options.mtu {
             interface.set_mtu(options.mtu)?;
         }
@@ -69,13 +70,15 @@ impl Veth {
     }
 }
 
-/// A number for the sockets that share one interface: unlike any other of this process, and likely of others.
+/// A number for the sockets that share one interface: unlike any other of this process, and likely
+/// of others.
 fn fanout_group() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     (std::process::id() as u16).wrapping_mul(31).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Frames are fetched many at a time and given out as bursts have room for them; a large one takes several bursts.
+/// Frames are fetched many at a time and given out as bursts have room for them; a large one takes
+/// several bursts.
 #[derive(Debug)]
 pub(super) struct VethRx {
     socket: Arc<PacketSocket>,
@@ -185,7 +188,8 @@ fn whole(batch: &mut RxBatch, i: usize, received: &Received) -> Result<Mbuf, Por
     }
     let mut mbuf = batch.take(i).ok_or(PortDrop::RxTooLong)?;
     if let Some(kernels) = received.header.checksum() {
-        // On the way out the place is found from the headers. Where that differs from the kernel's, do it now.
+        // On the way out the place is found from the headers. Where that differs from the kernel's,
+        // do it now.
         if checksum::position(mbuf.bytes()) == Some(kernels) {
             mbuf.set_needs_checksum(true);
         } else if !checksum::complete_at(mbuf.bytes_mut(), kernels.0, kernels.1) {

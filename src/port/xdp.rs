@@ -1,9 +1,10 @@
 //! What DPDK's AF_XDP driver needs beside DPDK.
 //!
-//! A frame that a local kernel sends through a veth pair meets XDP before its checksum is computed, and AF_XDP has no word
-//! for that. Such a frame holds the sum of its pseudo-header in place of the checksum, by which it is known
-//! ([`checksum::is_partial`](super::checksum::is_partial)). Segmentation is no concern: the kernel turns it off at the
-//! other end of a veth for as long as an XDP program is loaded.
+//! A frame that a local kernel sends through a veth pair meets XDP before its checksum is computed,
+//! and AF_XDP has no word for that. Such a frame holds the sum of its pseudo-header in place of the
+//! checksum, by which it is known ([`checksum::is_partial`](super::checksum::is_partial)).
+//! Segmentation is no concern: the kernel turns it off at the other end of a veth for as long as an
+//! XDP program is loaded.
 
 use std::sync::Arc;
 
@@ -44,14 +45,16 @@ pub(super) fn most_mtu(mtu: u16) -> u16 {
     PoolOptions::for_mtu(1, mtu).mtu()
 }
 
-/// Every queue that the kernel spreads packets over must be polled, and each worker needs one to send on.
+/// Every queue that the kernel spreads packets over must be polled, and each worker needs one to
+/// send on.
 fn fits(interface: &Interface, options: &PortOptions) -> Result<(), PortProblem> {
     let (name, queues) = (interface.name(), u32::from(options.rx_queues));
     let channels = interface.rx_channels()?;
     if channels == queues {
         return Ok(());
     }
-    // DPDK (22.11) serves one queue of an interface that counts its receive and transmit queues apart, as veth does.
+    // DPDK (22.11) serves one queue of an interface that counts its receive and transmit queues
+    // apart, as veth does.
     let apart = interface.driver() == "veth";
     let mend = match (apart, channels > queues) {
         (true, true) => format!("ethtool -L {name} rx {queues}"),

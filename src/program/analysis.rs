@@ -1,5 +1,5 @@
-//! The controller's side of a program: records of an epoch, from one switch or many, become answers and the parameters of a
-//! later epoch.
+//! The controller's side of a program: records of an epoch, from one switch or many, become answers
+//! and the parameters of a later epoch.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +16,8 @@ pub struct Reported<'a, R, E> {
     pub before: Before<'a, E>,
 }
 
-/// What left in an epoch before the transit time of its beginning was over. The record of the epoch before tells of it.
+/// What left in an epoch before the transit time of its beginning was over. The record of the epoch
+/// before tells of it.
 pub enum Before<'a, E> {
     /// There was no epoch before.
     Nothing,
@@ -51,8 +52,8 @@ pub trait Analysis: Send + 'static {
     /// The records of one epoch, put together.
     type Epoch: Epoch;
 
-    /// Tasks that it answers, the main one first. By default the program with the earliest place for a
-    /// task answers it.
+    /// Tasks that it answers, the main one first. By default the program with the earliest place
+    /// for a task answers it.
     const TASKS: &'static [Task];
     /// Whether counts just add, so that a record of several epochs or of a part of one is an answer
     /// too. Else it is a gap.
@@ -64,8 +65,8 @@ pub trait Analysis: Send + 'static {
     /// Takes out of a record what it tells of the next epoch; `None` when it cannot be told.
     fn early(&self, record: &mut Self::Record) -> Option<Self::Early>;
 
-    /// Puts the records of an epoch together that was to be measured with `parameters`. `edges_named` says whether all switches
-    /// with hosts are expected.
+    /// Puts the records of an epoch together that was to be measured with `parameters`.
+    /// `edges_named` says whether all switches with hosts are expected.
     fn epoch(
         &self,
         epoch: u64,
@@ -74,13 +75,16 @@ pub trait Analysis: Send + 'static {
         edges_named: bool,
     ) -> Self::Epoch;
 
-    /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent last.
+    /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent
+    /// last.
     fn decide(&mut self, epoch: &Self::Epoch, latest: &Self::Parameters, next: u64) -> Decision<Self::Parameters>;
 
-    /// The answers of an epoch, without its adaptation; `before` is the epoch before it, when that is known.
+    /// The answers of an epoch, without its adaptation; `before` is the epoch before it, when that
+    /// is known.
     fn answers(&self, epoch: &Self::Epoch, before: Option<&Self::Epoch>, limits: Limits) -> EpochAnswers;
 
-    /// What an epoch was measured with, and what is decided from it, as people see it; `None` for a program without parameters.
+    /// What an epoch was measured with, and what is decided from it, as people see it; `None` for a
+    /// program without parameters.
     fn adaptation(&self, epoch: &Self::Epoch) -> Option<Adaptation>;
 }
 
@@ -195,8 +199,8 @@ impl AnyAnalysis {
         self.analysis.decide(epoch, latest, next)
     }
 
-    /// The answers of an epoch and how it was measured; `None` for an epoch of another program. `decided` is what follows from it,
-    /// with the epoch from which it holds.
+    /// The answers of an epoch and how it was measured; `None` for an epoch of another program.
+    /// `decided` is what follows from it, with the epoch from which it holds.
     pub fn answers(
         &self,
         epoch: &AnyEpoch,

@@ -1,4 +1,5 @@
-//! Byte forms of records and parameters: LEB128 numbers in one encoding only, read from a peer without trust.
+//! Byte forms of records and parameters: LEB128 numbers in one encoding only, read from a peer
+//! without trust.
 //!
 //! A reader allocates by what its configuration allows, never by a number that it has read.
 

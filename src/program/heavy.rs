@@ -1,4 +1,5 @@
-//! The analysis of programs that find heavy flows and have no parameters: a record answers for its switch.
+//! The analysis of programs that find heavy flows and have no parameters: a record answers for its
+//! switch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use super::{Analysis, Decision, Epoch, Record, Reported, Unit};
 /// The heaviest flows of a record: of all that it knows, at most so many.
 type Answer<R> = dyn Fn(&R, usize) -> FlowAnswers + Send;
 
-/// Puts the answers of switches together. Of a flow that several switches saw the largest count is taken, because each switch
-/// counts every packet that passes it.
+/// Puts the answers of switches together. Of a flow that several switches saw the largest count is
+/// taken, because each switch counts every packet that passes it.
 pub struct HeavyAnalysis<R>(Box<Answer<R>>);
 
 impl<R: Record> HeavyAnalysis<R> {

@@ -1,8 +1,10 @@
-//! The telemetry programs, one directory for each paper, and what the rest of weir asks of all of them.
+//! The telemetry programs, one directory for each paper, and what the rest of weir asks of all of
+//! them.
 //!
-//! A program implements [`Program`], and has one line in the [registry](Programs::of_weir), or in the
-//! [programs](Programs::with) that a binary of one's own hands to `weir::cli::run`. Everything else knows [`ProgramConfig`],
-//! [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they are.
+//! A program implements [`Program`], and has one line in the [registry](Programs::of_weir), or in
+//! the [programs](Programs::with) that a binary of one's own hands to `weir::cli::run`. Everything
+//! else knows [`ProgramConfig`], [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they
+//! are.
 
 mod analysis;
 pub mod answers;
@@ -43,17 +45,19 @@ pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};
 
-/// A telemetry system: what it is configured with, its dataplane, its records and the answers that are made of them.
+/// A telemetry system: what it is configured with, its dataplane, its records and the answers that
+/// are made of them.
 ///
-/// `examples/` holds a whole one, and docs/program.md builds it step by step. A program that is one chain of ingress
-/// stages has its [`Dataplane`] from [`Staged`], one that finds heavy flows its [`Analysis`] from [`HeavyAnalysis`], and
-/// [`FlowCounts`] is an [`Exact`] of five-tuples.
+/// `examples/` holds a whole one, and docs/program.md builds it step by step. A program that is one
+/// chain of ingress stages has its [`Dataplane`] from [`Staged`], one that finds heavy flows its
+/// [`Analysis`] from [`HeavyAnalysis`], and [`FlowCounts`] is an [`Exact`] of five-tuples.
 pub trait Program: Sized + Send + Sync + 'static {
     /// What configurations call it.
     const NAME: &'static str;
     /// Whether a controller of many switches takes its records.
     const NETWORKED: bool = false;
-    /// What is fixed when a switch is built, and what it starts with. Without any key it is a good one.
+    /// What is fixed when a switch is built, and what it starts with. Without any key it is a good
+    /// one.
     type Config: Settings;
     /// What may change from epoch to epoch; `()` when nothing does.
     type Parameters: Parameters;
@@ -70,7 +74,8 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// If a parameter is out of its range, or some do not go together.
     fn validate(config: &Self::Config) -> Result<(), ProgramError>;
 
-    /// Of an array that asks for too much of a target: the key that says how much, and what would be less. Error messages name both.
+    /// Of an array that asks for too much of a target: the key that says how much, and what would
+    /// be less. Error messages name both.
     fn blame(config: &Self::Config, array: &str, excess: Excess) -> (&'static str, &'static str);
 
     /// The parameters of the first epoch.
@@ -84,7 +89,8 @@ pub trait Program: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A replica, without registers. All replicas of a switch get the same polynomials and schedule.
+    /// A replica, without registers. All replicas of a switch get the same polynomials and
+    /// schedule.
     ///
     /// # Errors
     /// If it cannot be built as configured.
@@ -94,8 +100,8 @@ pub trait Program: Sized + Send + Sync + 'static {
         schedule: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError>;
 
-    /// What reads the byte form of records from switches with this configuration. What it allocates follows from the configuration,
-    /// never from the bytes.
+    /// What reads the byte form of records from switches with this configuration. What it allocates
+    /// follows from the configuration, never from the bytes.
     fn reader(
         config: &Self::Config,
         hashes: &HashFamily,
@@ -109,18 +115,20 @@ pub trait Program: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Why switches with these two configurations cannot stand in one network: the first parameter that would have to be the same.
-    /// By default all have to be.
+    /// Why switches with these two configurations cannot stand in one network: the first parameter
+    /// that would have to be the same. By default all have to be.
     fn difference(config: &Self::Config, other: &Self::Config) -> Option<Difference> {
         let differ = || Difference { key: "parameters", value: format!("{config:?}"), other: format!("{other:?}") };
         (config != other).then(differ)
     }
 
-    /// What a controller makes of the records of switches with this configuration. `salt` makes the sampling of a deployment its own.
+    /// What a controller makes of the records of switches with this configuration. `salt` makes the
+    /// sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
 
-    /// The answers about a run, of its merged record. Names at most `max` flows of each kind; `truth` names flows of which the
-    /// record holds a digest alone, and is what estimates are held to.
+    /// The answers about a run, of its merged record. Names at most `max` flows of each kind;
+    /// `truth` names flows of which the record holds a digest alone, and is what estimates are held
+    /// to.
     fn run(
         config: &Self::Config,
         record: &Self::Record,
@@ -158,15 +166,17 @@ pub trait Dataplane: Send {
     fn egress(&mut self, _phvs: &mut [Phv], _order: BatchOrder) {}
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
-    /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or of one
-    /// two, four or more later, and be counted in another of these.
+    /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or
+    /// of one two, four or more later, and be counted in another of these.
     fn confuse(&mut self, _epoch: u64, _packets: u64) {}
-    /// Epoch number `epoch` begins in less than the transit time: packets of it may come from switches whose clocks are ahead.
+    /// Epoch number `epoch` begins in less than the transit time: packets of it may come from
+    /// switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}
-    /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the collector was late.
+    /// Epoch number `epoch` begins: with `fresh` registers, or with those that are in use when the
+    /// collector was late.
     fn enter(&mut self, _epoch: u64, _fresh: bool) {}
-    /// The number of sub-epochs of the epoch that was just entered, at most [`MAX_SUB_EPOCHS`]. Asked
-    /// with [`Needs::SUB_EPOCHS`] when an epoch is entered with fresh registers.
+    /// The number of sub-epochs of the epoch that was just entered, at most [`MAX_SUB_EPOCHS`].
+    /// Asked with [`Needs::SUB_EPOCHS`] when an epoch is entered with fresh registers.
     fn sub_epochs(&self) -> u32 {
         1
     }
@@ -174,7 +184,8 @@ pub trait Dataplane: Send {
     /// when the collector was late. A bank that runs on past its epoch is not cut before that
     /// epoch's end. Called with [`Needs::SUB_EPOCHS`].
     fn enter_sub_epoch(&mut self, _sub_epoch: SubEpoch, _fresh: bool) {}
-    /// Gives the program its first registers. It is built without, so that asking what it [uses](Self::usage) costs none.
+    /// Gives the program its first registers. It is built without, so that asking what it
+    /// [uses](Self::usage) costs none.
     fn allocate(&mut self) {
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
@@ -182,12 +193,12 @@ pub trait Dataplane: Send {
     }
     /// A zeroed bank that fits [`Self::exchange`].
     fn spare(&self) -> Box<dyn Bank>;
-    /// Swaps the registers of the ingress stages with those of `spare`, which came from a replica of the same configuration; a
-    /// bank of another kind is left alone.
+    /// Swaps the registers of the ingress stages with those of `spare`, which came from a replica
+    /// of the same configuration; a bank of another kind is left alone.
     fn exchange(&mut self, spare: &mut dyn Bank);
-    /// Swaps the registers of the egress stages: a transit time after those of the ingress stages, or
-    /// with [`Needs::SUB_EPOCHS`] right after them. Packets of the epoch before the running one leave
-    /// unmeasured from now on.
+    /// Swaps the registers of the egress stages: a transit time after those of the ingress stages,
+    /// or with [`Needs::SUB_EPOCHS`] right after them. Packets of the epoch before the running one
+    /// leave unmeasured from now on.
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;

@@ -24,8 +24,8 @@ impl Needs {
     /// number are left then.
     pub const DIGEST: Self = Self(1 << 5);
 
-    /// Sub-epochs: the program's banks rotate at the end of each, ingress and egress stages together.
-    /// An epoch is cut into [`Dataplane::sub_epochs`](super::Dataplane::sub_epochs).
+    /// Sub-epochs: the program's banks rotate at the end of each, ingress and egress stages
+    /// together. An epoch is cut into [`Dataplane::sub_epochs`](super::Dataplane::sub_epochs).
     pub const SUB_EPOCHS: Self = Self(1 << 6);
 
     /// Whether all of `other` is needed.

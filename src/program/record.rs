@@ -40,7 +40,8 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
         None
     }
 
-    /// Whether it was made with these hash functions, as far as that matters to what its bytes mean.
+    /// Whether it was made with these hash functions, as far as that matters to what its bytes
+    /// mean.
     fn is_hashed_with(&self, _polynomials: &HashFamily) -> bool {
         true
     }

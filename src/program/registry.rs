@@ -1,4 +1,5 @@
-//! The registry: all programs that there are, and a program with its parameters once its type is forgotten.
+//! The registry: all programs that there are, and a program with its parameters once its type is
+//! forgotten.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -48,7 +49,8 @@ impl Programs {
         self
     }
 
-    /// Makes these the programs of the process. The first call decides; without one they are weir's own.
+    /// Makes these the programs of the process. The first call decides; without one they are weir's
+    /// own.
     pub fn install(self) {
         let _ = REGISTRY.set(self);
     }
@@ -267,7 +269,8 @@ impl ProgramConfig {
         self.0.validate()
     }
 
-    /// Of an array that asks for too much of a target: the key that says how much, and what would be less.
+    /// Of an array that asks for too much of a target: the key that says how much, and what would
+    /// be less.
     pub fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str) {
         self.0.blame(array, excess)
     }
@@ -277,7 +280,8 @@ impl ProgramConfig {
         self.0.schedule()
     }
 
-    /// A replica of the program. All replicas of a switch are built from the same polynomials, and read one schedule.
+    /// A replica of the program. All replicas of a switch are built from the same polynomials, and
+    /// read one schedule.
     ///
     /// # Errors
     /// If it cannot be built as configured.
@@ -308,7 +312,8 @@ impl ProgramConfig {
         self.0.is_networked()
     }
 
-    /// Place of a task among those that the program answers, the main one first; `None` if not answered.
+    /// Place of a task among those that the program answers, the main one first; `None` if not
+    /// answered.
     pub fn rank(&self, task: Task) -> Option<usize> {
         self.0.rank(task)
     }
@@ -321,7 +326,8 @@ impl ProgramConfig {
     /// Reads the byte form of parameters.
     ///
     /// # Errors
-    /// If these are not the bytes of any, or the program cannot measure with them as it is configured.
+    /// If these are not the bytes of any, or the program cannot measure with them as it is
+    /// configured.
     pub fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError> {
         self.0.parameters(bytes)
     }

@@ -74,7 +74,8 @@ pub struct RunAnswers {
     pub heavy: FlowAnswers,
     /// The losses of a program that finds some, and why they are not complete.
     pub losses: Option<(Losses, Reasons)>,
-    /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is known.
+    /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
+    /// known.
     pub distribution_wmre: Option<f64>,
 }
 

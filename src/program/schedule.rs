@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrayvec::ArrayVec;
 
 use super::{AnyParameters, Program, ProgramConfig, ProgramError};
+use crate::lock::Hold;
 use crate::pisa::table::{Reader, Shared};
 
 /// Updates that wait for their epoch, and those of the epochs that are running somewhere.
@@ -28,8 +29,8 @@ impl<T: Clone> Steps<T> {
     }
 }
 
-/// The writer's end, of one program as it is configured. An update that comes when its epoch is about to begin, or later, takes
-/// effect with the next one.
+/// The writer's end, of one program as it is configured. An update that comes when its epoch is
+/// about to begin, or later, takes effect with the next one.
 pub struct Schedule<P: Program> {
     config: P::Config,
     steps: Arc<Mutex<Shared<Steps<P::Parameters>>>>,
@@ -55,10 +56,11 @@ impl<P: Program> Schedule<P> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<Steps<P::Parameters>>> {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+        self.steps.hold()
     }
 
-    /// Measures epoch number `from` and those after it with `parameters`. Forgets updates for the same or later epochs.
+    /// Measures epoch number `from` and those after it with `parameters`. Forgets updates for the
+    /// same or later epochs.
     ///
     /// # Errors
     /// If the program as it is configured cannot measure with them.

@@ -23,8 +23,9 @@ pub struct Staged<V, P: Banked, E> {
 }
 
 impl<V, P: Pipeline<V> + Banked, E: Fn(&Phv) -> Option<V>> Staged<V, P, E> {
-    /// `hashing` is what stands in front of `stages` and computes their slots, `enter` makes of a packet what the stages see, or
-    /// `None` when it is not measured, and `read_out` makes a record of the registers of an epoch.
+    /// `hashing` is what stands in front of `stages` and computes their slots, `enter` makes of a
+    /// packet what the stages see, or `None` when it is not measured, and `read_out` makes a record
+    /// of the registers of an epoch.
     pub fn new<R: Record>(
         program: &'static str,
         hashing: Vec<StageUse>,

@@ -1,7 +1,8 @@
 //! Packets that left and were not encoded, by the epoch in which they entered.
 //!
-//! A packet is encoded in its own epoch's half of the downstream encoder or not at all. One that comes when that half is not
-//! open, because it is late or a clock is wrong, is counted here under its epoch, so that exactly the answer that lacks it is known.
+//! A packet is encoded in its own epoch's half of the downstream encoder or not at all. One that
+//! comes when that half is not open, because it is late or a clock is wrong, is counted here under
+//! its epoch, so that exactly the answer that lacks it is known.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::wire::shim::{EPOCH_BITS, epoch_of};
 /// Epochs that stray packets of one record can be told apart by.
 pub const MAX_STRAY_EPOCHS: usize = 64;
 
-/// The switch's counts: a register for each value of an epoch's low bits, which remembers the epoch that it counts.
+/// The switch's counts: a register for each value of an epoch's low bits, which remembers the epoch
+/// that it counts.
 #[derive(Clone, Debug)]
 pub struct StrayRegisters {
     /// The epoch, as packets carry it, and the packets.
@@ -71,8 +73,8 @@ impl Strays {
         self.elsewhere
     }
 
-    /// Adds packets that carried this epoch. False when there is no room for another epoch: they are of epochs that are not
-    /// told apart then.
+    /// Adds packets that carried this epoch. False when there is no room for another epoch: they
+    /// are of epochs that are not told apart then.
     pub fn add(&mut self, epoch: u32, packets: u64) -> bool {
         let fits = packets == 0 || self.by_epoch.len() < MAX_STRAY_EPOCHS || self.by_epoch.contains_key(&epoch);
         if !fits {
@@ -101,13 +103,14 @@ impl Strays {
         record.strays().into_iter().for_each(|own| self.merge(own));
     }
 
-    /// Adds them to the next record that somebody gets: the answers of their epochs lack them all the same.
+    /// Adds them to the next record that somebody gets: the answers of their epochs lack them all
+    /// the same.
     pub fn tell_with(&mut self, record: &mut AnyRecord) {
         record.strays_mut().into_iter().for_each(|own| own.merge(&std::mem::take(self)));
     }
 
-    /// The packets with the whole numbers of their epochs, of a record whose last epoch is `last`: the nearest ones that end as
-    /// the packets say.
+    /// The packets with the whole numbers of their epochs, of a record whose last epoch is `last`:
+    /// the nearest ones that end as the packets say.
     pub fn epochs(&self, last: u64) -> impl Iterator<Item = (u64, u64)> {
         let whole = move |(&epoch, &packets): (&u32, &u64)| (nearest(last, epoch), packets);
         self.by_epoch.iter().map(whole)

@@ -1,8 +1,8 @@
 //! Who has which address, and each switch's configuration: a router with all neighbours filled in.
 //!
-//! A link between switches is a network of 172.16.0.0/12, a host with its port one of 10.0.0.0/8; the hosts of one switch lie
-//! together, so that a route leads to a switch. There is a route to every switch with hosts, over all links that begin a
-//! shortest path.
+//! A link between switches is a network of 172.16.0.0/12, a host with its port one of 10.0.0.0/8;
+//! the hosts of one switch lie together, so that a route leads to a switch. There is a route to
+//! every switch with hosts, over all links that begin a shortest path.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,7 +26,8 @@ const MTU: u32 = 9216;
 /// A port's number in all of the network.
 pub type Place = u32;
 
-/// Addresses and port numbers of a topology. A switch's ports to its links come first, then those to its hosts.
+/// Addresses and port numbers of a topology. A switch's ports to its links come first, then those
+/// to its hosts.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     /// The first port of each switch among all ports.
@@ -132,7 +133,8 @@ impl Addresses {
         config
     }
 
-    /// Over the links that begin a shortest path; of more than a route can have, other ones on each switch.
+    /// Over the links that begin a shortest path; of more than a route can have, other ones on each
+    /// switch.
     fn route(&self, topology: &Topology, switch: u32, edge: u32, distances: &[u32]) -> Option<RouteConfig> {
         let here = distances[switch as usize];
         let nearer = |(_, neighbour): &&(u32, u32)| distances[*neighbour as usize] < here;

@@ -14,8 +14,8 @@ use crate::program::answers::{EpochAnswers, FlowName, Reason};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
     pub epochs: u64,
-    /// Those that are called complete, and of these the ones that are wrong: a flow's packets are not
-    /// its exact net, or a flow is missing.
+    /// Those that are called complete, and of these the ones that are wrong: a flow's packets are
+    /// not its exact net, or a flow is missing.
     pub complete_epochs: u64,
     pub wrong_epochs: Vec<u64>,
     /// Epochs that are not, by reason and by kind of gap. One may have several.

@@ -1,13 +1,16 @@
-//! The event queue: packets by the window of time in which they arrive, and by the port that they arrive at.
+//! The event queue: packets by the window of time in which they arrive, and by the port that they
+//! arrive at.
 //!
-//! A window is no longer than the shortest link, so what leaves a switch within it arrives in a later one: the packets of a window
-//! can be taken port by port, in bursts, as a poll loop does. Every epoch begins with a window of its own.
+//! A window is no longer than the shortest link, so what leaves a switch within it arrives in a
+//! later one: the packets of a window can be taken port by port, in bursts, as a poll loop does.
+//! Every epoch begins with a window of its own.
 
 use super::addresses::Place;
 use super::packet::Packet;
 use crate::telemetry::epoch::Nanos;
 
-/// The packets of one window in the order in which they were sent, each with the port that it arrives at.
+/// The packets of one window in the order in which they were sent, each with the port that it
+/// arrives at.
 type Slot = Vec<(Place, Packet)>;
 
 /// Most windows that a packet may be ahead: each takes up to 48 bytes.
@@ -16,7 +19,8 @@ pub const MAX_WINDOWS: Nanos = 1 << 20;
 #[derive(Debug)]
 pub struct Calendar {
     slots: Vec<Slot>,
-    /// Memory of slots that are over. So what is taken goes by the packets under way, however many slots there are.
+    /// Memory of slots that are over. So what is taken goes by the packets under way, however many
+    /// slots there are.
     spares: Vec<Slot>,
     /// The packets of the window in hand by port, and the ports that have any.
     queues: Vec<Vec<Packet>>,
@@ -32,7 +36,8 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// `width` is the length of a window, `furthest` the longest time from a packet's departure to its arrival.
+    /// `width` is the length of a window, `furthest` the longest time from a packet's departure to
+    /// its arrival.
     pub fn new(ports: usize, width: Nanos, epoch: Nanos, furthest: Nanos) -> Self {
         let width = width.clamp(1, epoch.max(1));
         // The last window of an epoch may be shorter, so there can be one more for each epoch.
@@ -101,8 +106,8 @@ impl Calendar {
         self.under_way += 1;
     }
 
-    /// Deals the packets of the window in hand out to their ports, and says which these are, in their order; to be given back to
-    /// [`Self::put_back`].
+    /// Deals the packets of the window in hand out to their ports, and says which these are, in
+    /// their order; to be given back to [`Self::put_back`].
     pub fn arrivals(&mut self) -> Vec<Place> {
         let mut slot = std::mem::take(slot_of(&mut self.slots, self.now));
         for (port, packet) in slot.drain(..) {
@@ -119,7 +124,8 @@ impl Calendar {
         std::mem::take(&mut self.pending)
     }
 
-    /// The packets that arrive at a port in the window in hand, the earliest first; to be given back empty.
+    /// The packets that arrive at a port in the window in hand, the earliest first; to be given
+    /// back empty.
     pub fn take(&mut self, port: Place) -> Vec<Packet> {
         let mut packets = std::mem::take(&mut self.queues[port as usize]);
         if !packets.is_sorted_by_key(|packet| packet.tag.at) {
@@ -185,7 +191,8 @@ mod tests {
             prop_assert!(waiting.is_empty());
         }
     }
-    /// The largest network, and a link on which packets wait for a second: memory goes by the packets, not by ports × windows.
+    /// The largest network, and a link on which packets wait for a second: memory goes by the
+    /// packets, not by ports × windows.
     #[test]
     fn many_ports_and_windows() {
         let (ports, width) = (1 << 18, 1000);

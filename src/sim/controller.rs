@@ -70,8 +70,8 @@ impl SimulatedController {
         &self.program
     }
 
-    /// Takes the records that have come, and closes the epochs that are due; `closed` is given the answers of
-    /// each. An update is for all switches.
+    /// Takes the records that have come, and closes the epochs that are due; `closed` is given the
+    /// answers of each. An update is for all switches.
     pub fn follow(
         &mut self,
         records: Vec<Named>,

@@ -1,5 +1,5 @@
-//! What goes wrong on purpose beside losses: switches that stand still, clocks that are wrong, links that double
-//! or delay packets.
+//! What goes wrong on purpose beside losses: switches that stand still, clocks that are wrong,
+//! links that double or delay packets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -147,8 +147,8 @@ impl SwitchFaults {
         own
     }
 
-    /// Until when a worker stands still, if it does; `of` is how many the switch has. A pause holds up one of
-    /// them or all, by the nanosecond in which it begins.
+    /// Until when a worker stands still, if it does; `of` is how many the switch has. A pause holds
+    /// up one of them or all, by the nanosecond in which it begins.
     pub fn paused(&self, now: Nanos, worker: usize, of: usize) -> Option<Nanos> {
         let is_his = |from: Nanos| of == 1 || [worker, of].contains(&((from % (of as Nanos + 1)) as usize));
         let ends = self.pauses.iter().filter(|(from, until)| (*from..*until).contains(&now) && is_his(*from));
@@ -162,7 +162,8 @@ impl SwitchFaults {
     }
 }
 
-/// How long after their time packets may still be on their way, and records come, because of faults.
+/// How long after their time packets may still be on their way, and records come, because of
+/// faults.
 pub fn longest(faults: &[Fault]) -> Nanos {
     let pauses: Nanos = faults
         .iter()

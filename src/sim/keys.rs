@@ -1,4 +1,5 @@
-//! Between which hosts and ports the flows of a simulated network go: a workload's key model, with the addresses that there are.
+//! Between which hosts and ports the flows of a simulated network go: a workload's key model, with
+//! the addresses that there are.
 
 use crate::trace::{Keys, SplitMix64};
 
@@ -16,8 +17,8 @@ fn scramble(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// Source host, destination host, source and destination port of flow number `flow` of all epochs, in
-/// a network of `hosts` hosts, at least two. No two flows have all in common.
+/// Source host, destination host, source and destination port of flow number `flow` of all epochs,
+/// in a network of `hosts` hosts, at least two. No two flows have all in common.
 pub(super) fn ends(keys: Keys, flow: u32, seed: u32, hosts: u32, random: &mut SplitMix64) -> (u32, u32, u32) {
     let others = hosts - 1;
     let ports = |source: u16, destination: u16| u32::from(source) << 16 | u32::from(destination);

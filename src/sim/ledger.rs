@@ -1,5 +1,5 @@
-//! The truth about losses that holds whatever the clocks say: of each epoch, as the switches where packets entered number it, the
-//! packets of each flow that entered less those that left.
+//! The truth about losses that holds whatever the clocks say: of each epoch, as the switches where
+//! packets entered number it, the packets of each flow that entered less those that left.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ impl Ledger {
         self.cut.entry((epoch, flow, number)).or_insert(Pieces { all: 1, left: 0 }).all += 1;
     }
 
-    /// A packet that entered in this epoch goes to a host. One that was cut has left when all of it has.
+    /// A packet that entered in this epoch goes to a host. One that was cut has left when all of it
+    /// has.
     pub fn left(&mut self, epoch: u32, flow: Sent, number: u16) {
         if let Some(pieces) = self.cut.get_mut(&(epoch, flow, number)) {
             pieces.left += 1;

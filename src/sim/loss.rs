@@ -12,7 +12,8 @@ pub enum Loss {
     Link { link: LinkName, rate: f64 },
 }
 
-/// Flows that lose packets. They are drawn among those whose way leads over a link between switches.
+/// Flows that lose packets. They are drawn among those whose way leads over a link between
+/// switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Victims {
     pub flows: Flows,

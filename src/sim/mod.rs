@@ -1,12 +1,16 @@
-//! The simulated network: many switches, the links between them, losses and a virtual clock, deterministic from a seed.
+//! The simulated network: many switches, the links between them, losses and a virtual clock,
+//! deterministic from a seed.
 //!
-//! Every switch is a [`Switch`](crate::switch::Switch) that routes, and takes real packets with real shims through
-//! [`Switch::process`](crate::switch::Switch::process), as live ones do. What the simulation adds are the wires: a packet that a switch
-//! puts into a queue arrives at the other end of the link a delay later, unless it is lost on the way. Whoever asks is
-//! told of each flow how many packets entered, arrived, and were lost where: the truth beside which the programs' answers stand.
+//! Every switch is a [`Switch`](crate::switch::Switch) that routes, and takes real packets with
+//! real shims through [`Switch::process`](crate::switch::Switch::process), as live ones do. What
+//! the simulation adds are the wires: a packet that a switch puts into a queue arrives at the other
+//! end of the link a delay later, unless it is lost on the way. Whoever asks is told of each flow
+//! how many packets entered, arrived, and were lost where: the truth beside which the programs'
+//! answers stand.
 //!
-//! Time goes on in windows no longer than a link's delay. Within one, a port's packets are taken in bursts, as a poll loop does; each
-//! keeps its own time to the nanosecond, and a burst has that of its first packet.
+//! Time goes on in windows no longer than a link's delay. Within one, a port's packets are taken in
+//! bursts, as a poll loop does; each keeps its own time to the nanosecond, and a burst has that of
+//! its first packet.
 
 mod addresses;
 mod audit;
@@ -89,8 +93,8 @@ pub struct Fabric {
     pub telemetry_header: TelemetryHeader,
     /// Of each switch. Its ports are dealt out over them in turn.
     pub workers: usize,
-    /// The share of packets that may be cut and are too long for every second port of the switches without
-    /// hosts. Where all switches have hosts, for every second port between switches.
+    /// The share of packets that may be cut and are too long for every second port of the switches
+    /// without hosts. Where all switches have hosts, for every second port between switches.
     pub cuts: f64,
 }
 
@@ -112,8 +116,8 @@ impl Setup {
         self.delay + self.rate.map_or(0, |rate| self.queue_timeout + longest.div_ceil(rate.max(1)))
     }
 
-    /// The number of the first epoch, as clocks show it. With faults it lies shortly before the number that packets carry begins
-    /// anew, and has room before it for clocks that are slow.
+    /// The number of the first epoch, as clocks show it. With faults it lies shortly before the
+    /// number that packets carry begins anew, and has room before it for clocks that are slow.
     fn first_epoch(&self) -> u64 {
         if self.faults.is_empty() { 0 } else { (1 << 20) - 16 }
     }

@@ -64,7 +64,8 @@ pub struct Network {
 
 impl Network {
     /// # Errors
-    /// If the topology is too large for its addresses, a program does not fit its target, or an epoch is shorter than a path.
+    /// If the topology is too large for its addresses, a program does not fit its target, or an
+    /// epoch is shorter than a path.
     pub fn new(setup: &Setup) -> Result<Self, SimError> {
         let traffic = Traffic::new(setup)?;
         let Traffic { topology, addresses, .. } = &traffic;
@@ -230,7 +231,8 @@ impl Network {
         self.calendar.put_queue_back(port, packets);
     }
 
-    /// Notes packets that a switch has taken in from a host, with the epoch that it counted them in.
+    /// Notes packets that a switch has taken in from a host, with the epoch that it counted them
+    /// in.
     #[inline]
     fn enter(&mut self, port: Place, entered: u32, arrived: &[Tag]) {
         let Peer::Host(_) = self.wires[port as usize].peer else { return };
@@ -264,7 +266,8 @@ impl Network {
         self.tx_bursts = tx_bursts;
     }
 
-    /// Finds the flows whose packets went into a switch and did not come out, and the packets that it cut.
+    /// Finds the flows whose packets went into a switch and did not come out, and the packets that
+    /// it cut.
     #[cold]
     fn lost_within(&mut self, switch: u32, arrived: &[Tag], tx_bursts: &mut TxBursts<Packet>) {
         let mut left = arrived.to_vec();
@@ -351,7 +354,8 @@ impl Network {
         &self.traffic.topology
     }
 
-    /// The flows of an epoch: of the running one or the one before, and of as many more as faults may hold packets back for.
+    /// The flows of an epoch: of the running one or the one before, and of as many more as faults
+    /// may hold packets back for.
     pub fn generation(&self, epoch: u64) -> &Generation {
         &self.generations[self.place(epoch)]
     }

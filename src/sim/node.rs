@@ -1,9 +1,10 @@
 //! A switch of the network: its workers, and what puts their records together.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::assemble::Assembly;
+use crate::lock::Hold;
 use crate::program::{AnyRecord, AnySchedule, Strays};
 use crate::switch::Switch;
 use crate::tables::Routing;
@@ -51,7 +52,7 @@ impl Node {
     /// What its workers have sent, of epochs on which all have reported.
     pub fn records(&mut self) -> Vec<Handed> {
         self.collector.collect_ready();
-        std::mem::take(&mut *self.handed.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.handed.hold())
     }
 }
 
@@ -67,7 +68,7 @@ impl Sink for Keeper {
         let mut record = record.clone();
         self.strays.entry(program).or_default().tell_with(&mut record);
         let handed = Handed { program, first_epoch: first, epoch: last, record };
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
+        self.handed.hold().push(handed);
     }
 
     fn partial(&mut self, Closed { program, record, .. }: Closed<'_>) {

@@ -1,4 +1,5 @@
-//! What a simulation says of an epoch: the truth, and the programs' answers beside it. Keys are stable, units in the names.
+//! What a simulation says of an epoch: the truth, and the programs' answers beside it. Keys are
+//! stable, units in the names.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +61,8 @@ pub struct ProgramReport {
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
-    /// Number of flows, entropy and distribution of their sizes; null when not measured, or too many to tell.
+    /// Number of flows, entropy and distribution of their sizes; null when not measured, or too
+    /// many to tell.
     pub flows: Option<f64>,
     pub true_flows: u64,
     pub entropy_bits: Option<f64>,
@@ -103,8 +105,8 @@ pub struct LossScore {
     pub exact_flows: u64,
     /// Flows that were said to be victims and were not.
     pub wrong_flows: u64,
-    /// Victims whose number of packets the program called exact, and of these the ones for which it was
-    /// not.
+    /// Victims whose number of packets the program called exact, and of these the ones for which it
+    /// was not.
     pub called_exact_flows: u64,
     pub miscalled_flows: u64,
     /// Packets that it says were lost, and those of which more left than entered.
@@ -129,7 +131,8 @@ pub struct HeavyScore {
     pub incomplete: Reasons,
 }
 
-/// Flows of more than this share of an epoch's packets are heavy: 0.02 %, as in the paper's appendix C.
+/// Flows of more than this share of an epoch's packets are heavy: 0.02 %, as in the paper's
+/// appendix C.
 const HEAVY_SHARE: f64 = 0.0002;
 /// At most so many flows are of more than that share. Estimates may make it a few more.
 const HEAVY: usize = 8192;
@@ -230,14 +233,15 @@ impl Measured {
     }
 }
 
-/// Packets that each flow lost where `fabric` says that it is between the first and the last switch.
+/// Packets that each flow lost where `fabric` says that it is between the first and the last
+/// switch.
 fn lost(truth: &Generation, fabric: impl Fn(Where) -> bool) -> impl Iterator<Item = (Flow, i64)> {
     let places = truth.places.iter().filter(move |((_, at), _)| fabric(*at));
     places.map(|(&(flow, _), &packets)| (truth.flows[flow as usize].tuple.flow(), packets.into()))
 }
 
-/// Packets that entered and did not leave, by flow as the program names flows. A flow of which as many left as
-/// entered is not there.
+/// Packets that entered and did not leave, by flow as the program names flows. A flow of which as
+/// many left as entered is not there.
 pub(super) fn nets(program: &ProgramConfig, flows: impl Iterator<Item = (Flow, i64)>) -> FxHashMap<FlowName, i64> {
     let [mut lost, mut gained] = [program.exact(), program.exact()];
     for (flow, net) in flows {

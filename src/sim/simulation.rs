@@ -78,8 +78,8 @@ impl Simulation {
         &self.network
     }
 
-    /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets have left by now; where
-    /// something goes wrong, all reports come at the end.
+    /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets
+    /// have left by now; where something goes wrong, all reports come at the end.
     pub fn epoch(&mut self, workload: &Workload, victims: Option<Victims>) -> Option<EpochReport> {
         self.keep_reports(self.network.generations() - 1);
         self.network.begin(self.next, Some(workload), victims);
@@ -95,7 +95,8 @@ impl Simulation {
         report
     }
 
-    /// Lets the last packets leave, and reports the last epoch, or all of them where something went wrong.
+    /// Lets the last packets leave, and reports the last epoch, or all of them where something went
+    /// wrong.
     pub fn finish(&mut self) -> Vec<EpochReport> {
         let Some(settles) = self.settles else {
             self.network.begin(self.next, None, None);
@@ -162,8 +163,8 @@ impl Simulation {
         }
     }
 
-    /// At the end of the transit time the records of the epoch before are there. They reach the controllers after their latency, and
-    /// updates the switches after another one.
+    /// At the end of the transit time the records of the epoch before are there. They reach the
+    /// controllers after their latency, and updates the switches after another one.
     fn collect(&mut self) -> Option<EpochReport> {
         let over = self.next.checked_sub(1)?;
         let start = self.next * self.length;
@@ -195,7 +196,8 @@ impl Simulation {
         records
     }
 
-    /// Gives the controllers these records, by program, and keeps what is told of the epochs that close.
+    /// Gives the controllers these records, by program, and keeps what is told of the epochs that
+    /// close.
     fn follow(&mut self, records: Vec<Vec<Named>>) -> Vec<(usize, ParameterUpdate)> {
         let (network, first, now) = (&self.network, self.first, self.network.right_time());
         let mut updates = Vec::new();
@@ -232,7 +234,8 @@ fn fabric(network: &Network, at: Where) -> bool {
     }
 }
 
-/// How long after the last packet was sent answers may change: all packets have left, and all records have come.
+/// How long after the last packet was sent answers may change: all packets have left, and all
+/// records have come.
 fn settles(setup: &Setup) -> Nanos {
     let wait = setup.wait.unwrap_or(setup.epoch);
     fault::longest(&setup.faults) + setup.transit_time() + wait + 3 * setup.epoch

@@ -127,7 +127,8 @@ fn the_seed_decides_everything() {
     assert_ne!(first[0].sent_packets, first[1].sent_packets, "every epoch has new flows");
 }
 
-/// Flows spread over all equal paths: each of the links between the layers of a fat tree carries its share.
+/// Flows spread over all equal paths: each of the links between the layers of a fat tree carries
+/// its share.
 #[test]
 fn flows_spread_over_equal_paths() {
     let setup = Setup { programs: Vec::new(), ..setup("fat-tree:4", "zipf0/uniform,flows=20000,packets=20000", &[]) };

@@ -40,10 +40,11 @@ pub struct Topology {
 pub enum Shape {
     /// Switches in a row, with a host at each end.
     Line { switches: u32 },
-    /// Al-Fares et al., SIGCOMM 2008: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores, k³/4 hosts.
+    /// Al-Fares et al., SIGCOMM 2008: k pods of k/2 edge and k/2 aggregation switches, (k/2)²
+    /// cores, k³/4 hosts.
     FatTree { k: u32 },
-    /// The testbed of ChameleMon's §5.2, 10 switches and 8 hosts: two pods of the fat tree of k = 4, and two cores that every
-    /// aggregation switch is joined to.
+    /// The testbed of ChameleMon's §5.2, 10 switches and 8 hosts: two pods of the fat tree of k =
+    /// 4, and two cores that every aggregation switch is joined to.
     Testbed,
     /// Every leaf joined to every spine.
     SpineLeaf { spines: u32, leaves: u32, hosts: u32 },
@@ -162,8 +163,8 @@ fn line(switches: u32) -> Result<Topology, TopologyError> {
     Topology::new(names, links, vec![0, switches - 1])
 }
 
-/// Pods of `half` edge and `half` aggregation switches, with `half` hosts at each edge switch. `cores` are those that aggregation switch
-/// number i of every pod is joined to.
+/// Pods of `half` edge and `half` aggregation switches, with `half` hosts at each edge switch.
+/// `cores` are those that aggregation switch number i of every pod is joined to.
 fn tree(pods: u32, half: u32, cores: impl Fn(u32) -> std::ops::Range<u32>) -> Result<Topology, TopologyError> {
     let (edges, in_pods) = (pods * half, 2 * pods * half);
     let edge = |pod: u32, i: u32| pod * half + i;
@@ -210,7 +211,8 @@ fn from_file(path: &Path) -> Result<Topology, TopologyError> {
 }
 
 impl Topology {
-    /// Switches with a host each, joined as the graph's nodes are. An edge from a node to itself joins nothing and is left out.
+    /// Switches with a host each, joined as the graph's nodes are. An edge from a node to itself
+    /// joins nothing and is left out.
     pub fn of_graph(graph: Graph) -> Result<Self, TopologyError> {
         let hosts = (0..graph.nodes.len() as u32).collect();
         let links = graph.edges.into_iter().filter(|[a, b]| a != b).map(|ends| Link { ends }).collect();

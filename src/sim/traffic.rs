@@ -1,4 +1,5 @@
-//! An epoch's flows between the network's hosts, in the order of a workload, and what becomes of each of their packets.
+//! An epoch's flows between the network's hosts, in the order of a workload, and what becomes of
+//! each of their packets.
 
 use rustc_hash::FxHashMap;
 
@@ -129,7 +130,8 @@ impl Default for Generation {
 }
 
 impl Generation {
-    /// The flows of epoch number `epoch`: new ones in each. `before` is the number of all flows of earlier epochs.
+    /// The flows of epoch number `epoch`: new ones in each. `before` is the number of all flows of
+    /// earlier epochs.
     fn new(
         (topology, addresses): (&Topology, &Addresses),
         distances: &[Vec<u32>],
@@ -174,7 +176,8 @@ impl Generation {
         Self { flows, packet_bytes, sequence, places: FxHashMap::default(), random: losses, doubled: 0 }
     }
 
-    /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0 for none.
+    /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0
+    /// for none.
     #[inline]
     pub fn send(&mut self, flow: u32) -> u8 {
         let Some(flow) = self.flows.get_mut(flow as usize) else { return 0 };
@@ -200,8 +203,8 @@ impl Generation {
         }
     }
 
-    /// Sends all packets that a flow has left to where they are to go, if none of them is to be lost, and tells how many there were.
-    /// For benches.
+    /// Sends all packets that a flow has left to where they are to go, if none of them is to be
+    /// lost, and tells how many there were. For benches.
     #[inline]
     pub fn deliver_rest(&mut self, flow: u32) -> Option<u32> {
         let flow = self.flows.get_mut(flow as usize).filter(|flow| flow.to_lose == 0)?;

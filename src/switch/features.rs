@@ -1,4 +1,5 @@
-//! The switch's part in what an operator sets on ports: access control list, rate limits, mirrors, VLANs.
+//! The switch's part in what an operator sets on ports: access control list, rate limits, mirrors,
+//! VLANs.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,8 +21,8 @@ impl Switch {
         self.rewrites = self.fabric || self.policy.settings().vlans.is_some();
     }
 
-    /// What a port does to packets that came in: copies for its mirror, VLAN, access control list, rate limit, in this order.
-    /// What may not enter is counted and leaves the burst.
+    /// What a port does to packets that came in: copies for its mirror, VLAN, access control list,
+    /// rate limit, in this order. What may not enter is counted and leaves the burst.
     #[inline(never)]
     pub(super) fn ingress_features<F: Frame, W: Observer>(
         &mut self,
@@ -76,8 +77,8 @@ impl Switch {
         }
     }
 
-    /// What a port does to packets that are about to leave: rate limit, then copies for its mirror. All copies come behind the
-    /// originals.
+    /// What a port does to packets that are about to leave: rate limit, then copies for its mirror.
+    /// All copies come behind the originals.
     #[inline(never)]
     pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
         let settings = self.policy.settings();
@@ -136,8 +137,8 @@ struct Copier<'a> {
 }
 
 impl Copier<'_> {
-    /// A copy of a frame as it is at port `from`, for port `to`, and whether one was made: none for the port itself. One that
-    /// cannot go is counted with the mirror port.
+    /// A copy of a frame as it is at port `from`, for port `to`, and whether one was made: none for
+    /// the port itself. One that cannot go is counted with the mirror port.
     fn copy<F: Frame>(&self, frame: &F, from: PortId, to: PortId, copies: &mut Vec<(PortId, F)>) -> bool {
         let Some(port) = self.ports.get(usize::from(to)).filter(|_| to != from) else { return false };
         self.stats.port(from).copies.add(1);
@@ -149,8 +150,8 @@ impl Copier<'_> {
         true
     }
 
-    /// What a mirror port may send: no class, with which the copy would count as a packet of the network, and nothing longer than
-    /// its MTU.
+    /// What a mirror port may send: no class, with which the copy would count as a packet of the
+    /// network, and nothing longer than its MTU.
     fn fitted<F: Frame>(&self, mut copy: F, from: PortId, port: &PortInfo) -> Option<F> {
         deparse::unmark(&mut copy, self.header, [self.ports.get(usize::from(from)), Some(port)])?;
         (copy.wire_len() <= (port.mtu + L2_OVERHEAD) as usize).then_some(copy)

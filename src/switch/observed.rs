@@ -1,4 +1,5 @@
-//! The way of a burst while somebody looks: the same as without, in the same order, and copies on the side.
+//! The way of a burst while somebody looks: the same as without, in the same order, and copies on
+//! the side.
 
 use super::{Burst, Switch, TxBursts};
 use crate::observe::{Direction, PacketTrace, Recorder, SentTrace, Unobserved};
@@ -10,10 +11,10 @@ use crate::wire::{Frame, Headers, parse};
 type Drops = [u64; DropReason::ALL.len()];
 
 impl Switch {
-    /// As `forward_burst`, with captures and traces. A burst runs packet by packet, with the same result, when a packet is to
-    /// be traced or drops are captured.
+    /// As `forward_burst`, with captures and traces. A burst runs packet by packet, with the same
+    /// result, when a packet is to be traced or drops are captured.
     #[cold]
-    pub(super) fn tapped<F: Frame>(
+    pub(super) fn observed<F: Frame>(
         &mut self,
         ingress: PortId,
         burst: &mut Burst<F>,
@@ -52,7 +53,8 @@ impl Switch {
         }
     }
 
-    /// Takes one packet that came in by `ingress`, a port of this switch, to the queues of `out`, and tells all that happens to it.
+    /// Takes one packet that came in by `ingress`, a port of this switch, to the queues of `out`,
+    /// and tells all that happens to it.
     pub fn trace<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) -> PacketTrace {
         self.tick(now);
         self.renew_policy();

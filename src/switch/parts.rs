@@ -4,7 +4,8 @@ use super::{PortInfo, Telemetry};
 use crate::forward::Forward;
 use crate::pisa::BatchOrder;
 
-/// The parts of a switch that can change while it runs. Those that are there change places with the ones in use.
+/// The parts of a switch that can change while it runs. Those that are there change places with the
+/// ones in use.
 #[derive(Default)]
 pub struct Parts {
     /// All ports by their numbers.

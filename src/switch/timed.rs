@@ -7,8 +7,8 @@ use crate::pisa::{BatchOrder, Phv, Probe, ProgramUse};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
-/// One burst in this many is timed, and counts for as many. A prime, because bursts of several ports
-/// come in turn, and a divisor of their number would time the same ports each time.
+/// One burst in this many is timed, and counts for as many. A prime, because bursts of several
+/// ports come in turn, and a divisor of their number would time the same ports each time.
 const ONE_IN: u64 = 17;
 
 /// Longest time of a sample, in cycles. Stages take some hundred cycles a packet, so in a longer
@@ -16,8 +16,8 @@ const ONE_IN: u64 = 17;
 const LONGEST: u64 = 1 << 20;
 
 impl Switch {
-    /// Counts the cycles of its programs by `clock`, in its statistics. To be called once, before the
-    /// switch is driven.
+    /// Counts the cycles of its programs by `clock`, in its statistics. To be called once, before
+    /// the switch is driven.
     pub fn time_programs(&mut self, clock: impl Fn() -> u64 + Clone + Send + 'static) {
         self.telemetry.time(&self.stats, clock);
     }
@@ -146,8 +146,8 @@ mod tests {
     use crate::observe::Recorder;
     use crate::program::AnyRecord;
 
-    /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and once
-    /// the pause that is asked for.
+    /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and
+    /// once the pause that is asked for.
     #[derive(Clone, Default)]
     struct Slow {
         now: Arc<AtomicU64>,
@@ -314,7 +314,8 @@ mod tests {
         assert_eq!(stats.programs().len(), 1);
     }
 
-    /// A function of the trait with a default would be lost without an error, were it not passed on.
+    /// A function of the trait with a default would be lost without an error, were it not passed
+    /// on.
     #[test]
     fn every_function_reaches_the_program() {
         let (slow, stats) = (Slow::default(), SwitchStats::default());

@@ -1,16 +1,17 @@
 //! Packets that waited while the driver of the switch stood still.
 //!
-//! A packet that carries all of its epoch's number is counted in that epoch or in none, however long it
-//! waited. Where it carries the lowest bit alone, one that waited for about two epochs is taken for a packet
-//! of another epoch. So a driver that notices that it stood still says which packets may have waited, and the
-//! epochs that these may be of are told with the strays.
+//! A packet that carries all of its epoch's number is counted in that epoch or in none, however
+//! long it waited. Where it carries the lowest bit alone, one that waited for about two epochs is
+//! taken for a packet of another epoch. So a driver that notices that it stood still says which
+//! packets may have waited, and the epochs that these may be of are told with the strays.
 
 use super::{Role, Switch, TelemetryHeader};
 use crate::pisa::PortId;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{self, Frame, Headers};
 
-/// As many epochs from either end are told. Of those in the middle of more the switch has no records.
+/// As many epochs from either end are told. Of those in the middle of more the switch has no
+/// records.
 const MOST: u64 = 32;
 
 impl Switch {
@@ -21,9 +22,9 @@ impl Switch {
         if by_bit { self.telemetry.clock.transit() } else { Nanos::MAX }
     }
 
-    /// The driver stood still from `since` to `now`, in the midst of so many packets: they may have come in
-    /// when it went on, and were processed with the time before; or they went out then, with the epoch's bit
-    /// of before.
+    /// The driver stood still from `since` to `now`, in the midst of so many packets: they may have
+    /// come in when it went on, and were processed with the time before; or they went out then,
+    /// with the epoch's bit of before.
     #[cold]
     pub fn stood_still(&mut self, since: Nanos, now: Nanos, packets: u64) {
         if let Some(epochs) = self.confused(since, now) {
@@ -49,8 +50,8 @@ impl Switch {
         self.confuse(by_bit, epochs);
     }
 
-    /// The first and the last epoch of those that packets of between these times can be of, when their bit
-    /// does not tell all of them apart.
+    /// The first and the last epoch of those that packets of between these times can be of, when
+    /// their bit does not tell all of them apart.
     fn confused(&self, since: Nanos, now: Nanos) -> Option<(u64, u64)> {
         if self.longest_wait() == Nanos::MAX { None } else { self.telemetry.clock.confused(since, now) }
     }

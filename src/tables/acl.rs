@@ -59,7 +59,8 @@ impl AclTable {
         table
     }
 
-    /// Entries of rules that have been checked. One that is there already, the same in all, keeps its counters.
+    /// Entries of rules that have been checked. One that is there already, the same in all, keeps
+    /// its counters.
     fn renewed(&self, rules: &[RuleConfig]) -> (Vec<Entry>, VecDeque<u16>) {
         let kept: Vec<_> = named(rules).map(|wanted| self.rules.iter().find(|entry| entry.config == wanted)).collect();
         let mut free = self.free.clone();

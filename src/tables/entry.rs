@@ -11,8 +11,9 @@ pub fn read<T: DeserializeOwned>(entry: &Value) -> Result<T, String> {
     T::deserialize(entry).map_err(|e| e.to_string())
 }
 
-/// The entries after all changes, or what is wrong with one. `same`: two entries have one key. Counters of a row that was shown
-/// (`…_packets`, `…_bytes`) are passed over, so that it can be given back.
+/// The entries after all changes, or what is wrong with one. `same`: two entries have one key.
+/// Counters of a row that was shown (`…_packets`, `…_bytes`) are passed over, so that it can be
+/// given back.
 pub fn edited<E: DeserializeOwned + Clone>(
     entries: &[E],
     changes: &[Change],

@@ -1,4 +1,5 @@
-//! Keeps the station table of `learn`: serves the workers' digests, forgets the silent, names the stations.
+//! Keeps the station table of `learn`: serves the workers' digests, forgets the silent, names the
+//! stations.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ impl Learning {
         self.control.set_ageing(ageing);
     }
 
-    /// Forgets the stations behind a port, also those that workers have reported and nobody has served yet.
+    /// Forgets the stations behind a port, also those that workers have reported and nobody has
+    /// served yet.
     pub fn flush_port(&mut self, port: PortId, now: Nanos) {
         self.control.serve(now);
         self.control.flush_port(port);

@@ -1,6 +1,7 @@
-//! The stations of `learn` as a table: those that were learned, and those that the operator has set.
+//! The stations of `learn` as a table: those that were learned, and those that the operator has
+//! set.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Change, Op, Table, read, refused};
 use crate::forward::learn::{Edit, StationKey};
 use crate::forward::text::{self, PortNames, Word, Wrong, wrong};
+use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 use crate::tables::Learning;
 use crate::telemetry::epoch::wall_clock;
@@ -18,7 +20,8 @@ pub struct Macs {
     ports: PortNames,
 }
 
-/// An entry as it is written. A row that was shown can be given back: how old it is does not matter.
+/// An entry as it is written. A row that was shown can be given back: how old it is does not
+/// matter.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -38,7 +41,7 @@ impl Macs {
     }
 
     fn learning(&self) -> MutexGuard<'_, Option<Learning>> {
-        self.learning.lock().unwrap_or_else(PoisonError::into_inner)
+        self.learning.hold()
     }
 
     /// `None` when the switch does not learn.

@@ -1,14 +1,16 @@
 //! The router's tables, as long as the switch routes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use super::{Change, Table};
+use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 use crate::tables::Routing;
 
-/// One of [`Routing::tables`]. Empty, and not to be changed, while the switch forwards in another way.
+/// One of [`Routing::tables`]. Empty, and not to be changed, while the switch forwards in another
+/// way.
 pub struct Routed {
     name: &'static str,
     routing: Arc<Mutex<Option<Routing>>>,
@@ -23,7 +25,7 @@ impl Routed {
     }
 
     fn routing(&self) -> Option<Routing> {
-        self.routing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.routing.hold().clone()
     }
 
     fn table(&self) -> Option<Box<dyn Table>> {

@@ -1,6 +1,7 @@
-//! Keeps the router's tables: serves the workers' digests, and shows and changes routes, neighbours and addresses.
+//! Keeps the router's tables: serves the workers' digests, and shows and changes routes, neighbours
+//! and addresses.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::config::{Config, ConfigError, NeighbourConfig, RouteConfig};
 use crate::forward::Forward;
 use crate::forward::route::{self, Control, Net, Plan, RoutedPort, Target};
+use crate::lock::Hold;
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomial;
 use crate::pisa::table::TableUse;
@@ -78,7 +80,7 @@ impl Routing {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.hold()
     }
 
     fn name(&self, port: PortId) -> &str {
@@ -164,7 +166,8 @@ impl Table for Routes {
     }
 }
 
-/// `neighbours`: rows as `[[neighbour]]` of the configuration. Those that were learned can be replaced by static ones.
+/// `neighbours`: rows as `[[neighbour]]` of the configuration. Those that were learned can be
+/// replaced by static ones.
 struct Neighbours(Routing);
 
 /// What names a neighbour.

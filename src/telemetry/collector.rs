@@ -1,5 +1,5 @@
-//! The collector: takes the replicas' banks as they rotate, gives zeroed ones back, merges, and hands
-//! records on.
+//! The collector: takes the replicas' banks as they rotate, gives zeroed ones back, merges, and
+//! hands records on.
 //!
 //! Each program goes its own way. The sub-epochs of a replica's epoch are put together first, then
 //! the replicas.
@@ -52,7 +52,8 @@ struct Pending {
     over: bool,
 }
 
-/// All replicas' records of a program over an epoch; over several epochs when the collector was late.
+/// All replicas' records of a program over an epoch; over several epochs when the collector was
+/// late.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed<'a> {
     /// The program's place in the configuration.
@@ -85,7 +86,8 @@ impl Collector {
         self.sinks.push(sink);
     }
 
-    /// Takes what the replicas have sent. Waits up to `timeout` for the first; false when there was none.
+    /// Takes what the replicas have sent. Waits up to `timeout` for the first; false when there was
+    /// none.
     pub fn collect(&mut self, timeout: Duration) -> bool {
         let Ok((replica, program, first)) = self.receive(timeout) else { return false };
         self.take(replica, program, first);
@@ -127,8 +129,8 @@ impl Collector {
         }
     }
 
-    /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must have
-    /// [finished](crate::switch::Telemetry::finish). The sinks get their last records first.
+    /// Goes on with other replicas, whose programs or epochs are others. The replicas so far must
+    /// have [finished](crate::switch::Telemetry::finish). The sinks get their last records first.
     pub fn renew(&mut self, replicas: Vec<Collecting>, schedules: &[AnySchedule]) {
         self.finish();
         self.programs = merging(&replicas);
@@ -152,7 +154,8 @@ impl Collector {
         let FullBank { first_epoch, last_epoch, end, mut bank } = full;
         let mut record = bank.record();
         bank.clear();
-        // The channel has room for every bank that exists, so this fails only when the switch is gone.
+        // The channel has room for every bank that exists, so this fails only when the switch is
+        // gone.
         let _ = self.replicas[replica][program].spares.try_send(bank);
         let parts = &mut self.programs[program].parts[replica];
         let (mut first, mut fits) = (first_epoch, true);
@@ -181,7 +184,8 @@ impl Collector {
             }
             Some(pending) => {
                 pending.first = pending.first.min(first);
-                // One that reports an epoch twice measured it twice, because its clock was set back.
+                // One that reports an epoch twice measured it twice, because its clock was set
+                // back.
                 pending.over &= over && !pending.replicas.contains(&replica);
                 pending.replicas.push(replica);
                 pending.over &= added(pending.record.merge(&record), last);
@@ -194,7 +198,8 @@ impl Collector {
         done.into_iter().for_each(|epoch| self.close(program, epoch));
     }
 
-    /// The clock was set back: what was measured under numbers that come again is not to be taken for the newest.
+    /// The clock was set back: what was measured under numbers that come again is not to be taken
+    /// for the newest.
     fn step_back(&mut self, program: usize, last: u64) {
         let later = |merging: &Merging| merging.pending.keys().next_back().copied().filter(|later| *later > last);
         while let Some(later) = later(&self.programs[program]) {
@@ -423,7 +428,8 @@ mod tests {
         assert_eq!(bench.window(9), (33, Some((1, 2))));
     }
 
-    /// The banks of an epoch's sub-epochs make one record, and an epoch is not over before the last.
+    /// The banks of an epoch's sub-epochs make one record, and an epoch is not over before the
+    /// last.
     #[test]
     fn sub_epochs_make_one_record() {
         let mut bench = Bench::new(2);
@@ -521,8 +527,9 @@ mod tests {
         assert_eq!(bench.seen.whole().len(), 4, "one was stopped within epoch 6");
     }
 
-    /// The clock is set back while one replica has reported and the other has not. What comes is the newest, an epoch that was measured
-    /// twice is not whole, and nothing of the first time is added to the second.
+    /// The clock is set back while one replica has reported and the other has not. What comes is
+    /// the newest, an epoch that was measured twice is not whole, and nothing of the first time is
+    /// added to the second.
     #[test]
     fn clocks_that_are_set_back() {
         let mut bench = Bench::new(2);

@@ -270,7 +270,8 @@ mod tests {
         assert_eq!(events(&mut clock, &all), expected);
     }
 
-    /// A clock that is set back by much begins with the epoch that it tells, by little it is waited for, and forward it jumps.
+    /// A clock that is set back by much begins with the epoch that it tells, by little it is waited
+    /// for, and forward it jumps.
     #[test]
     fn clocks_step() {
         use EpochEvent::{End, Prepare, Start, Transit};
@@ -304,8 +305,8 @@ mod tests {
         assert_eq!(done(&mut clock, 10_310..10_311), [(10_310, End(103))]);
     }
 
-    /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells two
-    /// epochs in a row apart.
+    /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells
+    /// two epochs in a row apart.
     #[test]
     fn one_bit_confuses_every_other_epoch() {
         let mut clock = EpochClock::new(Some(100)).with_transit(20);

@@ -1,4 +1,5 @@
-//! From registers to records: epochs and the rotation of banks, and the collector that merges replicas.
+//! From registers to records: epochs and the rotation of banks, and the collector that merges
+//! replicas.
 
 mod collector;
 pub mod epoch;

@@ -1,8 +1,9 @@
 //! A run that has an end, such as a replay: all epochs of each program in one record.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Closed, Collector, Sink};
+use crate::lock::Hold;
 use crate::program::answers::Reason;
 use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth};
 
@@ -37,7 +38,7 @@ impl Run {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Program>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.hold()
     }
 
     /// The record of program number `program` over all epochs; `None` before the first one ends.

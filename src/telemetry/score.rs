@@ -8,7 +8,8 @@ use crate::wire::Flow;
 
 /// How well a report of the k heaviest flows agrees with the truth (HashPipe §2.1 and §5).
 ///
-/// The true heavy flows are the k with the largest counts; of several flows with the k-th count any may be reported.
+/// The true heavy flows are the k with the largest counts; of several flows with the k-th count any
+/// may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     pub k: usize,
@@ -22,7 +23,8 @@ pub struct Score {
     pub false_negatives: f64,
     /// Reported flows that are not heavy, over flows that are not heavy.
     pub false_positives: f64,
-    /// Mean over the true heavy flows of |reported − true| ÷ true; a flow that is not reported counts 1.
+    /// Mean over the true heavy flows of |reported − true| ÷ true; a flow that is not reported
+    /// counts 1.
     pub average_relative_error: f64,
 }
 
@@ -55,7 +57,8 @@ fn relative_error(report: &[Heavy], truth: &FxHashMap<Flow, u64>, k: usize) -> f
     let mut heavy: Vec<_> = truth.iter().map(|(&flow, &count)| Heavy { flow, count }).collect();
     let reported: FxHashMap<_, _> = report.iter().map(|heavy| (heavy.flow, heavy.count)).collect();
     let named: FxHashSet<_> = reported.keys().copied().collect();
-    // Among flows of equal count those that were reported come first: any of them is a right answer.
+    // Among flows of equal count those that were reported come first: any of them is a right
+    // answer.
     heavy.sort_unstable_by_key(|heavy| (std::cmp::Reverse(heavy.count), !named.contains(&heavy.flow), heavy.flow));
     let error = |heavy: &Heavy| {
         reported.get(&heavy.flow).map_or(1.0, |&count| count.abs_diff(heavy.count) as f64 / heavy.count as f64)

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::lock::Hold;
 use crate::program::answers::{EpochAnswers, Gap, SwitchGap};
 use crate::telemetry::epoch::Nanos;
 
@@ -50,8 +51,9 @@ impl Selected {
         Self { epochs, first, ..self }
     }
 
-    /// As they are at `now`, for those who asked for the last `seconds`. An epoch's answers are there soon after its end; older
-    /// ones than that and than what was asked for tell of something else.
+    /// As they are at `now`, for those who asked for the last `seconds`. An epoch's answers are
+    /// there soon after its end; older ones than that and than what was asked for tell of something
+    /// else.
     #[must_use]
     pub fn as_of(self, now: Nanos, seconds: f64) -> Self {
         let Some(newest) = self.epochs.last() else { return self };
@@ -99,7 +101,7 @@ impl Stored {
 
 impl AnswerStore {
     fn lock(&self) -> MutexGuard<'_, Stored> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.hold()
     }
 
     /// Keeps at most so many answers, and flows and sizes in all of them. The oldest go first.
@@ -154,7 +156,8 @@ impl AnswerStore {
         stored.epochs.range_mut(range).for_each(|answers| Arc::make_mut(answers).spoil(switch, gap));
     }
 
-    /// Something may be missing of any epoch. Answers are copied for those who read them now, so each is told once.
+    /// Something may be missing of any epoch. Answers are copied for those who read them now, so
+    /// each is told once.
     pub(crate) fn spoil_all(&self, switch: &Arc<str>, gap: Gap) {
         let same = |other: &SwitchGap| {
             other.switch == *switch && std::mem::discriminant(&other.gap) == std::mem::discriminant(&gap)

@@ -7,14 +7,15 @@ pub enum Cdf {
     WebSearch,
     /// Data mining cluster of Greenberg et al., "VL2", SIGCOMM 2009.
     DataMining,
-    /// Facebook's Hadoop racks of Roy et al., "Inside the Social Network's (Datacenter) Network", SIGCOMM 2015, with
-    /// the points that the evaluation of HPCC (SIGCOMM 2019) uses.
+    /// Facebook's Hadoop racks of Roy et al., "Inside the Social Network's (Datacenter) Network",
+    /// SIGCOMM 2015, with the points that the evaluation of HPCC (SIGCOMM 2019) uses.
     Hadoop,
-    /// Facebook's cache followers, traffic inside the cluster (Roy et al., SIGCOMM 2015). The 332 points in use with
-    /// Homa (SIGCOMM 2018) are thinned to 20.
+    /// Facebook's cache followers, traffic inside the cluster (Roy et al., SIGCOMM 2015). The 332
+    /// points in use with Homa (SIGCOMM 2018) are thinned to 20.
     Cache,
-    /// Requests of Facebook's key-value caches (Atikoglu et al., SIGMETRICS 2012), nearly all of one packet: the points that the
-    /// traffic generator of Bai et al. (NSDI 2016) uses. What ChameleMon's evaluation calls CACHE.
+    /// Requests of Facebook's key-value caches (Atikoglu et al., SIGMETRICS 2012), nearly all of
+    /// one packet: the points that the traffic generator of Bai et al. (NSDI 2016) uses. What
+    /// ChameleMon's evaluation calls CACHE.
     KeyValue,
 }
 
@@ -150,7 +151,8 @@ impl Cdf {
         b0 + (b1 - b0) * ((u - f0) / (f1 - f0)).clamp(0.0, 1.0)
     }
 
-    /// Packets of a flow at the quantile `u`: its bytes in full packets of 1500, at least one packet.
+    /// Packets of a flow at the quantile `u`: its bytes in full packets of 1500, at least one
+    /// packet.
     pub fn packets(self, u: f64) -> u32 {
         ((self.quantile(u) / PAYLOAD).ceil() as u32).max(1)
     }

@@ -17,8 +17,8 @@ const LONGEST: usize = ETHERNET + IPV6 + TCP_HEADER;
 
 /// Writes frames from one MAC address to another.
 ///
-/// The packet's number appears as IPv4 identification, TCP sequence number, and (where there is room) in the first 8
-/// bytes of the payload; all other payload is zero. Checksums are right.
+/// The packet's number appears as IPv4 identification, TCP sequence number, and (where there is
+/// room) in the first 8 bytes of the payload; all other payload is zero. Checksums are right.
 #[derive(Clone, Debug)]
 pub struct Frames {
     tcp4: [u8; LONGEST],
@@ -70,7 +70,8 @@ impl Frames {
         ETHERNET + net + if tuple.proto() == TCP { TCP_HEADER } else { UDP_HEADER }
     }
 
-    /// Fills the whole of `out` with one frame. Panics when `out` is shorter than [`Frames::min_len`].
+    /// Fills the whole of `out` with one frame. Panics when `out` is shorter than
+    /// [`Frames::min_len`].
     #[inline]
     pub fn fill(&self, tuple: Tuple, number: u64, out: &mut [u8]) {
         let headers = Self::min_len(tuple);

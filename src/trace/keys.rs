@@ -15,8 +15,8 @@ pub enum Keys {
     Scan,
     /// An address range: one source, one service, and destination addresses in a row.
     Range,
-    /// Connections of 20 clients, each with ephemeral ports in a row. A client opens six connections
-    /// to one of 8 servers, then goes on to another.
+    /// Connections of 20 clients, each with ephemeral ports in a row. A client opens six
+    /// connections to one of 8 servers, then goes on to another.
     Clients,
 }
 
@@ -84,7 +84,8 @@ mod tests {
         }
     }
 
-    /// The most flows that a workload may have, those in steps that a port or an address could repeat after.
+    /// The most flows that a workload may have, those in steps that a port or an address could
+    /// repeat after.
     #[test]
     fn as_many_flows_as_there_can_be_are_distinct() {
         for keys in [Keys::Scan, Keys::Range, Keys::Clients] {

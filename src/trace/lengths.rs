@@ -6,7 +6,8 @@ use super::rng::word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
     Fixed(u16),
-    /// The simple IMIX: 7 parts of 60, 4 of 590 and 1 of 1514 bytes (64, 594 and 1518 with the FCS).
+    /// The simple IMIX: 7 parts of 60, 4 of 590 and 1 of 1514 bytes (64, 594 and 1518 with the
+    /// FCS).
     Imix,
 }
 

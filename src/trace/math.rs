@@ -1,7 +1,8 @@
 //! Logarithm and power from additions, multiplications and divisions only.
 //!
-//! The system's `pow` and `log` may differ in the last bit from machine to machine, and one bit can move a packet from
-//! one flow to another. These two do not differ. Relative error about 1e-14, which is ample here.
+//! The system's `pow` and `log` may differ in the last bit from machine to machine, and one bit can
+//! move a packet from one flow to another. These two do not differ. Relative error about 1e-14,
+//! which is ample here.
 
 use std::f64::consts::{LN_2, SQRT_2};
 

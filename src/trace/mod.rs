@@ -1,8 +1,9 @@
-//! Workloads with known truth: the one seeded generator that demo, tests, traffic generator and figures share.
+//! Workloads with known truth: the one seeded generator that demo, tests, traffic generator and
+//! figures share.
 //!
-//! A workload is flow sizes *and* the order of packets, because order decides a sketch's accuracy as much as sizes do.
-//! The same [`Workload`] gives the same packets on every machine: its floating point uses only operations that IEEE 754
-//! fixes (see `math.rs`).
+//! A workload is flow sizes *and* the order of packets, because order decides a sketch's accuracy
+//! as much as sizes do. The same [`Workload`] gives the same packets on every machine: its floating
+//! point uses only operations that IEEE 754 fixes (see `math.rs`).
 //!
 //! ```
 //! use weir::trace::Workload;

@@ -8,10 +8,11 @@ use super::math::ln;
 pub enum Order {
     /// All orders equally likely: every flow is active all the time.
     Uniform,
-    /// Flows come, send in trains, and go, which is how real traffic looks to a sketch. Each flow lives in an interval
-    /// of length U(0.05, 1) placed uniformly in the unit of time; its packets come in trains of 1 + floor(Exp(mean 49)),
-    /// each starting uniformly in the interval. Inside a train packets are ten mean packet gaps apart, 1e-6 of the unit
-    /// of time with 10 M packets, so that about ten packets of other flows come between.
+    /// Flows come, send in trains, and go, which is how real traffic looks to a sketch. Each flow
+    /// lives in an interval of length U(0.05, 1) placed uniformly in the unit of time; its packets
+    /// come in trains of 1 + floor(Exp(mean 49)), each starting uniformly in the interval. Inside a
+    /// train packets are ten mean packet gaps apart, 1e-6 of the unit of time with 10 M packets, so
+    /// that about ten packets of other flows come between.
     Burst,
 }
 
@@ -130,7 +131,8 @@ mod tests {
         }
     }
 
-    /// How often a packet's flow is seen again among the next 20 packets tells trains from a shuffle.
+    /// How often a packet's flow is seen again among the next 20 packets tells trains from a
+    /// shuffle.
     #[test]
     fn trains_show_in_burst_order_only() {
         let sizes = vec![500; 1000];

@@ -1,8 +1,9 @@
 //! Captures on disk: pcap written, pcap and pcapng read.
 //!
-//! Whoever reads takes the file for hostile: every malformation is an error that names the packet, and after an error
-//! the reader has ended. Records are taken raw from the parser and checked here, because its own conversion refuses
-//! packets that were cut to the snap length, ignores pcapng's time resolution, and rejects valid interface options.
+//! Whoever reads takes the file for hostile: every malformation is an error that names the packet,
+//! and after an error the reader has ended. Records are taken raw from the parser and checked here,
+//! because its own conversion refuses packets that were cut to the snap length, ignores pcapng's
+//! time resolution, and rejects valid interface options.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -71,7 +72,8 @@ pub const OUTBOUND: u32 = 2;
 /// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
 const MAX_RECORD: usize = 256 * 1024;
 
-/// The largest length on the wire accepted, in bytes: above every frame that segmentation offload makes.
+/// The largest length on the wire accepted, in bytes: above every frame that segmentation offload
+/// makes.
 const MAX_WIRE: u32 = 1 << 24;
 
 /// Writes pcap with nanosecond timestamps. Give it a buffered writer.
@@ -221,7 +223,8 @@ fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<
     Some(Ok(Captured { at_ns, wire_len, bytes, interface: None, flags: 0, comment: None }))
 }
 
-/// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to the parser.
+/// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to
+/// the parser.
 fn broken(error: PcapError, packet: u64) -> CaptureError {
     match error {
         PcapError::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => CaptureError::Truncated { packet },

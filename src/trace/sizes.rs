@@ -6,10 +6,12 @@ use super::{Cdf, SplitMix64};
 /// The law that flow sizes follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeLaw {
-    /// An ISP backbone link: calibrated to what the HashPipe paper says of its CAIDA chunks (10 M packets and
-    /// 400 k five-tuples, of which the 60th has about 6000 packets and the 150th about 4000).
+    /// An ISP backbone link: calibrated to what the HashPipe paper says of its CAIDA chunks (10 M
+    /// packets and 400 k five-tuples, of which the 60th has about 6000 packets and the 150th about
+    /// 4000).
     Isp,
-    /// `Isp` with its bends at the same shares of the flows whatever their number: a short interval of the same link.
+    /// `Isp` with its bends at the same shares of the flows whatever their number: a short interval
+    /// of the same link.
     IspScaled,
     /// Weight 1 / rank^s.
     Zipf(f64),
@@ -42,9 +44,10 @@ fn isp_weight(rank: f64) -> f64 {
 }
 
 impl SizeLaw {
-    /// Packets of each flow. For `Isp`, `IspScaled` and `Zipf` flow 0 is the largest, and the sum is exactly `packets`, which must
-    /// be at least `flows`. For `Cdf` one of the two may be 0 and follows from the other: `flows` draws, or draws
-    /// until `packets` are reached (the last flow cut to fit).
+    /// Packets of each flow. For `Isp`, `IspScaled` and `Zipf` flow 0 is the largest, and the sum
+    /// is exactly `packets`, which must be at least `flows`. For `Cdf` one of the two may be 0 and
+    /// follows from the other: `flows` draws, or draws until `packets` are reached (the last flow
+    /// cut to fit).
     pub fn sizes(self, flows: u32, packets: u64, seed: u64) -> Vec<u32> {
         let ranks = (1..=flows).map(f64::from);
         match self {
@@ -58,7 +61,8 @@ impl SizeLaw {
         }
     }
 
-    /// Mean packets of a flow drawn from a measured distribution, not rounded up; 0 for the other laws.
+    /// Mean packets of a flow drawn from a measured distribution, not rounded up; 0 for the other
+    /// laws.
     pub(super) fn mean_packets(self) -> f64 {
         match self {
             Self::Cdf(cdf) => cdf.mean_bytes() / 1500.0,
@@ -72,7 +76,8 @@ impl SizeLaw {
     }
 }
 
-/// max(1, floor(s · weight)) with the largest s whose sum does not pass `packets`; what is left goes to the first.
+/// max(1, floor(s · weight)) with the largest s whose sum does not pass `packets`; what is left
+/// goes to the first.
 fn scaled(weights: Vec<f64>, packets: u64) -> Vec<u32> {
     assert!(weights.len() as u64 <= packets, "fewer packets than flows");
     let Some(&first) = weights.first() else { return Vec::new() };
@@ -121,7 +126,8 @@ mod tests {
         assert!(sizes.is_sorted_by(|a, b| a >= b));
     }
 
-    /// The share of flows of one packet does not depend on how many flows there are, as it does for `Isp`.
+    /// The share of flows of one packet does not depend on how many flows there are, as it does for
+    /// `Isp`.
     #[test]
     fn isp_scaled_keeps_its_shape() {
         assert_eq!(SizeLaw::IspScaled.sizes(400_000, 10_000_000, 1), SizeLaw::Isp.sizes(400_000, 10_000_000, 1));

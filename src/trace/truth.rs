@@ -17,7 +17,8 @@ pub struct FlowTruth {
     pub bytes: u64,
 }
 
-/// The exact counts of a trace, the flow with most packets first; equal ones in the order of their keys.
+/// The exact counts of a trace, the flow with most packets first; equal ones in the order of their
+/// keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth(Vec<FlowTruth>);
 

@@ -14,8 +14,9 @@ pub enum Tuple {
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 
-/// Sources are in 10.0.0.0/20, destinations from 198.18.0.0 on (random ones in a /22; /15 is set aside for benchmarks, and only
-/// an address range of more than 131 072 flows goes beyond it); for IPv6 both lie in the documentation prefix.
+/// Sources are in 10.0.0.0/20, destinations from 198.18.0.0 on (random ones in a /22; /15 is set
+/// aside for benchmarks, and only an address range of more than 131 072 flows goes beyond it); for
+/// IPv6 both lie in the documentation prefix.
 const SOURCE4: u32 = 0x0a00_0000;
 const DESTINATION4: u32 = 0xc612_0000;
 const SOURCE6: u128 = 0x2001_0db8_000a_0000_0000_0000_0000_0000;
@@ -25,10 +26,12 @@ pub(super) const SERVICES: [u16; 8] = [443, 443, 443, 80, 80, 53, 22, 8080];
 const STREAM: u64 = 0x5a5a_0003;
 
 impl Tuple {
-    /// The five-tuple of flow number `flow`; different for every number under one seed, whatever the family.
+    /// The five-tuple of flow number `flow`; different for every number under one seed, whatever
+    /// the family.
     ///
-    /// The number, scrambled by a bijection of 32 bits, is spread over 4096 sources, 1024 destinations and 1024 source
-    /// ports, so hosts have many flows each and no two flows are equal.
+    /// The number, scrambled by a bijection of 32 bits, is spread over 4096 sources, 1024
+    /// destinations and 1024 source ports, so hosts have many flows each and no two flows are
+    /// equal.
     pub fn nth(seed: u64, flow: u32, ipv6: f64) -> Self {
         let chance = word(seed, STREAM, u64::from(flow));
         let id = scramble(flow ^ (word(seed, STREAM, u64::MAX) as u32));
@@ -39,7 +42,8 @@ impl Tuple {
         Self::of(source, destination, [sport, dport], proto, Self::is_ipv6(chance, ipv6))
     }
 
-    /// Whether a flow with this random word is IPv6, when a share `ipv6` is. 32 bits decide; a share of 1.0 takes them all.
+    /// Whether a flow with this random word is IPv6, when a share `ipv6` is. 32 bits decide; a
+    /// share of 1.0 takes them all.
     pub(super) fn is_ipv6(chance: u64, ipv6: f64) -> bool {
         ((chance >> 32) as f64) < ipv6 * 4_294_967_296.0
     }

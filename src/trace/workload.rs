@@ -72,7 +72,8 @@ impl Workload {
         self.tuple(flow).flow()
     }
 
-    /// Frame length of packet number `packet` of a flow: what [`Lengths`] says, or the headers when they are longer.
+    /// Frame length of packet number `packet` of a flow: what [`Lengths`] says, or the headers when
+    /// they are longer.
     #[inline]
     pub fn frame_len(&self, packet: u64, tuple: Tuple) -> usize {
         usize::from(self.lengths.of(self.seed, packet)).max(Frames::min_len(tuple))
@@ -155,7 +156,8 @@ mod tests {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 
-    /// FNV-1a of the first 10 000 packets of a small workload: whoever moves these moves every recorded figure.
+    /// FNV-1a of the first 10 000 packets of a small workload: whoever moves these moves every
+    /// recorded figure.
     #[test]
     fn sequences_are_the_same_everywhere() {
         let digests = ["isp/uniform", "isp/burst", "zipf1.1/burst", "websearch/burst"].map(|name| {

@@ -1,12 +1,15 @@
-//! The Internet checksum (RFC 1071), its incremental update (RFC 1624), and the checksums of TCP, UDP and ICMP.
+//! The Internet checksum (RFC 1071), its incremental update (RFC 1624), and the checksums of TCP,
+//! UDP and ICMP.
 //!
-//! A host that leaves checksums to its NIC writes the sum of the pseudo-header alone into the TCP or UDP field. Where
-//! such a packet comes in by a virtual device and goes out by a port that cannot finish it, the switch must.
+//! A host that leaves checksums to its NIC writes the sum of the pseudo-header alone into the TCP
+//! or UDP field. Where such a packet comes in by a virtual device and goes out by a port that
+//! cannot finish it, the switch must.
 
 use super::field::{get16, put16};
 use super::{Fragment, Headers, Net, proto};
 
-/// A running one's complement sum. Words are taken in network order, a last odd byte as the high half of a word.
+/// A running one's complement sum. Words are taken in network order, a last odd byte as the high
+/// half of a word.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -56,16 +59,18 @@ pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], proto: u8, len: u16) -> Sum {
     Sum::default().bytes(&src).bytes(&dst).word(proto.into()).word(len)
 }
 
-/// Whether a TCP or UDP checksum is left for a NIC to complete: its field equals the pseudo-header's folded sum.
-/// One in 65 536 complete checksums looks the same, and completing it changes nothing if it was right.
+/// Whether a TCP or UDP checksum is left for a NIC to complete: its field equals the
+/// pseudo-header's folded sum. One in 65 536 complete checksums looks the same, and completing it
+/// changes nothing if it was right.
 pub fn is_partial(frame: &[u8], headers: &Headers) -> bool {
     let Some(segment) = Segment::of(frame, headers).filter(|s| s.offloads) else { return false };
     get16(frame, segment.field) == segment.pseudo.fold()
 }
 
-/// Computes the TCP, UDP or ICMP checksum in place, whatever its field holds. False, and nothing changed, when the
-/// packet has none, is a fragment, or does not lie in `frame` whole. Behind an IPv6 routing header the final
-/// destination is not known here, and the result is that of the address in the IP header.
+/// Computes the TCP, UDP or ICMP checksum in place, whatever its field holds. False, and nothing
+/// changed, when the packet has none, is a fragment, or does not lie in `frame` whole. Behind an
+/// IPv6 routing header the final destination is not known here, and the result is that of the
+/// address in the IP header.
 pub fn complete(frame: &mut [u8], headers: &Headers) -> bool {
     let Some(segment) = Segment::of(frame, headers) else { return false };
     let Some(bytes) = frame.get_mut(..segment.end) else { return false };

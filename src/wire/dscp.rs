@@ -1,18 +1,21 @@
-//! A packet's class and epoch bit in its own IP header, in place of the shim, as ChameleMon's prototype carries them (appendix D.1): the low
-//! three bits of the DSCP, in the type of service of IPv4 and the traffic class of IPv6.
+//! A packet's class and epoch bit in its own IP header, in place of the shim, as ChameleMon's
+//! prototype carries them (appendix D.1): the low three bits of the DSCP, in the type of service of
+//! IPv4 and the traffic class of IPv6.
 //!
 //! ```text
 //! class selector 3b │ class 2b, epoch 1b │ ECN 2b
 //! ```
 //!
-//! The class selectors (RFC 2474, 4.2.2) have zeros there, so a packet keeps its own. ECN is never touched.
+//! The class selectors (RFC 2474, 4.2.2) have zeros there, so a packet keeps its own. ECN is never
+//! touched.
 
 use super::checksum;
 
 /// The bits that are taken.
 pub const MASK: u8 = 0x1c;
 
-/// The bits for a class (of which two bits count) and an epoch bit. Without a class there is nothing to tell: zeros.
+/// The bits for a class (of which two bits count) and an epoch bit. Without a class there is
+/// nothing to tell: zeros.
 #[inline(always)]
 pub fn bits(class: u8, epoch: bool) -> u8 {
     match class & 3 {
@@ -33,8 +36,9 @@ pub fn fits(packet: &[u8]) -> bool {
     packet.len() >= 20 && matches!(packet[0] >> 4, 4 | 6)
 }
 
-/// Writes these bits into the header at the start of `packet`, and updates an IPv4 checksum by what changed, so that a wrong one stays
-/// wrong. Gives the bits that stood there; `None`, and nothing changed, when there is no IP header.
+/// Writes these bits into the header at the start of `packet`, and updates an IPv4 checksum by what
+/// changed, so that a wrong one stays wrong. Gives the bits that stood there; `None`, and nothing
+/// changed, when there is no IP header.
 #[inline(always)]
 pub fn write(packet: &mut [u8], bits: u8) -> Option<u8> {
     let header = packet.first_chunk_mut::<20>()?;
@@ -71,7 +75,8 @@ mod tests {
             prop_assert_eq!(read(bits(class, epoch) | others & !MASK), (class, epoch));
         }
 
-        /// Nothing but three bits and the IPv4 checksum changes, a right checksum stays right, and zeros give back what was.
+        /// Nothing but three bits and the IPv4 checksum changes, a right checksum stays right, and
+        /// zeros give back what was.
         #[test]
         fn three_bits_change_and_no_more(
             v6: bool,

@@ -1,7 +1,7 @@
 //! Flow keys: the fields that name a flow, packed as the hash units and register arrays see them.
 //!
-//! A key's bytes are its fields in network order without padding: source address, destination address, source port,
-//! destination port, protocol. The P4 twin hashes the same bytes.
+//! A key's bytes are its fields in network order without padding: source address, destination
+//! address, source port, destination port, protocol. The P4 twin hashes the same bytes.
 
 use std::fmt;
 use std::hash::Hash;
@@ -310,8 +310,9 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
     }
 }
 
-/// A five-tuple of either address family, for register arrays that IPv4 and IPv6 share: IP version, ports and protocol in the
-/// first word, then source and destination, the high half first. A cleared cell is of neither family.
+/// A five-tuple of either address family, for register arrays that IPv4 and IPv6 share: IP version,
+/// ports and protocol in the first word, then source and destination, the high half first. A
+/// cleared cell is of neither family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FiveTuple(pub [u64; 5]);
 

@@ -2,22 +2,25 @@
 
 /// One packet, from the destination MAC on, in a buffer that has headroom.
 ///
-/// An mbuf is one when live, a [`HeapFrame`] in replay, simulation and tests; the dataplane is compiled for each.
+/// An mbuf is one when live, a [`HeapFrame`] in replay, simulation and tests; the dataplane is
+/// compiled for each.
 pub trait Frame: Sized {
-    /// The contiguous bytes from the destination MAC on. All headers lie here; of a frame in several segments
-    /// only the first is shown.
+    /// The contiguous bytes from the destination MAC on. All headers lie here; of a frame in
+    /// several segments only the first is shown.
     fn bytes(&self) -> &[u8];
     fn bytes_mut(&mut self) -> &mut [u8];
     /// Length on the wire in bytes without the FCS, all segments together.
     fn wire_len(&self) -> usize;
     /// Bytes that can be opened in front.
     fn headroom(&self) -> usize;
-    /// Opens `n` bytes in front, their content unspecified. False, and nothing changed, when the headroom is too small.
+    /// Opens `n` bytes in front, their content unspecified. False, and nothing changed, when the
+    /// headroom is too small.
     fn grow_front(&mut self, n: usize) -> bool;
     /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
     fn shrink_front(&mut self, n: usize) -> bool;
-    /// Makes the frame `length` bytes long: what is too much goes at its end, what comes in there is unspecified. False, and
-    /// nothing changed, when the buffer has no such room or the frame lies in several.
+    /// Makes the frame `length` bytes long: what is too much goes at its end, what comes in there
+    /// is unspecified. False, and nothing changed, when the buffer has no such room or the frame
+    /// lies in several.
     fn resize(&mut self, length: usize) -> bool;
     /// A copy in a buffer of its own, `None` when no buffer is to be had.
     fn duplicate(&self) -> Option<Self>;
@@ -47,7 +50,8 @@ impl HeapFrame {
         self.refill_cut(bytes, bytes.len());
     }
 
-    /// Puts another packet into the same buffer: the first bytes of one that was `wire_len` bytes long on the wire.
+    /// Puts another packet into the same buffer: the first bytes of one that was `wire_len` bytes
+    /// long on the wire.
     pub fn refill_cut(&mut self, bytes: &[u8], wire_len: usize) {
         self.buffer.resize(HEADROOM, 0);
         self.buffer.extend_from_slice(bytes);

@@ -122,8 +122,8 @@ pub struct Headers {
     /// TCI of the tag behind it, valid when `double_tagged`.
     pub inner_tci: u16,
     pub double_tagged: bool,
-    /// The frame carries a telemetry shim of a version that this switch speaks. With any other version the
-    /// EtherType is the shim's own.
+    /// The frame carries a telemetry shim of a version that this switch speaks. With any other
+    /// version the EtherType is the shim's own.
     pub shim: bool,
     pub net: Net,
     /// IPv4 protocol, or IPv6's next header behind the extension headers.

@@ -39,7 +39,8 @@ impl<T: AsRef<[u8]>> View<T> {
         get16(self.0.as_ref(), 2)
     }
 
-    /// The second word, whose meaning the type gives: of an echo the identifier and the sequence number.
+    /// The second word, whose meaning the type gives: of an echo the identifier and the sequence
+    /// number.
     pub fn word(&self) -> u32 {
         get32(self.0.as_ref(), 4)
     }

@@ -80,19 +80,22 @@ pub struct Extension<'a> {
 }
 
 impl Extension<'_> {
-    /// What a fragment header says: the offset in units of eight bytes, and whether more fragments follow.
+    /// What a fragment header says: the offset in units of eight bytes, and whether more fragments
+    /// follow.
     pub fn fragment(&self) -> Option<(u16, bool)> {
         let field = get16(self.bytes, 2);
         (self.kind == proto::FRAGMENT).then_some((field >> 3, field & 1 != 0))
     }
 }
 
-/// The extension headers in order, as many as are whole. Behind the last of them stands `next_header` in `rest`.
+/// The extension headers in order, as many as are whole. Behind the last of them stands
+/// `next_header` in `rest`.
 #[derive(Clone, Copy, Debug)]
 pub struct Extensions<'a> {
     pub next_header: u8,
     pub rest: &'a [u8],
-    /// Behind a fragment header that is not the first fragment's stand bytes from the middle of the packet.
+    /// Behind a fragment header that is not the first fragment's stand bytes from the middle of the
+    /// packet.
     ended: bool,
 }
 

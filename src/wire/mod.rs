@@ -32,3 +32,13 @@ pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, proto};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_l2};
 pub use shim::Shim;
+
+/// Maximum number of frames that are received, processed and sent together.
+pub const BURST: usize = 64;
+
+/// Length in bytes of what a frame has before its IP packet at most: an Ethernet header and two VLAN
+/// tags.
+pub const L2_OVERHEAD: u32 = 14 + 2 * 4;
+
+/// The same with the telemetry shim.
+pub const FABRIC_L2_OVERHEAD: u32 = L2_OVERHEAD + shim::LEN as u32;

@@ -1,4 +1,5 @@
-//! Neighbour discovery for IPv6 over Ethernet (RFC 4861): solicitations and advertisements, which share their form.
+//! Neighbour discovery for IPv6 over Ethernet (RFC 4861): solicitations and advertisements, which
+//! share their form.
 
 use std::net::Ipv6Addr;
 
@@ -18,7 +19,8 @@ pub const OVERRIDE: u32 = 1 << 29;
 const BARE: usize = icmp::LEN + 16;
 pub const LEN: usize = BARE + 8;
 
-/// A message from its ICMPv6 header on. What is not the link-layer address among its options is skipped.
+/// A message from its ICMPv6 header on. What is not the link-layer address among its options is
+/// skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// [`SOLICITATION`] or [`ADVERTISEMENT`].
@@ -30,7 +32,8 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// The message in `bytes`, which end where the IP packet ends. Its checksum is the caller's to look at.
+    /// The message in `bytes`, which end where the IP packet ends. Its checksum is the caller's to
+    /// look at.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         need(Layer::Icmp, BARE, bytes)?;
         let (kind, code) = (bytes[0], bytes[1]);

@@ -31,7 +31,8 @@ pub mod proto {
     pub const NONE: u8 = 59;
     pub const DESTINATION: u8 = 60;
 
-    /// Whether an IPv6 next header names an extension header that can be stepped over. ESP hides what follows it.
+    /// Whether an IPv6 next header names an extension header that can be stepped over. ESP hides
+    /// what follows it.
     pub fn is_extension(proto: u8) -> bool {
         matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
     }

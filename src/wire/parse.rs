@@ -1,12 +1,13 @@
 //! The parser of the fast path: one frame in, one [`Headers`] out.
 //!
-//! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension headers, each
-//! looked at once. Nothing above Ethernet makes a packet undeliverable: what is not understood or not whole is left
-//! at its default, and the packet is forwarded by what was understood before.
+//! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension
+//! headers, each looked at once. Nothing above Ethernet makes a packet undeliverable: what is not
+//! understood or not whole is left at its default, and the packet is forwarded by what was
+//! understood before.
 //!
-//! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves segmentation to its NIC
-//! writes such packets, and captures on that host hold them. A router still drops one ([`ipv4::View`](super::ipv4::View)
-//! calls it wrong).
+//! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves
+//! segmentation to its NIC writes such packets, and captures on that host hold them. A router still
+//! drops one ([`ipv4::View`](super::ipv4::View) calls it wrong).
 
 use thiserror::Error;
 
@@ -15,8 +16,8 @@ use super::{Fragment, Headers, Mac, Net, ethertype, proto, shim};
 /// VLAN tags that are looked behind: 802.1ad's outer and inner. A third is left as the EtherType.
 pub const MAX_TAGS: usize = 2;
 
-/// IPv6 extension headers that are looked behind: every kind that RFC 8200 §4.1 recommends once, and destination
-/// options twice. Of a longer chain the header after these is left as the protocol.
+/// IPv6 extension headers that are looked behind: every kind that RFC 8200 §4.1 recommends once,
+/// and destination options twice. Of a longer chain the header after these is left as the protocol.
 pub const MAX_EXTENSIONS: usize = 6;
 
 /// The frame is shorter than an Ethernet header.
@@ -29,14 +30,16 @@ const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// What must be there of a transport header: the ports, and as much as the smallest first fragment carries.
+/// What must be there of a transport header: the ports, and as much as the smallest first fragment
+/// carries.
 const TRANSPORT: usize = 8;
 
 /// Protocols with ports, and protocols whose header `l4` points at: bit n for protocol n.
 const PORTS: u64 = 1 << proto::TCP | 1 << proto::UDP;
 const WITH_L4: u64 = PORTS | 1 << proto::ICMP | 1 << proto::ICMPV6;
 
-/// From the EtherType on, the shape of nearly every packet: IPv4 without options and the start of TCP or UDP.
+/// From the EtherType on, the shape of nearly every packet: IPv4 without options and the start of
+/// TCP or UDP.
 const PLAIN: usize = 2 + IPV4 + TRANSPORT;
 
 /// Fills `headers` from a frame. All fields are written, whatever they held before.
@@ -66,7 +69,8 @@ pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
 fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
     const TCP: u32 = proto::TCP as u32;
     const UDP: u32 = proto::UDP as u32;
-    // EtherType, version and header length in one comparison; fragment offset, more fragments and protocol in another.
+    // EtherType, version and header length in one comparison; fragment offset, more fragments and
+    // protocol in another.
     let net = be32(head, at) & 0xffff_ff00;
     let fragment = be32(head, at + 8) & 0x3fff_00ff;
     (net == u32::from(ethertype::IPV4) << 16 | 0x4500)
@@ -236,7 +240,8 @@ fn length_or_rest(stated: u16, rest: usize) -> usize {
     if stated == 0 { rest } else { stated.into() }
 }
 
-/// The packet without the padding behind it; all of the frame where it holds less than the packet says.
+/// The packet without the padding behind it; all of the frame where it holds less than the packet
+/// says.
 fn upto(frame: &[u8], end: usize) -> &[u8] {
     frame.get(..end).unwrap_or(frame)
 }

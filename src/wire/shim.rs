@@ -1,4 +1,5 @@
-//! The telemetry shim that a packet carries from switch to switch, between its MACs and everything else:
+//! The telemetry shim that a packet carries from switch to switch, between its MACs and everything
+//! else:
 //!
 //! ```text
 //! dst MAC │ src MAC │ 0x88B5 │ hop 6b, loop 2b │ version 2b, epoch 4b, class 2b │ epoch or digest 16b │ EtherType …
@@ -6,8 +7,8 @@
 //!
 //! It stands before any VLAN tag. The fourth byte holds the lowest four bits of the number of the
 //! epoch in which the packet entered the network, the last two bytes the next 16 bits. In a network
-//! with a program that needs a digest, the last two bytes are the digest instead ([`Shim::digest`]),
-//! and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
+//! with a program that needs a digest, the last two bytes are the digest instead
+//! ([`Shim::digest`]), and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
 
 use super::error::{check, need};
 use super::field::{get16, put16};
@@ -18,8 +19,8 @@ pub use super::ethertype::SHIM as ETHERTYPE;
 /// Bytes that the shim adds to a frame.
 pub const LEN: usize = 6;
 
-/// The version that this switch speaks. Version 1 had one bit of the epoch's number. Not 0, so that a frame of zeros behind the
-/// EtherType is not taken for a shim.
+/// The version that this switch speaks. Version 1 had one bit of the epoch's number. Not 0, so that
+/// a frame of zeros behind the EtherType is not taken for a shim.
 pub const VERSION: u8 = 2;
 
 /// Bits of an epoch's number that a packet carries.
@@ -51,7 +52,8 @@ pub const MAX_LOOPS: u8 = 3;
 
 /// The class of a packet of which nothing is measured.
 pub const NO_CLASS: u8 = 0;
-/// The class of one of several copies or fragments, which a switch that does not measure made of a packet with a class.
+/// The class of one of several copies or fragments, which a switch that does not measure made of a
+/// packet with a class.
 pub const SEVERAL: u8 = 3;
 
 /// Where the shim starts in a frame.
@@ -118,7 +120,8 @@ impl Shim {
         LEN
     }
 
-    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class the low bits.
+    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class
+    /// the low bits.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
@@ -188,7 +191,8 @@ pub fn pop(frame: &mut impl Frame) -> Result<Shim, WireError> {
     Ok(shim)
 }
 
-/// Overwrites the shim that is there. An error, and nothing changed, when there is none or one of another version.
+/// Overwrites the shim that is there. An error, and nothing changed, when there is none or one of
+/// another version.
 #[inline(always)]
 pub fn rewrite(frame: &mut impl Frame, shim: Shim) -> Result<(), WireError> {
     peek(frame.bytes())?;

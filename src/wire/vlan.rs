@@ -90,8 +90,8 @@ impl TagEdit {
         }
     }
 
-    /// Changes the tag whose EtherType stands, or is to stand, `at` bytes into the frame. False, and
-    /// nothing changed, where that does not [fit](Self::fits).
+    /// Changes the tag whose EtherType stands, or is to stand, `at` bytes into the frame. False,
+    /// and nothing changed, where that does not [fit](Self::fits).
     pub fn write_tag(self, frame: &mut impl Frame, at: usize) -> bool {
         if !self.fits(frame, at) {
             return false;

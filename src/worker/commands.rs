@@ -1,5 +1,5 @@
-//! How a running worker is changed: the control side makes what is new, the worker swaps it in between two bursts, and
-//! what it replaced goes back to be dropped where that may take its time.
+//! How a running worker is changed: the control side makes what is new, the worker swaps it in
+//! between two bursts, and what it replaced goes back to be dropped where that may take its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,8 @@ pub struct Change {
     pub old: Queues,
     /// Parts of the switch. After the change: those that were replaced.
     pub parts: Parts,
-    /// When there are more ports than the worker's tx bursts have queues for. After the change: the old one.
+    /// When there are more ports than the worker's tx bursts have queues for. After the change: the
+    /// old one.
     pub tx_bursts: Option<TxBursts<Mbuf>>,
 }
 
@@ -96,7 +97,8 @@ impl WorkerCommands {
 
     /// The change that waits.
     pub fn take(&self) -> Option<Box<Change>> {
-        // A read that also writes sees the newest `true`, and with it the change that was sent before.
+        // A read that also writes sees the newest `true`, and with it the change that was sent
+        // before.
         self.waiting.swap(false, Ordering::Acquire);
         self.changes.try_recv().ok()
     }

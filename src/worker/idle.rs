@@ -1,4 +1,5 @@
-//! What a worker does when nothing comes: it spins for a while, then offers its core to others, then sleeps.
+//! What a worker does when nothing comes: it spins for a while, then offers its core to others,
+//! then sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,22 +12,25 @@ use crate::telemetry::epoch::Nanos;
 
 /// Rounds of the loop without a packet after which the core is offered to others between rounds.
 const YIELD_AFTER: u32 = 1 << 10;
-/// Silence after which the worker sleeps: requests and answers of a conversation come closer than that.
+/// Silence after which the worker sleeps: requests and answers of a conversation come closer than
+/// that.
 const SLEEP_AFTER: Nanos = 1_000_000;
-/// Where every queue can wake the worker it need not look by itself, but for epochs that end and changes that wait.
+/// Where every queue can wake the worker it need not look by itself, but for epochs that end and
+/// changes that wait.
 const WOKEN: Duration = Duration::from_millis(10);
 /// The first sleep.
 const SHORTEST: Nanos = 1_000;
 
-/// The longest that a packet may wait for a worker that sleeps; zero for one that never does. Can be set at any time.
+/// The longest that a packet may wait for a worker that sleeps; zero for one that never does. Can
+/// be set at any time.
 #[derive(Debug, Default)]
-pub struct Patience(AtomicU64);
+pub struct IdleTimeout(AtomicU64);
 
-impl Patience {
+impl IdleTimeout {
     pub fn new(longest: Option<Duration>) -> Self {
-        let patience = Self::default();
-        patience.set(longest);
-        patience
+        let idle_timeout = Self::default();
+        idle_timeout.set(longest);
+        idle_timeout
     }
 
     pub fn set(&self, longest: Option<Duration>) {
@@ -36,7 +40,7 @@ impl Patience {
 
 /// One worker's idleness.
 pub(super) struct Idle {
-    patience: Arc<Patience>,
+    idle_timeout: Arc<IdleTimeout>,
     /// When the first round without a packet was seen.
     since: Option<Nanos>,
     rounds: u32,
@@ -44,14 +48,15 @@ pub(super) struct Idle {
     waiting: Waiting,
     /// Every queue can wake the worker.
     woken: bool,
-    /// The last sleep was ended by a queue that had nothing to give, as one whose port is down: it would end each at once.
+    /// The last sleep was ended by a queue that had nothing to give, as one whose port is down: it
+    /// would end each at once.
     in_vain: bool,
 }
 
 impl Idle {
-    pub fn new(patience: Arc<Patience>) -> Self {
+    pub fn new(idle_timeout: Arc<IdleTimeout>) -> Self {
         let waiting = Waiting::with_capacity(MAX_PORTS);
-        Self { patience, since: None, rounds: 0, sleep: SHORTEST, waiting, woken: false, in_vain: false }
+        Self { idle_timeout, since: None, rounds: 0, sleep: SHORTEST, waiting, woken: false, in_vain: false }
     }
 
     /// The queues that the worker polls from now on.
@@ -77,7 +82,7 @@ impl Idle {
         if self.rounds <= YIELD_AFTER {
             return;
         }
-        let longest = self.patience.0.load(Relaxed);
+        let longest = self.idle_timeout.0.load(Relaxed);
         if longest == 0 || now.saturating_sub(since) < SLEEP_AFTER {
             return std::thread::yield_now();
         }

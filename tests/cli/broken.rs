@@ -140,7 +140,7 @@ fn a_switch_that_is_not_there_is_named() {
         "port mtu a 1400",
         "port promiscuous a on",
         "reload",
-        "forget edge1",
+        "evict edge1",
     ] {
         let ended = files.weir(&format!("{words} --socket none.sock"));
         let message = ended.refused(1);

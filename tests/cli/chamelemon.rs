@@ -26,7 +26,8 @@ fn a_replay_beside_the_truth() {
     let heavy = document["heavy"].as_array().unwrap();
     assert_eq!(heavy.len(), 100);
     let excess = heavy.iter().map(|flow| {
-        // The classifier never undercounts, so neither is a decoded size too small; and it is taken to have counted T_h - 1.
+        // The classifier never undercounts, so neither is a decoded size too small; and it is taken
+        // to have counted T_h - 1.
         let [packets, truth] = ["packets", "true_packets"].map(|key| flow[key].as_u64().unwrap());
         assert!((truth..truth + 50).contains(&packets), "{flow}");
         packets - truth
@@ -79,8 +80,8 @@ fn budget_of_the_papers_configuration() {
     let document = weir("budget --program chamelemon --json").json();
     assert_eq!((&document["target"]["name"], &document["salus_used"]), (&"tofino".into(), &32.into()));
     assert!((document["salus_share"].as_f64().unwrap() - 0.6667).abs() < 1e-4);
-    // Each of the 32 arrays takes a unit for its index, and the index hashes take eight: one that all share, two for counter arrays,
-    // three for rows, fingerprint and sampling hash.
+    // Each of the 32 arrays takes a unit for its index, and the index hashes take eight: one that
+    // all share, two for counter arrays, three for rows, fingerprint and sampling hash.
     assert_eq!(document["hash_units_used"], 40);
     let hashes = document["stages"].as_array().unwrap().iter().flat_map(|stage| stage["hashes"].as_array().unwrap());
     assert_eq!(hashes.filter(|hash| hash["added"].as_bool().unwrap()).count(), 7);
@@ -106,7 +107,8 @@ fn wrong_parameters_say_what_would_be_right() {
     }
 }
 
-/// A classifier that is too full for the distribution of sizes does not give one, and with hardly an empty counter no number of flows.
+/// A classifier that is too full for the distribution of sizes does not give one, and with hardly
+/// an empty counter no number of flows.
 #[test]
 fn a_full_classifier_says_so() {
     let files = Files::new();
@@ -125,8 +127,8 @@ fn a_full_classifier_says_so() {
     assert!(text.matches("too many to tell").count() >= 2, "{text}");
 }
 
-/// A scan of 20 000 addresses or ports, one packet each: with linear hashes the number of flows was off by 25 to 72 %, the
-/// distribution by up to its maximum, and nothing said so.
+/// A scan of 20 000 addresses or ports, one packet each: with linear hashes the number of flows was
+/// off by 25 to 72 %, the distribution by up to its maximum, and nothing said so.
 #[test]
 fn a_scan_beside_the_truth() {
     for keys in ["range", "scan", "clients"] {

@@ -229,14 +229,16 @@ fn the_example_is_right_and_has_every_key() {
         for key in properties {
             assert!(page.contains(&format!("| `{key}` |")), "docs/config.md does not have {table} {key}");
             let stands = |line: &str| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} = "));
-            // What only a router, or a switch of a network, has a use for stands in an example of its own.
+            // What only a router, or a switch of a network, has a use for stands in an example of
+            // its own.
             let found = example.lines().chain(others.iter().flat_map(|text| text.lines())).any(stands);
             assert!(found, "none of docs/weir.toml, route.toml and edge.toml has {table} {key}");
         }
     }
 }
 
-/// The tables of the file and their keys, as the schema has them. Every key must have a description.
+/// The tables of the file and their keys, as the schema has them. Every key must have a
+/// description.
 fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
     let program = &schema["$defs"]["ProgramConfig"]["oneOf"][0];
     let tables = [

@@ -65,7 +65,8 @@ fn budget_of_the_default() {
     assert!(text.contains("hashpipe ipv6 stage 6") && text.contains("1 024 × 328 bits"), "{text}");
 }
 
-/// A stage's decision takes effect two stages later on Tofino, so six stages of a program take eleven.
+/// A stage's decision takes effect two stages later on Tofino, so six stages of a program take
+/// eleven.
 #[test]
 fn budget_of_tofino2() {
     let ended = weir("budget --target tofino2 --program hashpipe:key=src,slots6=0");

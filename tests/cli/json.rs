@@ -116,7 +116,8 @@ fn keys_of(source: &str) -> Vec<String> {
     keys
 }
 
-/// Also those of documents that no command here makes: of switches that run, of a controller and its network.
+/// Also those of documents that no command here makes: of switches that run, of a controller and
+/// its network.
 #[test]
 fn every_key_in_the_sources_is_documented() {
     let mut files = Vec::new();

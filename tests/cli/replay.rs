@@ -102,7 +102,8 @@ fn scores_are_what_one_calculates_by_hand() {
     let mut errors: f64 = heaviest[..above].iter().map(|(count, flow)| error(flow, *count)).sum();
     let mut tied: Vec<_> =
         heaviest.iter().filter(|(count, _)| *count == threshold).map(|(c, f)| error(f, *c)).collect();
-    // Of the flows with the 50th count those that were reported are taken first; which of them, only matters to their error.
+    // Of the flows with the 50th count those that were reported are taken first; which of them,
+    // only matters to their error.
     tied.sort_by(f64::total_cmp);
     if tied_found <= 50 - above {
         errors += tied[..50 - above].iter().sum::<f64>();
@@ -257,7 +258,8 @@ fn pcap(records: &[(u32, usize, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// A TCP packet of a flow as a capture of 66 bytes a record keeps it; `stated` is what its IP header says of its length.
+/// A TCP packet of a flow as a capture of 66 bytes a record keeps it; `stated` is what its IP
+/// header says of its length.
 fn tcp(ipv6: bool, flow: u8, stated: u16) -> Vec<u8> {
     let [high, low] = stated.to_be_bytes();
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -287,7 +289,8 @@ fn bytes_are_those_of_the_wire() {
     assert!(text.contains("2288 bytes") || text.contains("2 288 bytes"), "{text}");
 }
 
-/// Captures of hosts whose NICs cut and join packets: 64 KB and more in one frame, and no length in the IP header.
+/// Captures of hosts whose NICs cut and join packets: 64 KB and more in one frame, and no length in
+/// the IP header.
 #[test]
 fn offloaded_packets_are_measured_and_not_lost() {
     let files = Files::new();
@@ -320,7 +323,8 @@ fn offloaded_packets_are_measured_and_not_lost() {
     assert_eq!(ports, [Some(80); 4]);
 }
 
-/// Over several epochs a flow that stayed light in each has no name; the answer says from which size on all have one.
+/// Over several epochs a flow that stayed light in each has no name; the answer says from which
+/// size on all have one.
 #[test]
 fn epochs_say_from_which_size_on_flows_are_named() {
     let files = Files::new();

@@ -1,5 +1,5 @@
-//! The JSON Schema beside `weir config check`: an editor that knows the schema refuses what weir would refuse, as far as a schema
-//! can, and nothing that is right.
+//! The JSON Schema beside `weir config check`: an editor that knows the schema refuses what weir
+//! would refuse, as far as a schema can, and nothing that is right.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::config::WRONG;
 use crate::{Files, weir};
 
-/// Of [`WRONG`], by what is said of it: mistakes that lie between two tables, in the words of faults, or before the TOML is read.
+/// Of [`WRONG`], by what is said of it: mistakes that lie between two tables, in the words of
+/// faults, or before the TOML is read.
 const BEYOND: [&str; 11] = [
     "switch.epoch = 1us",
     "port[1].name = a: each name once",
@@ -77,8 +78,8 @@ const RIGHT: [&str; 9] = [
      [[program]]\nname = \"hashpipe\"\nkey = \"pair\"\nprefix = 24",
 ];
 
-/// What the schema that is printed says against files: nothing, or the reason. `None` without Debian's python3-jsonschema, which is
-/// a failure where tests may not be skipped.
+/// What the schema that is printed says against files: nothing, or the reason. `None` without
+/// Debian's python3-jsonschema, which is a failure where tests may not be skipped.
 fn refusals(texts: &[&str]) -> Option<Vec<Option<String>>> {
     const VALIDATE: &str = "import json, sys\n\
         from jsonschema import Draft202012Validator as Draft\n\

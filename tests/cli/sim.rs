@@ -67,7 +67,8 @@ fn every_program_answers_for_its_tasks() {
     }
 }
 
-/// A sample is not all, a switch that stands still makes a gap, and a link that doubles packets gains.
+/// A sample is not all, a switch that stands still makes a gap, and a link that doubles packets
+/// gains.
 #[test]
 fn what_is_not_complete_says_why() {
     let ill = "chamelemon:hh=1024,hl=2560,ll=512,hh_threshold=8,hl_threshold=4,sample=20000";

@@ -49,7 +49,8 @@ impl<'a> Iperf<'a> {
         Running { client, report: Some(report), protocol }
     }
 
-    /// A server that has not done with the client before resets a connection, or says that it is busy: then once more.
+    /// A server that has not done with the client before resets a connection, or says that it is
+    /// busy: then once more.
     pub fn run(&self, from: &Host, protocol: Protocol, options: &str) -> Received {
         for _ in 0..20 {
             match self.start(from, protocol, options).end() {

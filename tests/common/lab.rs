@@ -61,7 +61,8 @@ impl Lab {
         ports
     }
 
-    /// Starts a switch with a port `port1`, `port2`, … for each host, and gives the hosts addresses.
+    /// Starts a switch with a port `port1`, `port2`, … for each host, and gives the hosts
+    /// addresses.
     pub fn start(&self, link: Link, hosts: usize, arguments: &str) -> (Weir, Vec<Host>) {
         let ports = self.ports(link, hosts);
         let weir = Weir::start(self, &self.switch, "switch", &format!("{} {arguments}", ports.arguments()));
@@ -87,7 +88,8 @@ impl Ports<'_> {
         self.hosts.iter().map(argument).collect::<Vec<_>>().join(" ")
     }
 
-    /// Gives the running switch's hosts their interfaces and addresses, with the kernel's offloads as they are.
+    /// Gives the running switch's hosts their interfaces and addresses, with the kernel's offloads
+    /// as they are.
     pub fn connect(self) -> Vec<Host> {
         for host in &self.hosts {
             if self.link == Link::Tap {
@@ -122,7 +124,8 @@ impl Host {
         format!("fd00::{}", self.n)
     }
 
-    /// Takes the host's interface, and the switch's end with it, away; at a tap port the interface alone.
+    /// Takes the host's interface, and the switch's end with it, away; at a tap port the interface
+    /// alone.
     pub fn unplug(&self) {
         self.space.run(&format!("ip link del {self}"));
     }

@@ -1,8 +1,9 @@
 //! Switch and hosts in network namespaces, for tests of the real binary.
 //!
-//! A namespace lives as long as a process of ours stays in it, so nothing is left behind in /run/netns however a test
-//! ends. As root the namespaces are plain ones; otherwise the switch's namespace comes with a user namespace in which
-//! the test is root, and the hosts' are made inside that.
+//! A namespace lives as long as a process of ours stays in it, so nothing is left behind in
+//! /run/netns however a test ends. As root the namespaces are plain ones; otherwise the switch's
+//! namespace comes with a user namespace in which the test is root, and the hosts' are made inside
+//! that.
 
 pub mod capture;
 mod controller;
@@ -27,8 +28,8 @@ use std::process::{Child, ExitStatus};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Tries until it succeeds, and says after a minute, which is long on a loaded machine too, what was waited for. What is broken
-/// on purpose (`make breaks`) is not waited for as long.
+/// Tries until it succeeds, and says after a minute, which is long on a loaded machine too, what
+/// was waited for. What is broken on purpose (`make breaks`) is not waited for as long.
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let patience = Duration::from_secs(if std::env::var_os("WEIR_BREAK").is_some() { 15 } else { 60 });
     let end = Instant::now() + patience;

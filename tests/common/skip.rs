@@ -25,7 +25,8 @@ impl Lack {
     }
 }
 
-/// Says that a test does not run, past the test runner, which would keep it to itself. Fails where the test must run.
+/// Says that a test does not run, past the test runner, which would keep it to itself. Fails where
+/// the test must run.
 pub fn skip(test: &str, lack: Lack, reason: &str) {
     let all_required = std::env::var_os(ALL_REQUIRED).is_some();
     assert!(lack.excuses(all_required), "{test} must run where {ALL_REQUIRED} is set: {reason}");

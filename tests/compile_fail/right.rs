@@ -1,4 +1,5 @@
-// The control: a program that keeps the rules compiles, so the others do not fail for a reason of their surroundings.
+// The control: a program that keeps the rules compiles, so the others do not fail for a reason of
+// their surroundings.
 //~ none
 use weir::pisa::{Array, Pipeline, Salu, Slot, Stage};
 

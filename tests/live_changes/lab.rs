@@ -82,7 +82,8 @@ pub fn eventually(what: &str, live: &Live, done: impl Fn(&view::Ports) -> bool) 
     }
 }
 
-/// Every packet that came in has gone out or been dropped for a reason, and what a device refused is what it says that it did.
+/// Every packet that came in has gone out or been dropped for a reason, and what a device refused
+/// is what it says that it did.
 pub fn balanced(live: &Live) -> view::Ports {
     let ports = eventually("the books to balance", live, |ports| ports.packets.unaccounted() == 0);
     for port in &ports.ports {

@@ -97,8 +97,8 @@ impl Model<'_> {
         );
     }
 
-    /// Lets packets in, and waits until the switch has seen them: what a device still holds when it goes is no part of
-    /// the balance.
+    /// Lets packets in, and waits until the switch has seen them: what a device still holds when it
+    /// goes is no part of the balance.
     fn packets(&mut self, name: &str, to: u8, count: u16) {
         let Some((_, true, true)) = self.extra.iter().find(|(other, ..)| other == name) else { return };
         let handle = self.live.memory(name).unwrap();

@@ -21,8 +21,8 @@ fn busy(status: &Status) -> (u64, u64) {
     each.fold((0, 0), |(packets, cycles), (more, took)| (packets + more, cycles + took))
 }
 
-/// A live switch counts the packets and the time of its workers and of each program, and goes on when
-/// a reload builds the programs anew.
+/// A live switch counts the packets and the time of its workers and of each program, and goes on
+/// when a reload builds the programs anew.
 #[test]
 fn time_is_told_by_core_and_program() {
     let live: &Live = &switch();

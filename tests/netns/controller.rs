@@ -1,5 +1,5 @@
-//! Two switches with a lossy link between them, and their controller: it names the victims and counts their packets exactly, and
-//! what it does not know it calls unknown.
+//! Two switches with a lossy link between them, and their controller: it names the victims and
+//! counts their packets exactly, and what it does not know it calls unknown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,8 +23,8 @@ const EPOCH_NS: u128 = 250_000_000;
 /// How often traffic is tried again when the machine was too busy to measure each epoch whole.
 const ROUNDS: usize = 6;
 
-/// The first switch loses one ping in five of its host's, and two TCP packets in a hundred; the second all packets whose ECN
-/// field is 1.
+/// The first switch loses one ping in five of its host's, and two TCP packets in a hundred; the
+/// second all packets whose ECN field is 1.
 const NEAR: &str = "tx:drop=20%,seed=7,proto=icmp,src=10.0.0.1;tx:drop=2%,seed=3,proto=tcp,src=10.0.0.1";
 const FAR: &str = "tx:drop=1,ecn=1";
 
@@ -112,7 +112,8 @@ fn add(lost: &mut Lost, epoch: &Value) {
     }
 }
 
-/// What both ends of the link see of it: each packet as its switch sends it, before the faults, and as the other receives it.
+/// What both ends of the link see of it: each packet as its switch sends it, before the faults, and
+/// as the other receives it.
 struct Wiretap {
     ends: [(Child, PathBuf); 2],
 }
@@ -144,7 +145,8 @@ impl Wiretap {
     }
 }
 
-/// Waits until the network is quiet and its epochs have closed; gives what the faults have dropped until then.
+/// Waits until the network is quiet and its epochs have closed; gives what the faults have dropped
+/// until then.
 fn settled(controller: &Controller, near: &Weir, far: &Weir) -> [i64; 2] {
     eventually("the network to be quiet", || {
         let (drops, last) = ([dropped(near), dropped(far)], running_epoch());
@@ -153,7 +155,8 @@ fn settled(controller: &Controller, near: &Weir, far: &Weir) -> [i64; 2] {
     })
 }
 
-/// Traffic until an attempt of which each epoch is known; then the losses are the faults' own counts.
+/// Traffic until an attempt of which each epoch is known; then the losses are the faults' own
+/// counts.
 fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &Weir, far: &Weir) {
     let [host1, host2] = &network.hosts[..] else { unreachable!("two hosts") };
     for _ in 0..ROUNDS {
@@ -242,7 +245,8 @@ fn victims_are_named_with_the_exact_number_of_packets() {
     controller.stop();
 }
 
-/// The secret of the hash functions stands in the state and nowhere else, and no polynomial anywhere.
+/// The secret of the hash functions stands in the state and nowhere else, and no polynomial
+/// anywhere.
 fn secrets_are_kept(network: &Network, state: &str, told: &[String]) {
     let path = network.lab.path("network.json");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
@@ -268,7 +272,8 @@ fn secrets_are_kept(network: &Network, state: &str, told: &[String]) {
     }
 }
 
-/// A switch that does not fit is told why, in words that name what would be right; forwarding goes on.
+/// A switch that does not fit is told why, in words that name what would be right; forwarding goes
+/// on.
 #[test]
 fn a_switch_that_does_not_fit_is_refused() {
     let Some(lab) = Lab::new("a_switch_that_does_not_fit_is_refused") else { return };

@@ -9,7 +9,8 @@ pub fn small_frames(hosts: &[Host]) {
     hosts.iter().for_each(|host| drop(host.space.run(&format!("ip link set dev {host} gso_max_segs 1"))));
 }
 
-/// What hosts' kernels have sent has come in or is among what the device lost, and what has gone out has come to the hosts.
+/// What hosts' kernels have sent has come in or is among what the device lost, and what has gone
+/// out has come to the hosts.
 pub fn hosts_agree(weir: &Weir, hosts: &[Host]) {
     eventually("the hosts' counts and the switch's to agree", || {
         let ports = weir.ask("show ports");

@@ -51,7 +51,8 @@ fn xdp_leaves_the_interface_as_it_was() {
     assert!(!interface().contains("xdp") && !interface().contains("PROMISC"), "{}", interface());
 }
 
-/// What the kernel has for an xdp port while the switch stands still, and cannot keep, is counted: to the packet.
+/// What the kernel has for an xdp port while the switch stands still, and cannot keep, is counted:
+/// to the packet.
 #[test]
 fn xdp_counts_what_a_stopped_switch_misses() {
     let test = "xdp_counts_what_a_stopped_switch_misses";
@@ -229,7 +230,8 @@ fn memif_after_a_kill() {
     }
 }
 
-/// What is no left-over socket stays as it is: at the start, when a port is added, and when the switch ends.
+/// What is no left-over socket stays as it is: at the start, when a port is added, and when the
+/// switch ends.
 #[test]
 fn files_at_a_ports_path_are_left_alone() {
     let Some(lab) = Lab::new("files_at_a_ports_path_are_left_alone") else { return };

@@ -1,4 +1,5 @@
-//! While things go wrong: every packet is still forwarded or counted, and what worked works again afterwards.
+//! While things go wrong: every packet is still forwarded or counted, and what worked works again
+//! afterwards.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -85,8 +86,8 @@ fn hosts_interface_flaps() {
     }
 }
 
-/// A host's interface that is deleted takes the switch's end of a veth pair with it; the other ports go on, and what is on its
-/// way to that port is counted.
+/// A host's interface that is deleted takes the switch's end of a veth pair with it; the other
+/// ports go on, and what is on its way to that port is counted.
 #[test]
 fn veth_interface_deleted() {
     let Some(lab) = Lab::new("veth_interface_deleted") else { return };
@@ -109,8 +110,9 @@ fn count(ports: &serde_json::Value, port: usize, key: &str) -> u64 {
     ports["ports"][port][key].as_u64().expect("a count")
 }
 
-/// The interface under the second port goes and another one of its name comes, as when a container is started again: the
-/// port says that it is down as long as it is, works again by itself, and counts on.
+/// The interface under the second port goes and another one of its name comes, as when a container
+/// is started again: the port says that it is down as long as it is, works again by itself, and
+/// counts on.
 fn interface_comes_back(test: &str, link: Link) {
     let Some(lab) = Lab::new(test) else { return };
     let (weir, hosts) = lab.start(link, 2, "--program hashpipe");
@@ -170,7 +172,8 @@ fn xdp_interface_comes_back() {
     }
 }
 
-/// Without the rights to open it the port stays down, says why, and opens when the switch is started again.
+/// Without the rights to open it the port stays down, says why, and opens when the switch is
+/// started again.
 #[test]
 fn an_interface_that_comes_back_without_rights_to_it() {
     let Some(lab) = Lab::new("an_interface_that_comes_back_without_rights_to_it") else { return };
@@ -192,7 +195,8 @@ fn an_interface_that_comes_back_without_rights_to_it() {
     again.stop();
 }
 
-/// What an xdp port had taken when its interface went, and the kernel had not, is no sent packet but a lost one.
+/// What an xdp port had taken when its interface went, and the kernel had not, is no sent packet
+/// but a lost one.
 #[test]
 fn xdp_counts_what_a_vanished_interface_loses() {
     let test = "xdp_counts_what_a_vanished_interface_loses";
@@ -225,7 +229,8 @@ fn xdp_counts_what_a_vanished_interface_loses() {
 
 #[test]
 fn starved_mempool() {
-    // DPDK's tap driver holds a buffer for each of a queue's 1024 descriptors: this leaves hardly any beside them.
+    // DPDK's tap driver holds a buffer for each of a queue's 1024 descriptors: this leaves hardly
+    // any beside them.
     for (link, buffers) in [(Link::Tap, 2048 + 16), (Link::Veth, 256)] {
         let Some(lab) = Lab::new("starved_mempool") else { return };
         let (weir, hosts) = lab.start(link, 2, &format!("--buffers {buffers}"));

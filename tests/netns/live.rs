@@ -1,4 +1,5 @@
-//! A switch that is changed while hosts talk through it: reloads, ports that come and go, links that flap.
+//! A switch that is changed while hosts talk through it: reloads, ports that come and go, links
+//! that flap.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Real hosts, real kernels, the real binary: network namespaces joined by a running weir.
 //!
-//! Everywhere the kernel's offloads are as it sets them, and each test ends with every packet accounted for
-//! (`Weir::stop`).
+//! Everywhere the kernel's offloads are as it sets them, and each test ends with every packet
+//! accounted for (`Weir::stop`).
 #![cfg(feature = "dpdk")]
 
 #[path = "../common/mod.rs"]

@@ -51,7 +51,8 @@ fn a_duplicate_is_seen_and_counted() {
     assert!(totals.port("port2")["device"]["fault_drop"].as_u64() >= Some(5), "{}", totals.0);
 }
 
-/// Two switches on one interface would both forward each of its packets. A switch that was killed holds nothing.
+/// Two switches on one interface would both forward each of its packets. A switch that was killed
+/// holds nothing.
 #[test]
 fn an_interface_is_for_one_switch() {
     let Some(lab) = Lab::new("an_interface_is_for_one_switch") else { return };

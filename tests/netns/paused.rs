@@ -1,5 +1,5 @@
-//! Switches that are stopped for a while and go on: packets are late by epochs, none is lost, and no answer
-//! that is called complete says so.
+//! Switches that are stopped for a while and go on: packets are late by epochs, none is lost, and
+//! no answer that is called complete says so.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -144,8 +144,8 @@ fn epochs(client: &Client) -> Vec<Losses> {
     }
 }
 
-/// Stops switches while packets pass, and holds all answers that are called complete against what was
-/// dropped.
+/// Stops switches while packets pass, and holds all answers that are called complete against what
+/// was dropped.
 fn stop_and_go(name: &str, stops: &Stops) {
     let Some(lab) = Lab::new(name) else { return };
     let line = Line::new(&lab, stops);
@@ -215,8 +215,8 @@ fn pauses_longer_than_long_epochs() {
     );
 }
 
-/// One bit does not tell a packet's epoch from the one two later, so the switch that stood still has to. Its
-/// records are waited for.
+/// One bit does not tell a packet's epoch from the one two later, so the switch that stood still
+/// has to. Its records are waited for.
 #[test]
 fn paused_switches_with_one_bit() {
     let stops = Stops { telemetry_header: "dscp", patience: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };

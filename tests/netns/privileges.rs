@@ -58,7 +58,8 @@ fn check(weir: &Weir, kept: u64) {
     }
 }
 
-/// Links can still be set, because the control thread does it, and a TAP port's driver needs nothing more.
+/// Links can still be set, because the control thread does it, and a TAP port's driver needs
+/// nothing more.
 #[test]
 fn only_the_control_thread_keeps_capabilities() {
     for link in [Link::Veth, Link::Tap] {
@@ -75,7 +76,8 @@ fn only_the_control_thread_keeps_capabilities() {
     }
 }
 
-/// With `runtime_ports = false` nothing is left; a link that only a right could change is refused and stays as it is.
+/// With `runtime_ports = false` nothing is left; a link that only a right could change is refused
+/// and stays as it is.
 #[test]
 fn nothing_is_kept_when_ports_never_change() {
     let Some(lab) = Lab::new("nothing_is_kept_when_ports_never_change") else { return };
@@ -90,8 +92,8 @@ fn nothing_is_kept_when_ports_never_change() {
     weir.stop();
 }
 
-/// The kernel delivers no signal by which the other threads would give up their rights. The switch does not start, and nothing
-/// that reads packets or requests has started before.
+/// The kernel delivers no signal by which the other threads would give up their rights. The switch
+/// does not start, and nothing that reads packets or requests has started before.
 #[test]
 fn rights_that_stay_end_the_start() {
     let Some(lab) = Lab::new("rights_that_stay_end_the_start") else { return };
@@ -132,7 +134,8 @@ fn another_user() {
         let ids = field(&thread.status, "Uid:").split_whitespace().collect::<Vec<_>>();
         assert!(ids.iter().all(|id| *id != "0"), "{} runs as {ids:?}", thread.name);
     }
-    // Threads that were started before the rights were given up would have kept it: only another user's may be emptied no more.
+    // Threads that were started before the rights were given up would have kept it: only another
+    // user's may be emptied no more.
     for thread in Thread::all(weir.process()).iter().filter(|thread| thread.name.starts_with("weir")) {
         assert_eq!(thread.set("CapBnd:"), 0, "{}", thread.name);
     }
@@ -143,7 +146,8 @@ fn another_user() {
     weir.stop();
 }
 
-/// What the control thread keeps is enough for ports that come and go, and no thread that they bring has any of it.
+/// What the control thread keeps is enough for ports that come and go, and no thread that they
+/// bring has any of it.
 #[test]
 fn ports_come_and_go() {
     let Some(lab) = Lab::new("privileges::ports_come_and_go") else { return };

@@ -167,7 +167,8 @@ fn a_narrow_link() {
     assert!(totals.dropped("too_long") >= 2, "{:#}", totals.0);
 }
 
-/// Who lets his packets be cut has them cut: large pings, whose fragments are cut once more, by sizes around all edges.
+/// Who lets his packets be cut has them cut: large pings, whose fragments are cut once more, by
+/// sizes around all edges.
 #[test]
 fn a_narrow_link_in_pieces() {
     let Some(lab) = Lab::new("a_narrow_link_in_pieces") else { return };
@@ -184,7 +185,8 @@ fn a_narrow_link_in_pieces() {
     assert_eq!(totals.dropped("too_long") + totals.dropped("tx_full"), 0, "{:#}", totals.0);
 }
 
-/// Two links to the same network: many flows use both, one flow stays on one, and when a link fails all go by the other.
+/// Two links to the same network: many flows use both, one flow stays on one, and when a link fails
+/// all go by the other.
 #[test]
 fn two_ways() {
     let Some(lab) = Lab::new("two_ways") else { return };

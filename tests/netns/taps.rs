@@ -75,7 +75,8 @@ fn lines_of_what_is_dropped() {
     weir.stop();
 }
 
-/// A reader that does not read: the switch goes on, what finds no room is counted, and the count is in the file.
+/// A reader that does not read: the switch goes on, what finds no room is counted, and the count is
+/// in the file.
 #[test]
 fn a_slow_reader_loses_packets_and_nothing_else() {
     let Some(lab) = Lab::new("a_slow_reader_loses_packets_and_nothing_else") else { return };

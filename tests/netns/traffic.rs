@@ -2,7 +2,8 @@
 
 use crate::common::{Iperf, Lab, Link, Protocol};
 
-/// Far below what a debug build reaches, far above what is left of TCP when checksums or segments go wrong.
+/// Far below what a debug build reaches, far above what is left of TCP when checksums or segments
+/// go wrong.
 pub const TCP_ALIVE: f64 = 10e6;
 
 pub fn everything(test: &str, link: Link, forward: &str) {
@@ -63,7 +64,8 @@ fn three_hosts_learn() {
     assert!(totals.port("port3")["tx_packets"].as_u64() < totals.port("port2")["tx_packets"].as_u64(), "{}", totals.0);
 }
 
-/// Two workers, each with a replica of the pipeline: what they count is merged, and what one learns both know.
+/// Two workers, each with a replica of the pipeline: what they count is merged, and what one learns
+/// both know.
 fn two_workers(test: &str, link: Link) {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return crate::common::skip(test, crate::common::Lack::Machine, "one core");

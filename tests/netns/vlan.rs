@@ -1,4 +1,5 @@
-//! Tagged frames keep their tags, although kernels take tags out of frames and hand them over beside them.
+//! Tagged frames keep their tags, although kernels take tags out of frames and hand them over
+//! beside them.
 
 use std::time::Duration;
 

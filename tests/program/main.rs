@@ -1,4 +1,5 @@
-//! The programs of papers: their dataplanes against naive ones, and their answers against the truth.
+//! The programs of papers: their dataplanes against naive ones, and their answers against the
+//! truth.
 
 mod chamelemon;
 #[path = "../common/frames.rs"]

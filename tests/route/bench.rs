@@ -14,7 +14,8 @@ use weir::wire::{Frame, HeapFrame, Mac};
 
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Ports 0, 1 and 2 have 10.0.{1,2,3}.1/24 and fd00:{1,2,3}::1/64; the last has an MTU of 1400. Hosts .10 to .13 are known.
+/// Ports 0, 1 and 2 have 10.0.{1,2,3}.1/24 and fd00:{1,2,3}::1/64; the last has an MTU of 1400.
+/// Hosts .10 to .13 are known.
 pub fn config() -> String {
     let mut text = String::from("[switch]\nforward = \"route\"\nreproducible = 1\n");
     for n in 1..=3 {
@@ -146,7 +147,8 @@ pub fn v6(text: &str) -> [u8; 16] {
     text.parse::<std::net::Ipv6Addr>().unwrap().octets()
 }
 
-/// An ICMP message as etherparse finds it, checksums and all: source, destination, type, code, second word, the rest.
+/// An ICMP message as etherparse finds it, checksums and all: source, destination, type, code,
+/// second word, the rest.
 pub struct Message<'a> {
     pub src: Vec<u8>,
     pub dst: Vec<u8>,

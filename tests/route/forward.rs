@@ -71,7 +71,8 @@ fn packet() -> impl Strategy<Value = Packet> {
 }
 
 impl Packet {
-    /// 10.0.b.c and fd00:b::c are the ports' networks; 10.a.b.c and fd0a:b:c::9 lie behind gateways.
+    /// 10.0.b.c and fd00:b::c are the ports' networks; 10.a.b.c and fd0a:b:c::9 lie behind
+    /// gateways.
     fn bytes(&self) -> Vec<u8> {
         let ([a, b, c], payload) = (self.to, vec![0x5a; self.len]);
         let mut frame = if self.v6 {
@@ -104,7 +105,8 @@ impl Packet {
         self.len + 8 + if self.v6 { 40 } else { 20 }
     }
 
-    /// The longest prefix, found by trying them from the longest on; and after it all that can still go wrong.
+    /// The longest prefix, found by trying them from the longest on; and after it all that can
+    /// still go wrong.
     fn expected(&self) -> Expected {
         match self.broken {
             Broken::OtherMac => return Gone(DropReason::OtherMac),

@@ -1,4 +1,5 @@
-//! Packets that are longer than the next link takes: what comes out in pieces is, put together, what came in.
+//! Packets that are longer than the next link takes: what comes out in pieces is, put together,
+//! what came in.
 
 use proptest::prelude::*;
 use weir::pisa::DropReason;

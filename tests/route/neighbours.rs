@@ -49,7 +49,8 @@ fn answers_for_its_own_addresses_alone() {
     for other in [[10, 0, 1, 2], [10, 0, 2, 1]] {
         assert_eq!(bench.one(0, &arp(1, [0xff; 6], host, ([0; 6], other))), None);
     }
-    // One that tries its address out (RFC 5227) is answered, and not learned; a stranger to the network gets nothing.
+    // One that tries its address out (RFC 5227) is answered, and not learned; a stranger to the
+    // network gets nothing.
     bench.wait(1);
     let known = heard(&bench).len();
     let answer = bench.one(0, &arp(1, [0xff; 6], (station(1, 51), [0; 4]), ([0; 6], [10, 0, 1, 1])));

@@ -1,4 +1,5 @@
-//! The parser of the fast path against the views, and against etherparse where the two mean the same.
+//! The parser of the fast path against the views, and against etherparse where the two mean the
+//! same.
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -90,8 +91,8 @@ pub fn check_etherparse(frame: &[u8]) -> Result<(), TestCaseError> {
         }
         _ => prop_assert_eq!(h.net, Net::Other),
     }
-    // etherparse takes AH behind IPv4 for an extension header, any number of extension headers behind IPv6, and an
-    // IPv6 payload length of 0 for that of a jumbogram.
+    // etherparse takes AH behind IPv4 for an extension header, any number of extension headers
+    // behind IPv6, and an IPv6 payload length of 0 for that of a jumbogram.
     let jumbo = packet.net.is_some_and(|net| net.ipv6_ref().is_some_and(|ip| ip.header().payload_length() == 0));
     let stopped = weir::wire::proto::is_extension(h.proto) || jumbo;
     let ports = match packet.transport.filter(|_| !stopped) {

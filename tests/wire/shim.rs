@@ -115,7 +115,8 @@ proptest! {
         prop_assert_eq!(frame.bytes(), packets::with_shim(&bytes, new));
     }
 
-    /// A digest takes 16 bits of the epoch's number. The other four name it while it is near the running one.
+    /// A digest takes 16 bits of the epoch's number. The other four name it while it is near the
+    /// running one.
     #[test]
     fn beside_a_digest_stands_the_nearest_epoch(
         shim in packets::shim_values(),

@@ -1,5 +1,6 @@
-//! How ChameleMon's controller keeps up with random traffic: the edge switches of the paper's testbed, measured by
-//! the real classifiers and encoders, over scenarios that are drawn from a seed.
+//! How ChameleMon's controller keeps up with random traffic: the edge switches of the paper's
+//! testbed, measured by the real classifiers and encoders, over scenarios that are drawn from a
+//! seed.
 
 mod scenario;
 
@@ -23,8 +24,8 @@ const RANKED: u64 = 12;
 /// Flows that tell the mean of a law.
 const SAMPLE: u32 = 4000;
 
-/// Random scenarios: workloads in both orders, flows, loss, noise from epoch to epoch, and four changes each of
-/// flows, victims and loss rate, alone and together.
+/// Random scenarios: workloads in both orders, flows, loss, noise from epoch to epoch, and four
+/// changes each of flows, victims and loss rate, alone and together.
 #[derive(Args)]
 pub struct Random {
     #[arg(long, default_value_t = 200)]
@@ -146,7 +147,8 @@ fn setup(workload: Workload) -> Result<Setup> {
 mod tests {
     use super::*;
 
-    /// A few scenarios of a seed that chose nothing: changes are absorbed in time, what stays comes to rest.
+    /// A few scenarios of a seed that chose nothing: changes are absorbed in time, what stays comes
+    /// to rest.
     #[test]
     fn random_traffic_comes_to_rest() {
         let outcome = outcome(20_261_122, 0..6, false).unwrap();

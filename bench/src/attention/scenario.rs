@@ -1,4 +1,5 @@
-//! Random traffic that stays, changes and varies, and what is asked of a controller that measures it.
+//! Random traffic that stays, changes and varies, and what is asked of a controller that measures
+//! it.
 
 use weir::program::chamelemon::Runtime;
 use weir::program::chamelemon::attention::State;
@@ -105,7 +106,8 @@ pub struct Shown {
     pub runtime: Runtime,
     /// Whether all candidates and all losses that have memory were decoded.
     pub decoded: bool,
-    /// Whether all true victims would have room in the memory for losses, at the load that is aimed at.
+    /// Whether all true victims would have room in the memory for losses, at the load that is aimed
+    /// at.
     pub fits: bool,
     /// How full the memory of heavy hitters was at the switch with most of them.
     pub load: Option<f64>,
@@ -122,8 +124,9 @@ impl Shown {
     }
 }
 
-/// Whether the first of these epochs shows all, and so do those after it until the state changes or, where it
-/// does not change any more, whatever they show: a single failure later on is one of the steady epochs.
+/// Whether the first of these epochs shows all, and so do those after it until the state changes
+/// or, where it does not change any more, whatever they show: a single failure later on is one of
+/// the steady epochs.
 fn shows(epochs: &[Shown]) -> bool {
     let Some(first) = epochs.first().filter(|first| first.decoded) else { return false };
     let held = epochs.iter().take_while(|shown| shown.state() == first.state()).count();
@@ -138,13 +141,14 @@ fn flips(epochs: &[Shown]) -> usize {
 /// What came of one scenario, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Of each change, the first epoch that shows all, in a state in which every epoch shows all until the
-    /// next state begins; the same in the state at the end of the period; and the first epoch from which on
-    /// all show all in that state.
+    /// Of each change, the first epoch that shows all, in a state in which every epoch shows all
+    /// until the next state begins; the same in the state at the end of the period; and the first
+    /// epoch from which on all show all in that state.
     pub absorbed: Vec<usize>,
     pub lasting: Vec<usize>,
     pub settled: Vec<usize>,
-    /// Epochs from [`SOON`] after a change on, and those of them in which something was not decoded.
+    /// Epochs from [`SOON`] after a change on, and those of them in which something was not
+    /// decoded.
     pub steady: usize,
     pub failed: usize,
     pub periods: usize,

@@ -1,4 +1,5 @@
-//! The count-min sketch (Cormode and Muthukrishnan 2005), and CU: the same with conservative update (Estan and Varghese 2002).
+//! The count-min sketch (Cormode and Muthukrishnan 2005), and CU: the same with conservative update
+//! (Estan and Varghese 2002).
 //!
 //! As ChameleMon's appendix C has them: 3 rows of 32-bit counters.
 

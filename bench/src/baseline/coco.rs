@@ -1,7 +1,8 @@
 //! CocoSketch (Zhang et al. 2021), the hardware version.
 //!
-//! As ChameleMon's appendix C has it: one hash function. A bucket has a 32-bit flow ID and a 32-bit count, 8 bytes; every packet adds to
-//! the count, and its flow takes the bucket with probability 1 / count. A flow that holds no bucket counts as none.
+//! As ChameleMon's appendix C has it: one hash function. A bucket has a 32-bit flow ID and a 32-bit
+//! count, 8 bytes; every packet adds to the count, and its flow takes the bucket with probability 1
+//! / count. A flow that holds no bucket counts as none.
 
 use weir::trace::SplitMix64;
 use weir::wire::Tuple4;

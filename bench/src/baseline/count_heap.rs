@@ -1,7 +1,8 @@
 //! A count sketch with a heap of the heaviest flows (Charikar, Chen and Farach-Colton 2002).
 //!
-//! As ChameleMon's appendix C has it: 3 rows of 32-bit counters and a heap of 4096 flows, here paid for out of the same memory at 8 bytes
-//! a flow (its flow IDs have 32 bits). UnivMon's levels are the same with 5 rows.
+//! As ChameleMon's appendix C has it: 3 rows of 32-bit counters and a heap of 4096 flows, here paid
+//! for out of the same memory at 8 bytes a flow (its flow IDs have 32 bits). UnivMon's levels are
+//! the same with 5 rows.
 
 use weir::wire::Tuple4;
 

@@ -1,12 +1,16 @@
 //! A count-min sketch with a cache of heavy flows (§5.3 of the HashPipe paper).
 //!
-//! Each packet is counted in the sketch. When the estimate of its flow reaches the threshold, which is the true count of
-//! the k-th heaviest flow, the flow enters the cache, a hash table in which the key that is already there stays on a
-//! collision; from then on its packets are counted exactly. Memory is divided in halves. Left open by the paper:
+//! Each packet is counted in the sketch. When the estimate of its flow reaches the threshold, which
+//! is the true count of the k-th heaviest flow, the flow enters the cache, a hash table in which
+//! the key that is already there stays on a collision; from then on its packets are counted
+//! exactly. Memory is divided in halves. Left open by the paper:
 //! - The sketch's rows: 5, the value that stands in the authors' data files.
-//! - The width of a sketch counter: 4.5 of the 17.5 bytes that the paper gives a counter with its five-tuple (13 bytes).
-//! - Where an exact count starts: at the sketch's estimate. The paper's Figure 9 data show overestimates, which this explains.
-//! - Whether packets of cached flows are still counted in the sketch. They are: the sketch comes first in the pipeline.
+//! - The width of a sketch counter: 4.5 of the 17.5 bytes that the paper gives a counter with its
+//!   five-tuple (13 bytes).
+//! - Where an exact count starts: at the sketch's estimate. The paper's Figure 9 data show
+//!   overestimates, which this explains.
+//! - Whether packets of cached flows are still counted in the sketch. They are: the sketch comes
+//!   first in the pipeline.
 
 use weir::wire::Tuple4;
 

@@ -1,11 +1,14 @@
-//! ElasticSketch (Yang et al. 2018), the hardware version, and the heavy part that FCM takes from it.
+//! ElasticSketch (Yang et al. 2018), the hardware version, and the heavy part that FCM takes from
+//! it.
 //!
-//! As ChameleMon's appendix C has it: a heavy part of 4 stages with 3072 buckets, a light part of one row of 8-bit counters in the rest of
-//! the memory. From the authors' code: a bucket has 12 bytes (32-bit flow ID, packets, votes), and a newcomer takes it when
-//! votes / 32 reach the packets; it inherits their number, and who leaves carries votes / 32 on. Left open: what meets
+//! As ChameleMon's appendix C has it: a heavy part of 4 stages with 3072 buckets, a light part of
+//! one row of 8-bit counters in the rest of the memory. From the authors' code: a bucket has 12
+//! bytes (32-bit flow ID, packets, votes), and a newcomer takes it when votes / 32 reach the
+//! packets; it inherits their number, and who leaves carries votes / 32 on. Left open: what meets
 //! the next stage after that. Here the one who left, with the packets it carries.
 //!
-//! The light part's distribution is estimated as weir's own, from each counter's value, and corrected for the flows of the heavy part.
+//! The light part's distribution is estimated as weir's own, from each counter's value, and
+//! corrected for the flows of the heavy part.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +79,8 @@ impl Heavy {
         flows
     }
 
-    /// The light part's number of flows and these: those that have been in both are there once too often.
+    /// The light part's number of flows and these: those that have been in both are there once too
+    /// often.
     pub fn flows_with(&self, light: f64, query: impl Fn(Tuple4) -> u64) -> f64 {
         self.flows().keys().filter(|key| query(**key) == 0).count() as f64 + light
     }

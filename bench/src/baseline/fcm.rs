@@ -1,10 +1,11 @@
 //! FCM-sketch with a top-k part (Song et al. 2020).
 //!
-//! As ChameleMon's appendix C has it: ElasticSketch's heavy part, and behind it two 16-ary trees of 8, 16 and 32-bit counters, whose full
-//! counters (255, 65 535) overflow into their parent.
+//! As ChameleMon's appendix C has it: ElasticSketch's heavy part, and behind it two 16-ary trees of
+//! 8, 16 and 32-bit counters, whose full counters (255, 65 535) overflow into their parent.
 //!
-//! The distribution: a leaf that is not full is estimated as weir estimates a row of 8-bit counters, and the mean of both trees taken. Full
-//! leaves whose paths end in one counter are taken for as many flows of equal size: beside the heavy part there are few.
+//! The distribution: a leaf that is not full is estimated as weir estimates a row of 8-bit
+//! counters, and the mean of both trees taken. Full leaves whose paths end in one counter are taken
+//! for as many flows of equal size: beside the heavy part there are few.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Two full leaves that meet in the second layer are two flows of half of what they say together.
+    /// Two full leaves that meet in the second layer are two flows of half of what they say
+    /// together.
     #[test]
     fn paths_that_meet_share_their_packets() {
         let mut tree = [vec![0; 256], vec![0; 16], vec![0; 1]];

@@ -1,6 +1,7 @@
 //! HashParallel: Algorithm 2 of the HashPipe paper over d disjoint tables (§3.3).
 //!
-//! Left open by the paper: which of several empty slots, or of several minima, is taken. Here the first table's.
+//! Left open by the paper: which of several empty slots, or of several minima, is taken. Here the
+//! first table's.
 
 use weir::wire::Tuple4;
 

@@ -1,5 +1,5 @@
-//! The algorithms that HashPipe (its §3, §5.3) and ChameleMon (its appendix C) are compared with, and in [`losses`] those that find
-//! lost packets. For figures only.
+//! The algorithms that HashPipe (its §3, §5.3) and ChameleMon (its appendix C) are compared with,
+//! and in [`losses`] those that find lost packets. For figures only.
 
 mod cm;
 mod coco;

@@ -1,7 +1,8 @@
-//! MRAC (Kumar et al. 2004): one row of 32-bit counters, and the flow sizes that are most likely behind them.
+//! MRAC (Kumar et al. 2004): one row of 32-bit counters, and the flow sizes that are most likely
+//! behind them.
 //!
-//! The published expectation maximisation lists the ways to split a counter's value and cuts the list off. Here it is weir's own, which
-//! needs no list and takes all ways below 255 packets.
+//! The published expectation maximisation lists the ways to split a counter's value and cuts the
+//! list off. Here it is weir's own, which needs no list and takes all ways below 255 packets.
 
 use weir::program::chamelemon::collector::estimate::distribution;
 use weir::program::chamelemon::collector::{Distribution, Level};

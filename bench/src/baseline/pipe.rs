@@ -1,6 +1,7 @@
 //! HashPipe (Sivaraman et al. 2017): weir's own program, its table read once.
 //!
-//! As ChameleMon's appendix C has it: 6 stages; from the authors' code 8 bytes a slot, a 32-bit flow ID and a 32-bit count.
+//! As ChameleMon's appendix C has it: 6 stages; from the authors' code 8 bytes a slot, a 32-bit
+//! flow ID and a 32-bit count.
 
 use weir::wire::Tuple4;
 

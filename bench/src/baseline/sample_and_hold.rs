@@ -1,11 +1,12 @@
-//! Sample and hold (Estan and Varghese 2002) with a flow table that is a list (§2.2, §5.3 of the HashPipe paper).
+//! Sample and hold (Estan and Varghese 2002) with a flow table that is a list (§2.2, §5.3 of the
+//! HashPipe paper).
 //!
-//! A packet of a flow in the table is counted. Any other is sampled with probability p, and its flow then enters the
-//! table, until the table is full. Left open by the paper:
-//! - p "according to the available flow table size". Here p = entries / packets, the largest for which the expected number
-//!   of sampled packets does not pass the table.
-//! - Whether the 1 / p packets missed on average before the first sample are added to a count. Here they are not, and the
-//!   paper's Figure 9, which shows underestimates, says the same.
+//! A packet of a flow in the table is counted. Any other is sampled with probability p, and its
+//! flow then enters the table, until the table is full. Left open by the paper:
+//! - p "according to the available flow table size". Here p = entries / packets, the largest for
+//!   which the expected number of sampled packets does not pass the table.
+//! - Whether the 1 / p packets missed on average before the first sample are added to a count. Here
+//!   they are not, and the paper's Figure 9, which shows underestimates, says the same.
 
 use weir::trace::SplitMix64;
 use weir::wire::Tuple4;

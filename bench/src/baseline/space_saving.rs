@@ -1,9 +1,11 @@
 //! Space-Saving (Metwally et al. 2005; Algorithm 1 of the HashPipe paper).
 //!
-//! Left open by the paper: which of several minima makes room for a new key. Here an arbitrary one of them.
+//! Left open by the paper: which of several minima makes room for a new key. Here an arbitrary one
+//! of them.
 //!
-//! Entries stand in an array sorted by count, and each run of equal counts knows its end. Counting one more moves an
-//! entry to the end of its run, where it joins the next run or starts one: constant time.
+//! Entries stand in an array sorted by count, and each run of equal counts knows its end. Counting
+//! one more moves an entry to the end of its run, where it joins the next run or starts one:
+//! constant time.
 
 use weir::wire::Tuple4;
 

@@ -20,7 +20,8 @@ fn fed(mut h: impl HeavyHitter, keys: &[Tuple4]) -> HashMap<Tuple4, u64> {
     sums
 }
 
-/// Space-Saving in its plainest form. Which minimum goes is open, so only what does not depend on it is compared.
+/// Space-Saving in its plainest form. Which minimum goes is open, so only what does not depend on
+/// it is compared.
 #[test]
 fn space_saving_keeps_its_promises() {
     let (keys, truth) = keys();

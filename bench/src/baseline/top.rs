@@ -1,4 +1,5 @@
-//! The heaviest flows so far: a binary heap with the least count on top, in which a flow can be found.
+//! The heaviest flows so far: a binary heap with the least count on top, in which a flow can be
+//! found.
 
 use weir::wire::Tuple4;
 
@@ -31,7 +32,8 @@ impl Top {
         true
     }
 
-    /// A flow that is not here takes a free place, or that of the least one when it has more packets.
+    /// A flow that is not here takes a free place, or that of the least one when it has more
+    /// packets.
     pub fn offer(&mut self, key: Tuple4, count: u64) {
         if self.heap.len() < self.capacity {
             self.heap.push((count, key));

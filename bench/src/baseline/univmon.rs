@@ -1,7 +1,9 @@
-//! UnivMon (Liu et al. 2016): count sketches over samples of the flows, each level half of the one above it.
+//! UnivMon (Liu et al. 2016): count sketches over samples of the flows, each level half of the one
+//! above it.
 //!
-//! As ChameleMon's appendix C has it: 14 levels, each with the 1000 heaviest flows; 5 rows as in the authors' code. The heaps take 112 KB
-//! with 32-bit flow IDs, the sketches share the rest evenly.
+//! As ChameleMon's appendix C has it: 14 levels, each with the 1000 heaviest flows; 5 rows as in
+//! the authors' code. The heaps take 112 KB with 32-bit flow IDs, the sketches share the rest
+//! evenly.
 
 use weir::wire::Tuple4;
 

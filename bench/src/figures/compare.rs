@@ -1,4 +1,5 @@
-//! Our runs beside the authors' simulator on the same workloads, and beside the paper's own figures.
+//! Our runs beside the authors' simulator on the same workloads, and beside the paper's own
+//! figures.
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,8 @@ pub struct Row {
 
 const KB: f64 = 0.0175;
 
-/// A row for each run of the authors' simulator that has a run of ours; seeds of one workload share a row.
+/// A row for each run of the authors' simulator that has a run of ours; seeds of one workload share
+/// a row.
 pub fn table(e: &Experiment) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for s in paper::simulated() {

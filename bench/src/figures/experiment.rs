@@ -79,8 +79,8 @@ pub const CACHE_K: usize = 150;
 
 const MORE_KS: [usize; 4] = [210, 300, 350, 420];
 
-/// HashPipe and the baseline that draws lots run on all of them; the others on the first, but where one figure's point
-/// hangs on a few hash collisions.
+/// HashPipe and the baseline that draws lots run on all of them; the others on the first, but where
+/// one figure's point hangs on a few hash collisions.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 impl Experiment {

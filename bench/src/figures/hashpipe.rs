@@ -1,8 +1,9 @@
 //! HashPipe's Figures 2, 5, 6, 8, 9, 10, 11 and 12.
 //!
-//! The paper's trace may not be passed on, so ours is the `isp` workload, which has the number of packets and flows and the
-//! heavy flows' sizes of the paper's chunks. In burst order it comes close to the paper; in uniform order every algorithm
-//! that makes room for newcomers has an easier task. KB are the paper's: 17.5 bytes a counter, 1000 bytes a KB.
+//! The paper's trace may not be passed on, so ours is the `isp` workload, which has the number of
+//! packets and flows and the heavy flows' sizes of the paper's chunks. In burst order it comes
+//! close to the paper; in uniform order every algorithm that makes room for newcomers has an easier
+//! task. KB are the paper's: 17.5 bytes a counter, 1000 bytes a KB.
 
 use std::fs;
 use std::path::Path;
@@ -207,7 +208,8 @@ fn figure_10(e: &Experiment) -> Figure {
     })
 }
 
-/// Share of the evicted counts that is at least `minimum`; none where it did not come to that under every seed.
+/// Share of the evicted counts that is at least `minimum`; none where it did not come to that under
+/// every seed.
 fn at_least(e: &Experiment, order: Order, minimum: u64) -> Option<super::experiment::Trials> {
     let share = |o: &super::score::Outcome| {
         let all: u64 = o.evicted.values().sum();

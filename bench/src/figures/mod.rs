@@ -31,7 +31,8 @@ pub struct Arguments {
     /// Directory for the CSV and SVG files
     #[arg(long, value_name = "DIR", default_value = "out/figures")]
     out: PathBuf,
-    /// A tenth of the packets and one seed, at most 100 trials: to see that everything works, not for the numbers
+    /// A tenth of the packets and one seed, at most 100 trials: to see that everything works, not
+    /// for the numbers
     #[arg(long)]
     quick: bool,
     /// Run only these algorithms (chamelemon-tasks)
@@ -48,7 +49,8 @@ enum Paper {
     ChamelemonLosses,
     /// Figure 11 of ChameleMon: six tasks
     ChamelemonTasks,
-    /// Figures 7, 8 and 9 of ChameleMon, and those of its appendix E: shifting attention, in the simulated testbed
+    /// Figures 7, 8 and 9 of ChameleMon, and those of its appendix E: shifting attention, in the
+    /// simulated testbed
     ChamelemonNetwork,
 }
 

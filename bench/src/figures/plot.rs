@@ -1,4 +1,5 @@
-//! One figure: panels side by side with our curves solid and the paper's points hollow, as SVG and as CSV.
+//! One figure: panels side by side with our curves solid and the paper's points hollow, as SVG and
+//! as CSV.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +25,8 @@ pub struct Axis {
     pub label: &'static str,
     /// Column in the CSV file, with the unit.
     pub column: &'static str,
-    /// First and last value. Without one the axis spans the data: from zero, or where it is logarithmic in steps of 1, 2 and 5.
+    /// First and last value. Without one the axis spans the data: from zero, or where it is
+    /// logarithmic in steps of 1, 2 and 5.
     pub range: Option<(f64, f64)>,
     pub log: bool,
 }
@@ -33,7 +35,8 @@ pub struct Panel {
     pub title: String,
     /// Order of the packets, for the CSV file.
     pub order: &'static str,
-    /// Part of the y axis that is drawn, of curves that another panel shows whole. The CSV file leaves such a panel out.
+    /// Part of the y axis that is drawn, of curves that another panel shows whole. The CSV file
+    /// leaves such a panel out.
     pub zoom: Option<(f64, f64)>,
     pub curves: Vec<Curve>,
 }
@@ -68,7 +71,8 @@ pub struct Point {
 }
 
 impl Curve {
-    /// The paper's own points, of which it prints no range; `name` and colour are those of our curve beside them.
+    /// The paper's own points, of which it prints no range; `name` and colour are those of our
+    /// curve beside them.
     pub fn paper(name: &str, color: usize, points: Vec<(f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| Point { x, y, min: y, max: y, trials: 0 }).collect();
         Self { name: name.to_owned(), color, source: Source::Paper, points }
@@ -97,7 +101,8 @@ impl Axis {
         Self { log: true, ..self }
     }
 
-    /// First and last value of an axis for `values`, which have their places inside and not on the edge.
+    /// First and last value of an axis for `values`, which have their places inside and not on the
+    /// edge.
     pub fn span(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         if let Some(range) = self.range {
             return range;

@@ -36,9 +36,11 @@ pub struct Outcome {
     pub scores: Vec<Score>,
     /// Share of the counters that hold a key which another counter holds too.
     pub duplicates: f64,
-    /// For each rank: exact count, and the mean relative error of the flows up to that rank (a missed flow errs by 1).
+    /// For each rank: exact count, and the mean relative error of the flows up to that rank (a
+    /// missed flow errs by 1).
     pub size_errors: Vec<(u64, f64)>,
-    /// How often each count fell out of HashPipe's last stage, at every hundredth packet; counted where a figure shows it.
+    /// How often each count fell out of HashPipe's last stage, at every hundredth packet; counted
+    /// where a figure shows it.
     pub evicted: BTreeMap<u64, u64>,
 }
 
@@ -63,7 +65,8 @@ impl Input {
         self.ranked[(k - 1).min(self.ranked.len() - 1)]
     }
 
-    /// Runs the trace through `algorithm`, whose memory is `counters`, and judges the top k for each of `ks`.
+    /// Runs the trace through `algorithm`, whose memory is `counters`, and judges the top k for
+    /// each of `ks`.
     pub fn judge(&self, mut algorithm: impl HeavyHitter, counters: usize, ks: &[usize]) -> Outcome {
         self.bursts(BURST, |keys| algorithm.burst(keys));
         let table = algorithm.read_out();
@@ -105,8 +108,9 @@ impl Input {
 
     /// `exact` holds the exact counts of the reported flows, the one reported as heaviest first.
     ///
-    /// A flow is heavy when its exact count is at least that of the k-th heaviest. Where several tie for the last
-    /// places, any of them fills one, so that no algorithm is blamed for the choice. Ties in the report are broken by key.
+    /// A flow is heavy when its exact count is at least that of the k-th heaviest. Where several
+    /// tie for the last places, any of them fills one, so that no algorithm is blamed for the
+    /// choice. Ties in the report are broken by key.
     fn score(&self, exact: &[u64], k: usize) -> Score {
         let min = self.kth(k);
         let reported = &exact[..k.min(exact.len())];

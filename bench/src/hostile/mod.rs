@@ -1,4 +1,5 @@
-//! `weir run` under hostile traffic: how much of its rate is left, and whether every packet is accounted for.
+//! `weir run` under hostile traffic: how much of its rate is left, and whether every packet is
+//! accounted for.
 
 mod frames;
 
@@ -26,7 +27,8 @@ pub struct Hostile {
     /// The weir to run; by default the one beside this program
     #[arg(long)]
     weir: Option<PathBuf>,
-    /// Only scenes of which the switch's or the traffic's name contains this, such as random, MAC or rules
+    /// Only scenes of which the switch's or the traffic's name contains this, such as random, MAC
+    /// or rules
     #[arg(long, default_value = "")]
     only: String,
 }

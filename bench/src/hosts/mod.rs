@@ -1,5 +1,5 @@
-//! Two hosts on one machine, joined by weir, by `dpdk-testpmd` and by the kernel's bridge, in turns: TCP, round trips, and
-//! what the switch costs while nobody sends.
+//! Two hosts on one machine, joined by weir, by `dpdk-testpmd` and by the kernel's bridge, in
+//! turns: TCP, round trips, and what the switch costs while nobody sends.
 
 mod site;
 
@@ -45,8 +45,8 @@ enum Contender {
         link: Link,
         busy: bool,
     },
-    /// In forwarding mode io, the fastest. Its drivers lose checksums that are left to a NIC and cut large frames, so the
-    /// hosts' offloads have to be off.
+    /// In forwarding mode io, the fastest. Its drivers lose checksums that are left to a NIC and
+    /// cut large frames, so the hosts' offloads have to be off.
     Testpmd(Link),
     Bridge,
 }

@@ -1,5 +1,6 @@
-//! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone, and programs in it, each
-//! alone and all together, in both orders, and timed as the live worker times them. All in one process, in turns.
+//! Cycles a packet, step by step: a null port's rx and tx alone, headers written, the switch alone,
+//! and programs in it, each alone and all together, in both orders, and timed as the live worker
+//! times them. All in one process, in turns.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub struct Cycles {
     /// The traffic; its flows' headers are written into every packet
     #[arg(long, default_value = "isp/burst,flows=400000,packets=10000000")]
     workload: String,
-    /// A program; of several, each alone and then all together [default: hashpipe:stages=6,slots=4096 and chamelemon]
+    /// A program; of several, each alone and then all together [default:
+    /// hashpipe:stages=6,slots=4096 and chamelemon]
     #[arg(long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
     /// Only the steps whose name holds this, for a profiler
@@ -39,8 +41,8 @@ const FRAME: usize = 64;
 const PROTO: usize = 23;
 const ADDRESSES_AND_PORTS: std::ops::Range<usize> = 26..38;
 
-/// One packet's own bytes. They lie in the order of the packets, so that reading them does not miss the cache: a NIC would
-/// have put its headers there too.
+/// One packet's own bytes. They lie in the order of the packets, so that reading them does not miss
+/// the cache: a NIC would have put its headers there too.
 #[derive(Clone, Copy)]
 struct Header {
     proto: u8,
@@ -166,8 +168,8 @@ fn headers(trace: &Trace) -> Vec<Header> {
 }
 
 impl Bench {
-    /// The whole workload once: the median over batches of the cycles a packet, so that the time that the kernel gives to
-    /// others does not count.
+    /// The whole workload once: the median over batches of the cycles a packet, so that the time
+    /// that the kernel gives to others does not count.
     fn pass(&mut self, step: &mut Step) -> f64 {
         const INGRESS: PortId = 0;
         let mut tx_bursts = TxBursts::<Mbuf>::new(2);

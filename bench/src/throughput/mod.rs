@@ -1,4 +1,5 @@
-//! How fast weir forwards: beside `dpdk-testpmd` on the same devices, and cycle by cycle with HashPipe in it.
+//! How fast weir forwards: beside `dpdk-testpmd` on the same devices, and cycle by cycle with
+//! HashPipe in it.
 
 mod cycles;
 mod forward;

@@ -91,8 +91,8 @@ impl Peers {
         Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     }
 
-    /// testpmd prints each port's rate once a second, from when it has started, which may take longer than the run itself. So it runs
-    /// until it has printed enough of them.
+    /// testpmd prints each port's rate once a second, from when it has started, which may take
+    /// longer than the run itself. So it runs until it has printed enough of them.
     fn testpmd(&self, mode: &str, device: &str, huge: bool) -> Result<f64> {
         let (driver, arguments) = match device {
             "null" => ("net_null", ""),
@@ -101,8 +101,8 @@ impl Peers {
             other => bail!("no testpmd device for {other}"),
         };
         let main = if self.core == 0 { 1 } else { 0 };
-        // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard input. One that prints nothing is
-        // interrupted as well, and so is its end awaited.
+        // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard
+        // input. One that prints nothing is interrupted as well, and so is its end awaited.
         let mut command = Command::new("timeout");
         let wanted = self.seconds.max(1.0).ceil();
         let seconds = wanted + START_SECONDS;
@@ -126,7 +126,8 @@ impl Peers {
             .context("dpdk-testpmd does not start (apt-get install dpdk-dev)")?;
         let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
         let rate = rates(&mut lines, wanted as usize);
-        // timeout passes it on. What is still printed is read, so that testpmd does not wait for a reader.
+        // timeout passes it on. What is still printed is read, so that testpmd does not wait for a
+        // reader.
         Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
         lines.for_each(drop);
         child.wait()?;
@@ -137,7 +138,8 @@ impl Peers {
 /// Longest time that testpmd may take to start.
 const START_SECONDS: f64 = 60.0;
 
-/// Both ports' rates, added: of each the median of `wanted` values. A port's first is of the start and does not count.
+/// Both ports' rates, added: of each the median of `wanted` values. A port's first is of the start
+/// and does not count.
 fn rates(lines: &mut impl Iterator<Item = std::io::Result<String>>, wanted: usize) -> Result<f64> {
     let mut ports: [Vec<f64>; 2] = Default::default();
     let mut port = 0;

@@ -7,8 +7,9 @@ use crate::pisa::DropReason;
 /// A sample: name, labels in their order, value.
 type Samples = BTreeMap<(String, Vec<(String, String)>), f64>;
 
-/// Reads text by its format's grammar, and refuses what breaks it: a sample outside its family, a family or sample twice,
-/// a type that the format does not have, a counter without `_total`, a name with odd characters, text after OpenMetrics' end.
+/// Reads text by its format's grammar, and refuses what breaks it: a sample outside its family, a
+/// family or sample twice, a type that the format does not have, a counter without `_total`, a name
+/// with odd characters, text after OpenMetrics' end.
 fn parse(text: &str, format: Format) -> Samples {
     let mut samples = Samples::new();
     let mut families = BTreeSet::new();
@@ -193,7 +194,8 @@ fn both_formats_say_the_same() {
 
 #[test]
 fn the_format_is_what_the_request_accepts() {
-    // Prometheus 2.42, 3.0, and one that asks for plain text alone; curl; nothing; what nobody offers.
+    // Prometheus 2.42, 3.0, and one that asks for plain text alone; curl; nothing; what nobody
+    // offers.
     for (accept, format) in [
         (
             "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
@@ -217,7 +219,8 @@ fn the_format_is_what_the_request_accepts() {
     }
 }
 
-/// A second opinion: the parsers of Prometheus' own Python library, the one for OpenMetrics being the reference.
+/// A second opinion: the parsers of Prometheus' own Python library, the one for OpenMetrics being
+/// the reference.
 #[test]
 fn prometheus_own_parsers_read_both() {
     const READ: &str = "import sys\n\

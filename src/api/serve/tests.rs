@@ -150,7 +150,8 @@ fn wrong_certificates_are_refused() {
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
     let early = lab.ca.signs(dir, "early", future);
     lab.refused(&lab.client(&early, &lab.ca, "localhost"), "received fatal alert");
-    // The switch must show its own certificate too: of the CA that the client trusts, and for the name that it asked for.
+    // The switch must show its own certificate too: of the CA that the client trusts, and for the
+    // name that it asked for.
     let me = lab.ca.signs(dir, "me", |_| ());
     lab.refused(&lab.client(&me, &other, "localhost"), "UnknownIssuer");
     lab.refused(&lab.client(&me, &lab.ca, "127.0.0.1"), "not valid for name");
@@ -222,8 +223,8 @@ fn plain_http_is_refused() {
     assert_eq!(lab.doors().failed_handshakes, 1);
 }
 
-/// Peers that connect and say nothing hold 16 places for 5 s. Then they are thrown out, and the right client gets its answer; the
-/// control socket answers meanwhile.
+/// Peers that connect and say nothing hold 16 places for 5 s. Then they are thrown out, and the
+/// right client gets its answer; the control socket answers meanwhile.
 #[test]
 fn half_open_connections_go() {
     let lab = Lab::new();
@@ -249,7 +250,8 @@ fn half_open_connections_go() {
     assert_eq!(lab.doors().failed_handshakes, 16);
 }
 
-/// An authenticated client may still send too much, or nothing at all. 16 KiB, 64 lines and 1 MiB are the last that are read.
+/// An authenticated client may still send too much, or nothing at all. 16 KiB, 64 lines and 1 MiB
+/// are the last that are read.
 #[test]
 fn oversized_and_unfinished_requests_are_refused() {
     let lab = Lab::new();

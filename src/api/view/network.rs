@@ -1,4 +1,5 @@
-//! Answers by task, of a switch alone or of a network: for which epochs, with which gaps, and whether they are complete.
+//! Answers by task, of a switch alone or of a network: for which epochs, with which gaps, and
+//! whether they are complete.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +89,8 @@ pub struct Losses {
     pub gained_packets: u64,
     /// Epochs of which nothing is known.
     pub unknown_epochs: u64,
-    /// Flows that lost packets; at least as many, when not all that were found in an epoch are kept.
+    /// Flows that lost packets; at least as many, when not all that were found in an epoch are
+    /// kept.
     pub victims: u64,
     /// Flows that gained packets, likewise.
     pub gained_flows: u64,
@@ -164,7 +166,8 @@ fn not_kept(epoch: &EpochAnswers) -> usize {
     losses.victims.saturating_sub(kept(|loss| loss.lost)) + losses.gainers.saturating_sub(kept(|loss| loss.gained))
 }
 
-/// The first `top` of a list, the largest first, of which only those up to `kept` are there and `cut` are not.
+/// The first `top` of a list, the largest first, of which only those up to `kept` are there and
+/// `cut` are not.
 struct Cut<T> {
     named: Vec<T>,
     /// Those that are not named and may be as large as was asked for.

@@ -63,7 +63,8 @@ impl Removed {
     }
 }
 
-/// All ports added up, those included that were removed. After a drain `rx_packets + copied_packets = tx_packets + dropped_packets`.
+/// All ports added up, those included that were removed. After a drain `rx_packets + copied_packets
+/// = tx_packets + dropped_packets`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packets {
     pub rx_packets: u64,
@@ -83,7 +84,8 @@ impl Packets {
         })
     }
 
-    /// Packets that came in or were copied and have neither gone out nor been dropped: 0 after a drain.
+    /// Packets that came in or were copied and have neither gone out nor been dropped: 0 after a
+    /// drain.
     pub fn unaccounted(&self) -> i128 {
         i128::from(self.rx_packets) + i128::from(self.copied_packets)
             - i128::from(self.tx_packets)
@@ -110,10 +112,12 @@ pub struct Measurement {
     /// Times a new neighbour was refused because the table was full of ones in use.
     #[serde(default)]
     pub refused_neighbours: u64,
-    /// ICMP errors and questions for neighbours that were not sent, because they would have passed their rate.
+    /// ICMP errors and questions for neighbours that were not sent, because they would have passed
+    /// their rate.
     #[serde(default)]
     pub suppressed_messages: u64,
-    /// Epochs whose results were dropped early, because a reload changed the programs or the length of an epoch.
+    /// Epochs whose results were dropped early, because a reload changed the programs or the length
+    /// of an epoch.
     pub forgotten_epochs: u64,
 }
 

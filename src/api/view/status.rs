@@ -57,7 +57,8 @@ impl WorkerProgram {
     }
 }
 
-/// Everything that `weir top` and `/metrics` need of a switch, at one moment. Totals since the start, never reset.
+/// Everything that `weir top` and `/metrics` need of a switch, at one moment. Totals since the
+/// start, never reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub name: String,

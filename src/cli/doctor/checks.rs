@@ -186,7 +186,8 @@ fn is_taken(nic: &Nic) -> bool {
     matches!(nic.driver.as_deref(), Some("vfio-pci" | "uio_pci_generic" | "igb_uio"))
 }
 
-/// Suggests only devices that nothing uses: taking a NIC from the kernel cuts the connections that go through it.
+/// Suggests only devices that nothing uses: taking a NIC from the kernel cuts the connections that
+/// go through it.
 fn nic_check(machine: &Machine, nic: &Nic) -> Check {
     let (name, purpose) = ("pci", "pci ports");
     let driver = nic.driver.as_deref().unwrap_or("no driver");

@@ -1,4 +1,5 @@
-//! What a machine that is set up for packets has beside the bare needs: cores left alone, locked memory, AF_XDP, vhost.
+//! What a machine that is set up for packets has beside the bare needs: cores left alone, locked
+//! memory, AF_XDP, vhost.
 
 use std::fs;
 

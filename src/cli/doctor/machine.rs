@@ -1,4 +1,5 @@
-//! What the checks look at, read once: so that each check is a function of plain text, and tests can make the text up.
+//! What the checks look at, read once: so that each check is a function of plain text, and tests
+//! can make the text up.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -124,7 +125,8 @@ fn dpdk_version() -> Option<String> {
     None
 }
 
-/// The directory that `weir run` would take for its socket, or the last one tried and why it cannot be.
+/// The directory that `weir run` would take for its socket, or the last one tried and why it cannot
+/// be.
 fn socket_directory() -> (PathBuf, Option<String>) {
     let mut last = (PathBuf::new(), Some("there is no directory to try".to_owned()));
     for directory in socket::places() {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::sim::tests::setup;
 
-/// A small network's whole table: it changes with the dataplane, the controller, or what is drawn, and with nothing else.
+/// A small network's whole table: it changes with the dataplane, the controller, or what is drawn,
+/// and with nothing else.
 #[test]
 fn the_table_of_a_small_network() {
     let programs = ["chamelemon", "hashpipe"].map(|program| program.parse().unwrap()).into();

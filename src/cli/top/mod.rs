@@ -91,7 +91,8 @@ fn if_any<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     }
 }
 
-/// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with its reader.
+/// Looks on a thread of its own, so that a switch that hangs does not hold up the keys. Ends with
+/// its reader.
 fn looks<S: Shows>(client: Client, interval: Duration) -> io::Result<Receiver<Result<S::Snapshot, ClientError>>> {
     let (sender, receiver) = sync_channel(1);
     std::thread::Builder::new().name("weir-top".into()).spawn(move || {
@@ -150,7 +151,8 @@ impl Shows for Shown {
         let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
         let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
             Some(mut attention) => attention.epochs.pop(),
-            // A switch with a controller has no answers of its own, and knows what it was told to measure with.
+            // A switch with a controller has no answers of its own, and knows what it was told to
+            // measure with.
             None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
         };
         Ok(Snapshot { status, heavy, attention })

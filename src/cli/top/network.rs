@@ -1,4 +1,5 @@
-//! A controller's screen: the state of its network, the division of memory, the losses, and its switches.
+//! A controller's screen: the state of its network, the division of memory, the losses, and its
+//! switches.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

@@ -18,7 +18,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether `self` is a later look at the switch of `earlier`, rather than at one that was started since.
+    /// Whether `self` is a later look at the switch of `earlier`, rather than at one that was
+    /// started since.
     pub fn follows(&self, earlier: &Self) -> bool {
         let (now, then) = (&self.status, &earlier.status);
         now.pid == then.pid
@@ -121,7 +122,8 @@ pub struct ProgramTime {
 }
 
 impl Rates {
-    /// From `before` to `now`, a later look at the same switch. The same look twice gives totals without rates.
+    /// From `before` to `now`, a later look at the same switch. The same look twice gives totals
+    /// without rates.
     pub fn between(before: &Snapshot, now: &Snapshot) -> Self {
         let status = &now.status;
         let seconds = (status.uptime_seconds - before.status.uptime_seconds).max(0.0);

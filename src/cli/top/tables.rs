@@ -251,8 +251,9 @@ impl Cells {
         self.headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect()
     }
 
-    /// The columns that fit beside each other, with their widths. A number that is cut would be another number, so where
-    /// the room is short whole columns go: the device first, then the last ones.
+    /// The columns that fit beside each other, with their widths. A number that is cut would be
+    /// another number, so where the room is short whole columns go: the device first, then the last
+    /// ones.
     fn columns(&self, room: u16) -> Vec<(usize, u16)> {
         let titles = self.titles();
         let wide = |column: usize| {

@@ -139,7 +139,8 @@ fn a_switch_that_has_gone_is_said_and_comes_back() {
     let gone = screen(&shown, 100, 16);
     assert!(gone.contains("NO SWITCH, trying again: no switch answers at /run/weir/edge.sock"), "{gone}");
     assert!(gone.contains("tap:wa"), "what was last seen stays: {gone}");
-    // Another process under the same name: its counters start anew, and there are no rates from across.
+    // Another process under the same name: its counters start anew, and there are no rates from
+    // across.
     let mut anew = look(1);
     anew.status.pid = 8;
     shown.take(Ok(anew));

@@ -3,7 +3,8 @@
 use super::SLOTS;
 use crate::pisa::Count;
 
-/// One worker's counters, at the slots that rules keep for as long as they live. They outlive the versions of the list.
+/// One worker's counters, at the slots that rules keep for as long as they live. They outlive the
+/// versions of the list.
 #[derive(Debug)]
 pub struct RuleCounts(Box<[(Count, Count)]>);
 

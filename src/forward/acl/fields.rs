@@ -31,7 +31,8 @@ pub(super) struct Fields {
     fragment: Option<Intervals<u16>>,
 }
 
-/// IPv4 and IPv6 addresses have pieces of their own; a rule that names one kind matches no packet of the other.
+/// IPv4 and IPv6 addresses have pieces of their own; a rule that names one kind matches no packet
+/// of the other.
 #[derive(Debug)]
 struct Addresses {
     v4: Intervals<u32>,

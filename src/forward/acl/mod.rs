@@ -1,9 +1,11 @@
-//! The access control list: an ordered list of rules over the parsed fields, of which the first that matches decides.
+//! The access control list: an ordered list of rules over the parsed fields, of which the first
+//! that matches decides.
 //!
-//! It is searched by bit vectors (Lakshman, Stiliadis, SIGCOMM 1998): each field has a sorted list of the points at which
-//! the set of matching rules changes, and for each piece between them that set as a bitmap. A look-up is a binary search a
-//! field and an AND of bitmaps. Its work depends on the rules alone, never on the traffic before: there is no cache that
-//! crafted packets could thrash.
+//! It is searched by bit vectors (Lakshman, Stiliadis, SIGCOMM 1998): each field has a sorted list
+//! of the points at which the set of matching rules changes, and for each piece between them that
+//! set as a bitmap. A look-up is a binary search a field and an AND of bitmaps. Its work depends on
+//! the rules alone, never on the traffic before: there is no cache that crafted packets could
+//! thrash.
 
 mod counts;
 mod fields;
@@ -26,15 +28,17 @@ use crate::pisa::{LookupTrace, Phv, PortId};
 
 /// Rules at most.
 pub const MAX_RULES: usize = 512;
-/// Rules at most that count and let the search go on: each costs a step for a packet that matches it.
+/// Rules at most that count and let the search go on: each costs a step for a packet that matches
+/// it.
 pub const MAX_COUNTING: usize = 16;
-/// Counters that a list has: as many again as rules, so that one of a rule that has gone is not soon another's.
+/// Counters that a list has: as many again as rules, so that one of a rule that has gone is not
+/// soon another's.
 pub const SLOTS: usize = 2 * MAX_RULES;
 /// The counter of packets that no rule decides.
 pub const DEFAULT_SLOT: usize = SLOTS;
 
-/// What the list takes of a switch: a table of IPv4 and what is no IP, and one of IPv6, of so many TCAM rows each. The
-/// counters stand with the actions.
+/// What the list takes of a switch: a table of IPv4 and what is no IP, and one of IPv6, of so many
+/// TCAM rows each. The counters stand with the actions.
 pub fn usage(rows: u32) -> TableUse {
     let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary_rows();
     TABLES.into_iter().fold(TableUse::default(), |sum, (_, key_bits)| {
@@ -43,11 +47,12 @@ pub fn usage(rows: u32) -> TableUse {
     })
 }
 
-/// Port 9, MAC addresses 96, EtherType 16, VLAN 12, protocol 8, transport ports 32 and whether there are any 1, TCP flags 8 and
-/// whether there are any 1, DSCP 6, fragment 2 bits.
+/// Port 9, MAC addresses 96, EtherType 16, VLAN 12, protocol 8, transport ports 32 and whether
+/// there are any 1, TCP flags 8 and whether there are any 1, DSCP 6, fragment 2 bits.
 const COMMON_KEY_BITS: u32 = 9 + 96 + 16 + 12 + 8 + 33 + 9 + 6 + 2;
 
-/// The tables that hardware needs, with the width of their keys: an IPv6 address would not fit beside IPv4's rows.
+/// The tables that hardware needs, with the width of their keys: an IPv6 address would not fit
+/// beside IPv4's rows.
 pub const TABLES: [(&str, u32); 2] = [("acl.ipv4", COMMON_KEY_BITS + 2 * 32), ("acl.ipv6", COMMON_KEY_BITS + 2 * 128)];
 
 /// Action 2, mirror and its port 1 + 9 bits, two counters of 64.
@@ -133,7 +138,8 @@ impl Acl {
         lookups
     }
 
-    /// What is to be done with a packet; its rules count it. `flags`: of a packet that has a TCP header.
+    /// What is to be done with a packet; its rules count it. `flags`: of a packet that has a TCP
+    /// header.
     #[inline]
     pub fn decide(&self, phv: &Phv, flags: Option<u8>, counts: &RuleCounts) -> Decision {
         let rows = self.fields.rows(phv, flags);

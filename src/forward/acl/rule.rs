@@ -50,8 +50,8 @@ pub enum FragmentMatch {
     Later,
 }
 
-/// What a rule asks of each field; what it says nothing of may be anything. A packet that does not have a field matches no rule
-/// that asks for it.
+/// What a rule asks of each field; what it says nothing of may be anything. A packet that does not
+/// have a field matches no rule that asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     /// The ingress port is one of these.
@@ -119,7 +119,8 @@ impl FragmentMatch {
 }
 
 impl Match {
-    /// Rows of a TCAM that the rule takes: ranges are spread out over prefixes, and every combination is a row.
+    /// Rows of a TCAM that the rule takes: ranges are spread out over prefixes, and every
+    /// combination is a row.
     pub fn tcam_rows(&self) -> u64 {
         let ranges = |ranges: &Option<Vec<RangeInclusive<u16>>>| match ranges {
             None => 1,

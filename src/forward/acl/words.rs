@@ -13,7 +13,8 @@ use crate::wire::{ethertype, proto};
 /// Ranges or ports at most in one key.
 const MAX_LIST: usize = 8;
 
-/// Forms of words for the JSON Schema: numbers and ranges, a MAC address or its leading bits, an address or a prefix.
+/// Forms of words for the JSON Schema: numbers and ranges, a MAC address or its leading bits, an
+/// address or a prefix.
 const RANGES: &str = r"^\s*[0-9]+\s*(-\s*[0-9]+\s*)?(,\s*[0-9]+\s*(-\s*[0-9]+\s*)?){0,7}$";
 const MAC: &str = "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}(/(4[0-8]|[1-3]?[0-9]))?$";
 const ADDRESS: &str = concat!(

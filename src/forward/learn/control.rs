@@ -59,7 +59,8 @@ pub enum EditError {
 }
 
 impl Control {
-    /// `polynomial` places the stations in the table: a host that knew it could choose addresses that meet.
+    /// `polynomial` places the stations in the table: a host that knew it could choose addresses
+    /// that meet.
     pub fn new(config: Config, polynomial: Polynomial) -> Self {
         let shape = Shape { capacity: config.capacity, key_bits: 60, action_bits: PortId::BITS };
         let (sender, digests) = bounded(config.queue);
@@ -76,8 +77,8 @@ impl Control {
         control
     }
 
-    /// A table of another size with the stations of this one; when it has no room for all, those that were set and those heard last.
-    /// It has dataplanes of its own.
+    /// A table of another size with the stations of this one; when it has no room for all, those
+    /// that were set and those heard last. It has dataplanes of its own.
     pub fn resized(&self, config: Config, polynomial: Polynomial) -> Self {
         let mut next = Self { refused: self.refused, ..Self::new(config, polynomial) };
         let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
@@ -109,15 +110,15 @@ impl Control {
         Learn::new(self.stations.reader(), self.seen.clone(), self.sender.clone())
     }
 
-    /// Applies the digests that wait, at most one queue full, and publishes the result if anything has changed.
-    /// Gives the number of stations learned or moved.
+    /// Applies the digests that wait, at most one queue full, and publishes the result if anything
+    /// has changed. Gives the number of stations learned or moved.
     pub fn serve(&mut self, now: u64) -> usize {
         let waiting: Vec<Digest> = self.digests.try_iter().take(self.digests.len()).collect();
         self.apply(&waiting, now)
     }
 
-    /// Applies digests in order. Copying the table costs microseconds, so it is done once for all of them, and only if one
-    /// changes something.
+    /// Applies digests in order. Copying the table costs microseconds, so it is done once for all
+    /// of them, and only if one changes something.
     pub fn apply(&mut self, digests: &[Digest], now: u64) -> usize {
         let current = self.stations.current();
         let mut next: Option<Stations> = None;
@@ -150,7 +151,8 @@ impl Control {
         changes
     }
 
-    /// Forgets the stations that have been silent for the ageing time. Gives their number. To be called about once a second.
+    /// Forgets the stations that have been silent for the ageing time. Gives their number. To be
+    /// called about once a second.
     pub fn age(&mut self, now: u64) -> usize {
         let limit = self.ageing_seconds;
         self.forget(|_, idle| idle >= limit, now)
@@ -166,7 +168,8 @@ impl Control {
         self.forget(|_, _| true, 0)
     }
 
-    /// Makes all edits in order, or none: then the number of the one that was refused is given, from 0.
+    /// Makes all edits in order, or none: then the number of the one that was refused is given,
+    /// from 0.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<(), (usize, EditError)> {
         let mut next = Stations::clone(&self.stations.current());
         let mut free = self.free.clone();
@@ -238,7 +241,8 @@ impl Control {
         self.len() == 0
     }
 
-    /// The dataplane looks up the source and the destination, and a switch looks into a table once a packet: two tables.
+    /// The dataplane looks up the source and the destination, and a switch looks into a table once
+    /// a packet: two tables.
     pub fn usage(&self) -> TableUse {
         let one = self.stations.current().table.usage();
         TableUse { sram_bits: 2 * one.sram_bits, tcam_bits: 0, hashes: 2 * one.hashes }

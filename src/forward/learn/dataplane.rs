@@ -88,13 +88,15 @@ impl Learn {
         self.decide(std::slice::from_mut(phv), now);
     }
 
-    /// Digests that found the queue full. Nothing is lost for good: the station's next frame is reported again.
+    /// Digests that found the queue full. Nothing is lost for good: the station's next frame is
+    /// reported again.
     pub fn lost_digests(&self) -> u64 {
         self.reporter.lost
     }
 }
 
-/// Writes only when the second has changed, so that cores that hear the same station do not fight for the cache line.
+/// Writes only when the second has changed, so that cores that hear the same station do not fight
+/// for the cache line.
 #[inline(always)]
 pub(super) fn touch(seen: &AtomicU32, now: u32) {
     if seen.load(Ordering::Relaxed) != now {
@@ -108,13 +110,14 @@ fn is_bridge_group(mac: Mac) -> bool {
     mac.to_u64() & !0xf == 0x0180_c200_0000
 }
 
-/// Sends digests, each once per version of the table: an unknown station's train of frames would fill the queue before the
-/// control side has answered the first.
+/// Sends digests, each once per version of the table: an unknown station's train of frames would
+/// fill the queue before the control side has answered the first.
 #[derive(Debug)]
 struct Reporter {
     queue: Sender<Digest>,
     version: u64,
-    /// What was sent since `version` began, at a slot that the station chooses. A later one may push it out: it is sent again then.
+    /// What was sent since `version` began, at a slot that the station chooses. A later one may
+    /// push it out: it is sent again then.
     sent: Box<[Option<Digest>; Self::SLOTS]>,
     lost: u64,
     /// The queue was full in this burst: to ask again for each packet of a flood would only cost.

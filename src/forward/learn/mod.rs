@@ -1,13 +1,15 @@
 //! A learning Ethernet switch that knows VLANs, in the two halves that a P4 switch has.
 //!
-//! The dataplane ([`Learn`], one a worker) looks up both addresses of a frame. For a source that is unknown, or known at
-//! another port, it queues a [`Digest`]; if the queue is full the digest is counted and the packet goes on. The control side
-//! ([`Control`]) applies digests to the table of stations, ages it, and publishes it whole. Live it does so on a thread of
-//! its own; the replayer and the simulated network call it between bursts, which makes them deterministic.
+//! The dataplane ([`Learn`], one a worker) looks up both addresses of a frame. For a source that is
+//! unknown, or known at another port, it queues a [`Digest`]; if the queue is full the digest is
+//! counted and the packet goes on. The control side ([`Control`]) applies digests to the table of
+//! stations, ages it, and publishes it whole. Live it does so on a thread of its own; the replayer
+//! and the simulated network call it between bursts, which makes them deterministic.
 //!
-//! A station is a MAC address in a VLAN (0 for untagged frames); every port belongs to every VLAN. Group addresses are flooded
-//! and never learned. A station that the operator has set stays where it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for the switch itself: dropped, and nothing is
-//! learned from them.
+//! A station is a MAC address in a VLAN (0 for untagged frames); every port belongs to every VLAN.
+//! Group addresses are flooded and never learned. A station that the operator has set stays where
+//! it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for the switch
+//! itself: dropped, and nothing is learned from them.
 
 mod control;
 mod dataplane;
@@ -25,7 +27,8 @@ use crate::wire::Mac;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Stations at most. A new one is refused when they are that many, so a flood of addresses pushes nobody out.
+    /// Stations at most. A new one is refused when they are that many, so a flood of addresses
+    /// pushes nobody out.
     pub capacity: usize,
     /// A station that has sent nothing for so long is forgotten.
     pub ageing: Duration,
@@ -66,8 +69,9 @@ impl StationKey {
     }
 }
 
-/// Where a station is. When it was last heard stands in an array of its own, at `index`, which outlives the versions of the
-/// table: workers write it while the control side makes the next version.
+/// Where a station is. When it was last heard stands in an array of its own, at `index`, which
+/// outlives the versions of the table: workers write it while the control side makes the next
+/// version.
 #[derive(Clone, Copy, Debug)]
 struct Station {
     port: PortId,

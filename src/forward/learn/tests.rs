@@ -48,7 +48,8 @@ impl Naive {
             if src.is_group() || src == Mac([0; 6]) {
                 continue;
             }
-            // Known here before the burst: heard. Else a digest, which may move it, and is applied in order.
+            // Known here before the burst: heard. Else a digest, which may move it, and is applied
+            // in order.
             if before.get(&station).is_some_and(|(port, _)| *port == phv.ingress) {
                 self.known.get_mut(&station).unwrap().1 = second;
             } else if self.known.contains_key(&station) || self.known.len() < self.capacity {
@@ -186,7 +187,8 @@ fn a_million_random_addresses() {
             phvs[2..].iter().all(|phv| phv.verdict == Verdict::Port(0)),
             "traffic to a station that is known is not flooded"
         );
-        // The control side comes round once in a hundred bursts, and does no more than a queue full then.
+        // The control side comes round once in a hundred bursts, and does no more than a queue full
+        // then.
         if burst % 100 == 0 {
             let learned = control.serve(SECOND + burst);
             assert!(learned <= 1024);

@@ -1,10 +1,11 @@
 //! Rate limits of ports: token buckets that workers share.
 //!
-//! A bucket is one number: the time up to which its rate is spent. A packet that takes `cost` nanoseconds at the rate passes
-//! when that time and `cost` do not reach beyond now; a bucket that was left alone is at most `burst` behind. A worker
-//! reads the number before a burst and adds what the burst spent after it. So over any window, from the first packet to
-//! the last, the bytes that pass are at most `rate × window + burst`; and while `n` workers use the same bucket
-//! at the same instant, at most `n − 1` of their bursts more, which the bucket then makes up for.
+//! A bucket is one number: the time up to which its rate is spent. A packet that takes `cost`
+//! nanoseconds at the rate passes when that time and `cost` do not reach beyond now; a bucket that
+//! was left alone is at most `burst` behind. A worker reads the number before a burst and adds what
+//! the burst spent after it. So over any window, from the first packet to the last, the bytes that
+//! pass are at most `rate × window + burst`; and while `n` workers use the same bucket at the same
+//! instant, at most `n − 1` of their bursts more, which the bucket then makes up for.
 
 mod limit;
 #[cfg(test)]
@@ -17,7 +18,8 @@ pub use limit::Limit;
 
 use crate::pisa::PortId;
 
-/// Time in a bucket is in 2⁻⁸ ns: 1.1 years may pass between two packets, and the error for a packet is below 0.1 % at 100 Gbit/s.
+/// Time in a bucket is in 2⁻⁸ ns: 1.1 years may pass between two packets, and the error for a
+/// packet is below 0.1 % at 100 Gbit/s.
 const TIME_SHIFT: u32 = 8;
 /// A byte's cost has as many more binary places.
 const COST_SHIFT: u32 = 16;

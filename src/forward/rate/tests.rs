@@ -61,7 +61,8 @@ proptest! {
     ) {
         let limiter = limiter(&format!("{megabits}Mbps,burst=20KB"));
         let (mut now, mut passed) = (NOW, Vec::new());
-        // The oracle: an exact bucket of bytes × 10⁹, which lets everything through that this one does.
+        // The oracle: an exact bucket of bytes × 10⁹, which lets everything through that this one
+        // does.
         let (rate, full) = (u128::from(megabits) * 125_000, 20_000 * 1_000_000_000u128);
         let (mut tokens, mut last) = (full, now);
         for (wait, sizes) in bursts {
@@ -151,7 +152,8 @@ fn workers_share_a_bucket() {
     });
     let window = clock.load(Relaxed) - NOW;
     let (passed, rate) = (passed.load(Relaxed), window / 8);
-    // A burst of another worker's at the same instant; the debt is paid back, so it does not add up.
+    // A burst of another worker's at the same instant; the debt is paid back, so it does not add
+    // up.
     assert!(passed <= rate + 100_000 + (WORKERS - 1) * 32_000, "{passed} of {rate}");
     assert!(passed as f64 >= rate as f64 * 0.99, "{passed} of {rate}");
 }

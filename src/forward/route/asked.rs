@@ -1,7 +1,8 @@
 //! Who was asked for lately, and how much the router may say of its own accord.
 
-/// A token bucket: 2^20 ns (about a millisecond) a token, [`Bucket::DEPTH`] tokens at most. It is kept as the time at which
-/// it would be full again (the generic cell rate algorithm), so there is nothing to divide.
+/// A token bucket: 2^20 ns (about a millisecond) a token, [`Bucket::DEPTH`] tokens at most. It is
+/// kept as the time at which it would be full again (the generic cell rate algorithm), so there is
+/// nothing to divide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bucket {
     full_at: u64,
@@ -40,8 +41,8 @@ struct Slot {
     asks: u8,
 }
 
-/// The next hops that this worker asked for last, each at a slot that its address chooses; a later one may push it out, and it
-/// is asked for again then.
+/// The next hops that this worker asked for last, each at a slot that its address chooses; a later
+/// one may push it out, and it is asked for again then.
 #[derive(Debug)]
 pub(super) struct Asked(Box<[Slot; Asked::SLOTS]>);
 

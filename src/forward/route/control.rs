@@ -67,8 +67,8 @@ impl Config {
 }
 
 impl Control {
-    /// `polynomials` place the neighbours in their table, and choose among gateways: who knew them could choose addresses that
-    /// meet. `plan` must fit `config` ([`Control::change`] checks it).
+    /// `polynomials` place the neighbours in their table, and choose among gateways: who knew them
+    /// could choose addresses that meet. `plan` must fit `config` ([`Control::change`] checks it).
     pub fn new(config: Config, plan: Plan, ports: Vec<RoutedPort>, polynomials: [Polynomial; 2]) -> Self {
         let (sender, digests) = bounded(config.queue);
         let table = Exact::new(config.shapes()[2].1, polynomials[0]);
@@ -103,8 +103,9 @@ impl Control {
         )
     }
 
-    /// Goes on with other ports, `ports` being all of them by number: what belongs to those that are `removed` goes. Workers
-    /// that have a dataplane of before go on with the ports that it knew.
+    /// Goes on with other ports, `ports` being all of them by number: what belongs to those that
+    /// are `removed` goes. Workers that have a dataplane of before go on with the ports that it
+    /// knew.
     pub fn renew(&mut self, ports: Vec<RoutedPort>, removed: &[PortId]) {
         self.entries.retire();
         self.ports = ports.into();
@@ -121,8 +122,8 @@ impl Control {
         &self.plan
     }
 
-    /// Changes addresses, routes and static neighbours: all that `change` does, or, when it refuses, nothing. Workers see the
-    /// routes change at once.
+    /// Changes addresses, routes and static neighbours: all that `change` does, or, when it
+    /// refuses, nothing. Workers see the routes change at once.
     pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), PlanError>) -> Result<(), PlanError> {
         let mut plan = self.plan.clone();
         change(&mut plan)?;
@@ -131,7 +132,8 @@ impl Control {
         Ok(())
     }
 
-    /// Applies the digests that wait, at most one queue full, and about once a second forgets the silent.
+    /// Applies the digests that wait, at most one queue full, and about once a second forgets the
+    /// silent.
     pub fn serve(&mut self, now: u64) {
         let waiting: Vec<Digest> = self.digests.try_iter().take(self.digests.len()).collect();
         if !waiting.is_empty() {
@@ -196,7 +198,8 @@ impl Control {
         self.plan = plan;
         let mut next = Neighbours::clone(&self.neighbours.current());
         let before: Vec<_> = next.table.iter().map(|(key, neighbour)| (key, *neighbour)).collect();
-        // One whose network or port has gone is no neighbour; a static one stays or goes with the plan.
+        // One whose network or port has gone is no neighbour; a static one stays or goes with the
+        // plan.
         for (key, neighbour) in before {
             let on_link = self.routes.current().is_on_link(address(key), neighbour.port);
             if neighbour.fixed || !on_link {

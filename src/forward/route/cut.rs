@@ -1,4 +1,5 @@
-//! Fragments of an IPv4 packet that is longer than the next link takes (RFC 791, 3.2; RFC 1812, 5.2.6).
+//! Fragments of an IPv4 packet that is longer than the next link takes (RFC 791, 3.2; RFC 1812,
+//! 5.2.6).
 //!
 //! All pieces or none: a part of a packet is of no use to anybody.
 
@@ -7,8 +8,8 @@ use arrayvec::ArrayVec;
 use crate::pisa::DropReason;
 use crate::wire::{Frame, Headers, Net, checksum, ipv4};
 
-/// Pieces of one packet at most, so that the work for it is bounded: 9000 bytes fit through 576. One that would need more is
-/// answered as if it had DF.
+/// Pieces of one packet at most, so that the work for it is bounded: 9000 bytes fit through 576.
+/// One that would need more is answered as if it had DF.
 pub const MAX_PIECES: usize = 32;
 
 /// Longest header, and the longest link header in front of it: Ethernet and the telemetry shim.
@@ -40,8 +41,8 @@ pub(super) fn may_be<F: Frame>(frame: &F, headers: &Headers, mtu: u32) -> bool {
             .is_ok_and(|plan| !plan.dont_fragment && plan.pieces() <= MAX_PIECES)
 }
 
-/// Cuts a packet whose header is right, behind a link header of `headers.l3` bytes, into pieces that fit the MTU. `room` is
-/// how many may leave.
+/// Cuts a packet whose header is right, behind a link header of `headers.l3` bytes, into pieces
+/// that fit the MTU. `room` is how many may leave.
 pub fn cut<F: Frame>(
     mut frame: F,
     headers: &Headers,
@@ -151,8 +152,8 @@ fn finish(packet: &mut [u8], header: usize, data: usize, offset: u16, more: bool
     ipv4::View::new(packet).ok().map(|mut view| view.fill_checksum())
 }
 
-/// The header of later pieces: of the options those that say they are to be copied, filled up to four bytes. `None` when the
-/// options are not.
+/// The header of later pieces: of the options those that say they are to be copied, filled up to
+/// four bytes. `None` when the options are not.
 fn copied_header<T: AsRef<[u8]>>(packet: &ipv4::View<T>) -> Option<ArrayVec<u8, LONGEST>> {
     let mut header = ArrayVec::new();
     header.try_extend_from_slice(packet.fixed()).ok()?;

@@ -84,7 +84,8 @@ impl Route {
         }
     }
 
-    /// Matches each packet, and writes its verdict as far as the headers tell. `finish` has the last word.
+    /// Matches each packet, and writes its verdict as far as the headers tell. `finish` has the
+    /// last word.
     pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
         self.now = now;
         let second = seconds(now);
@@ -153,7 +154,8 @@ impl Tables<'_> {
             (Net::Other, ethertype::IPV4 | ethertype::IPV6) => return Err(DropReason::BadHeader),
             _ => return Err(DropReason::NotRouted),
         };
-        // A host that puts another's packet into a broadcast frame would have every router answer it (RFC 1812, 5.3.4).
+        // A host that puts another's packet into a broadcast frame would have every router answer
+        // it (RFC 1812, 5.3.4).
         if headers.dst.is_group() {
             return Err(DropReason::Multicast);
         }
@@ -163,7 +165,8 @@ impl Tables<'_> {
         }
     }
 
-    /// RFC 1812, 4.2.2.11 and 5.3.7: addresses that stand for no host, or for none but the sender's own.
+    /// RFC 1812, 4.2.2.11 and 5.3.7: addresses that stand for no host, or for none but the sender's
+    /// own.
     #[inline(always)]
     fn match4(&self, headers: &Headers) -> Result<Option<&Action>, DropReason> {
         let (src, dst) = (headers.src_ip as u32, headers.dst_ip as u32);
@@ -192,10 +195,12 @@ impl Tables<'_> {
         }
     }
 
-    /// RFC 4291, 2.5: addresses that never leave their host or link. `None` when both may be routed.
+    /// RFC 4291, 2.5: addresses that never leave their host or link. `None` when both may be
+    /// routed.
     #[inline(always)]
     fn link_local6(&self, headers: &Headers, own: Option<Ipv6Addr>) -> Result<Option<Decision>, DropReason> {
-        // ::/8 has the unspecified, the loopback and the IPv4-mapped address, and nothing that is assigned.
+        // ::/8 has the unspecified, the loopback and the IPv4-mapped address, and nothing that is
+        // assigned.
         let nowhere = |address: u128| address >> 120 == 0;
         let link_local = |address: u128| address >> 118 == 0xfe80 >> 6;
         let (src, dst) = (headers.src_ip, headers.dst_ip);

@@ -26,7 +26,8 @@ pub struct Finished<F> {
 }
 
 impl Route {
-    /// Does to packet `i` of the burst what `decide` found, and writes the verdict of what is now in the frame.
+    /// Does to packet `i` of the burst what `decide` found, and writes the verdict of what is now
+    /// in the frame.
     #[inline]
     pub fn finish<F: Frame>(&mut self, i: usize, frame: &mut F, phv: &mut Phv) -> Finished<F> {
         let decision = self.decisions.get(i).copied().unwrap_or_default();
@@ -49,8 +50,8 @@ impl Route {
         Finished { ended, extra: None, long: false }
     }
 
-    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the neighbour if one is due, and
-    /// whether the packet is to be cut.
+    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the
+    /// neighbour if one is due, and whether the packet is to be cut.
     #[inline(always)]
     fn forward<F: Frame>(
         &mut self,
@@ -161,7 +162,8 @@ impl Route {
         }
     }
 
-    /// RFC 826: learns from whom it speaks with, corrects what it knows, and answers for its own addresses.
+    /// RFC 826: learns from whom it speaks with, corrects what it knows, and answers for its own
+    /// addresses.
     #[cold]
     fn arp<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let at = ethernet::LEN + if phv.headers.shim { shim::LEN } else { 0 };
@@ -300,7 +302,8 @@ fn bare<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
     frame.shrink_front(shim::LEN)
 }
 
-/// What the hardware's parser verifies (RFC 1812, 5.2.2): the checksum, and that the packet is whole.
+/// What the hardware's parser verifies (RFC 1812, 5.2.2): the checksum, and that the packet is
+/// whole.
 #[inline(always)]
 fn header_is_right<F: Frame>(frame: &F, headers: &Headers) -> bool {
     let l3 = usize::from(headers.l3);

@@ -1,9 +1,11 @@
 //! An IPv4 and IPv6 router, in the two halves that a P4 switch has.
 //!
-//! The dataplane ([`Route`], one a worker) matches in `decide`: the destination in the routes (longest prefix), the flow's hash
-//! among the gateways of one route, the next hop in the neighbours (exact). `finish` is the deparser: it verifies the header,
-//! rewrites it, and turns a packet that needs an answer into that answer, in its own frame. What it hears of neighbours it
-//! queues as [`Digest`]s. The control side ([`Control`]) applies them, forgets the silent, and publishes each table whole.
+//! The dataplane ([`Route`], one a worker) matches in `decide`: the destination in the routes
+//! (longest prefix), the flow's hash among the gateways of one route, the next hop in the
+//! neighbours (exact). `finish` is the deparser: it verifies the header, rewrites it, and turns a
+//! packet that needs an answer into that answer, in its own frame. What it hears of neighbours it
+//! queues as [`Digest`]s. The control side ([`Control`]) applies them, forgets the silent, and
+//! publishes each table whole.
 //!
 //! ```text
 //! dst MAC another's, VLAN tag, not IP or ARP, wrong header, martian, multicast: drop, each under its name
@@ -40,10 +42,8 @@ use crate::pisa::PortId;
 use crate::pisa::hash::Range;
 use crate::pisa::table::{Exact, Lpm};
 use crate::stats::Count;
+pub use crate::wire::BURST;
 use crate::wire::Mac;
-
-/// Packets of a burst at most.
-pub const BURST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -207,7 +207,8 @@ struct Neighbour {
     fixed: bool,
 }
 
-/// The seconds in which a neighbour was last heard, used, and first asked for again without an answer yet.
+/// The seconds in which a neighbour was last heard, used, and first asked for again without an
+/// answer yet.
 #[derive(Debug, Default)]
 struct Signs {
     heard: AtomicU32,

@@ -50,7 +50,8 @@ impl Net {
         if self.len <= other.len { self.contains(other.address) } else { other.contains(self.address) }
     }
 
-    /// Network and broadcast address, where the network has such: IPv4, at least two host bits (RFC 3021).
+    /// Network and broadcast address, where the network has such: IPv4, at least two host bits (RFC
+    /// 3021).
     pub fn broadcasts(self) -> Option<[Ipv4Addr; 2]> {
         let IpAddr::V4(network) = self.network().address else { return None };
         let all = Ipv4Addr::from(u32::from(network) | host_mask(32, self.len) as u32);

@@ -1,4 +1,5 @@
-//! What the router is told: addresses, routes and static neighbours, each checked against the others.
+//! What the router is told: addresses, routes and static neighbours, each checked against the
+//! others.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -60,7 +61,8 @@ impl Plan {
         &self.neighbours
     }
 
-    /// Entries that the routing table needs: the routes, and for each own address itself, its network and two broadcasts.
+    /// Entries that the routing table needs: the routes, and for each own address itself, its
+    /// network and two broadcasts.
     pub fn len(&self) -> usize {
         self.routes.len() + 4 * self.addresses.len()
     }

@@ -1,7 +1,7 @@
 //! Packets that the router makes: each takes the frame of the packet that called for it.
 //!
-//! Every function gives false where that cannot be: no room in the frame, or a packet that may not be answered. The frame's
-//! bytes are then whatever they are, and it is to be dropped.
+//! Every function gives false where that cannot be: no room in the frame, or a packet that may not
+//! be answered. The frame's bytes are then whatever they are, and it is to be dropped.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,8 @@ use crate::wire::{
 
 /// Shorter frames are filled up, so that no bytes of an earlier packet leave.
 const SHORTEST: usize = 60;
-/// The most that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280 (RFC 4443, 2.4 c).
+/// The most that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280 (RFC
+/// 4443, 2.4 c).
 const QUOTE4: usize = 576 - ipv4::LEN - icmp::LEN;
 const QUOTE6: usize = 1280 - ipv6::LEN - icmp::LEN;
 /// Internetwork control (RFC 1812, 4.3.2.5).
@@ -43,14 +44,16 @@ impl Error {
         icmp::Repr { kind, code, checksum: 0, word }
     }
 
-    /// Of ICMPv6. A protocol that is not spoken would be a parameter problem, which points into the packet: not said.
+    /// Of ICMPv6. A protocol that is not spoken would be a parameter problem, which points into the
+    /// packet: not said.
     fn v6(self) -> Option<icmp::Repr> {
         let (kind, code, word) = match self {
             Self::TimeExceeded => (icmp::V6_TIME_EXCEEDED, 0, 0),
             Self::NoRoute => (icmp::V6_UNREACHABLE, 0, 0),
             Self::HostUnreachable => (icmp::V6_UNREACHABLE, 3, 0),
             Self::PortUnreachable => (icmp::V6_UNREACHABLE, 4, 0),
-            // No link of IPv6 is narrower, and a host that is told of less would have to do what it cannot.
+            // No link of IPv6 is narrower, and a host that is told of less would have to do what it
+            // cannot.
             Self::TooBig(mtu) => (icmp::V6_TOO_BIG, 0, mtu.max(1280)),
             Self::ProtocolUnreachable => return None,
         };
@@ -58,8 +61,8 @@ impl Error {
     }
 }
 
-/// Whether an error about this packet may be sent: not about an ICMP error, nor a later fragment (RFC 1812, 4.3.2.7; RFC 4443,
-/// 2.4 e). Groups and martians have been turned away before.
+/// Whether an error about this packet may be sent: not about an ICMP error, nor a later fragment
+/// (RFC 1812, 4.3.2.7; RFC 4443, 2.4 e). Groups and martians have been turned away before.
 pub(super) fn may_be_answered(headers: &Headers, bytes: &[u8]) -> bool {
     let kind = || bytes.get(usize::from(headers.l4)).copied().filter(|_| headers.l4 != 0);
     if headers.fragment == Fragment::Later {
@@ -156,7 +159,8 @@ pub(super) fn question<F: Frame>(frame: &mut F, own: (Mac, IpAddr), target: IpAd
     }
 }
 
-/// The echo request in the frame becomes its reply. False for one with IP options or extension headers.
+/// The echo request in the frame becomes its reply. False for one with IP options or extension
+/// headers.
 pub(super) fn echo<F: Frame>(frame: &mut F, own: Mac, headers: &Headers) -> bool {
     let back = source_mac(frame.bytes());
     let (head, packet) = frame.bytes_mut().split_at_mut(ethernet::LEN);
@@ -211,7 +215,8 @@ struct Head6 {
     hop_limit: u8,
 }
 
-/// Ethernet and IPv6 header in front of `len` bytes of ICMPv6, which `write` fills, and its checksum.
+/// Ethernet and IPv6 header in front of `len` bytes of ICMPv6, which `write` fills, and its
+/// checksum.
 fn icmpv6<F: Frame>(frame: &mut F, head: Head6, len: usize, write: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let (start, packet) = frame.bytes_mut().split_at_mut(ethernet::LEN);
     let Some((ip, message)) = packet.split_at_mut_checked(ipv6::LEN) else { return false };

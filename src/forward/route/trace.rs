@@ -8,8 +8,8 @@ use crate::pisa::{LookupTrace, Phv, Probe, Verdict};
 use crate::wire::Net;
 
 impl Route {
-    /// As [`Self::decide`] for one packet, telling of the look-ups. What the frame itself decides ([`Self::finish`]: header
-    /// checksum, TTL, MTU) comes behind.
+    /// As [`Self::decide`] for one packet, telling of the look-ups. What the frame itself decides
+    /// ([`Self::finish`]: header checksum, TTL, MTU) comes behind.
     pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
         self.decide(std::slice::from_mut(phv), now);
         let decision = self.decisions[0];

@@ -1,8 +1,10 @@
-//! VLANs of ports: which VLAN a frame belongs to when it comes in, and which tag it carries when it goes out.
+//! VLANs of ports: which VLAN a frame belongs to when it comes in, and which tag it carries when it
+//! goes out.
 //!
-//! An access port sends and receives one VLAN untagged, a trunk its VLANs tagged. A QinQ port (IEEE 802.1ad) takes every
-//! frame, tagged or not, as the payload of one service VLAN. A port that says nothing belongs to every VLAN. A VLAN's number
-//! names the same VLAN whichever EtherType its tag has.
+//! An access port sends and receives one VLAN untagged, a trunk its VLANs tagged. A QinQ port (IEEE
+//! 802.1ad) takes every frame, tagged or not, as the payload of one service VLAN. A port that says
+//! nothing belongs to every VLAN. A VLAN's number names the same VLAN whichever EtherType its tag
+//! has.
 
 mod words;
 
@@ -60,7 +62,8 @@ impl Vlans {
         }
     }
 
-    /// Puts a frame that came in into its VLAN: from here on its headers say so, whatever tag the frame has.
+    /// Puts a frame that came in into its VLAN: from here on its headers say so, whatever tag the
+    /// frame has.
     #[inline]
     pub fn ingress(&self, port: PortId, headers: &mut Headers) -> Result<(), DropReason> {
         // Priority and drop eligibility of a tag that is there are kept.

@@ -9,8 +9,8 @@ use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decis
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
-/// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and the others are passed over:
-/// the controller stood still, or the clock jumped.
+/// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and
+/// the others are passed over: the controller stood still, or the clock jumped.
 const MAX_SILENT: u64 = 16;
 
 /// Records by which a switch's clock is compared with this one.
@@ -38,9 +38,10 @@ pub(super) struct Closed {
 }
 
 impl Controller {
-    /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch closes, and the order is for all
-    /// switches. After that the answers are to be made with [`Self::answer`]. A record that is not of
-    /// one whole epoch is a gap of its switch, unless counts just add.
+    /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch
+    /// closes, and the order is for all switches. After that the answers are to be made with
+    /// [`Self::answer`]. A record that is not of one whole epoch is a gap of its switch, unless
+    /// counts just add.
     ///
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
@@ -95,8 +96,8 @@ impl Controller {
         Ok(self.close_complete(now))
     }
 
-    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of several
-    /// switches are put together by epoch, so they must be whole.
+    /// Whether a record answers for the epochs, or the part of one, that it covers. Records of
+    /// several switches are put together by epoch, so they must be whole.
     fn adds(&self) -> bool {
         self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
     }
@@ -141,8 +142,8 @@ impl Controller {
         }
     }
 
-    /// A clock that is off by more than packets and orders are given makes what its switch says of an epoch say something of
-    /// another.
+    /// A clock that is off by more than packets and orders are given makes what its switch says of
+    /// an epoch say something of another.
     fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
         let allowed =
             self.settings.lead_time.saturating_add(self.profile.as_ref().map_or(0, |profile| profile.transit));
@@ -152,8 +153,8 @@ impl Controller {
         }
     }
 
-    /// What a record, whose last epoch is `last`, says of packets that left when their own epoch was not counted. It holds also when
-    /// the record itself is of no use.
+    /// What a record, whose last epoch is `last`, says of packets that left when their own epoch
+    /// was not counted. It holds also when the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
         let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Dscp);
         for (epoch, packets) in strays.epochs(last) {
@@ -197,7 +198,8 @@ impl Controller {
         }
     }
 
-    /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for all switches.
+    /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for
+    /// all switches.
     pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
         let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
         let due = now.saturating_sub(profile.transit.saturating_add(self.settings.record_timeout)) / profile.length;
@@ -205,8 +207,8 @@ impl Controller {
         self.close_before(due, now)
     }
 
-    /// Closes the epochs before this one, whatever is missing of them, because no record of them can come any more. The order of
-    /// the last one that closed is for all switches.
+    /// Closes the epochs before this one, whatever is missing of them, because no record of them
+    /// can come any more. The order of the last one that closed is for all switches.
     pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<ParameterUpdate> {
         let mut order = self.close_complete(now);
         while self.next < epoch {
@@ -221,8 +223,8 @@ impl Controller {
         self.close_complete(now).or(order)
     }
 
-    /// Epochs count from the one that is running when there is a switch to expect for the first time, or when the clock was set
-    /// back behind what has closed.
+    /// Epochs count from the one that is running when there is a switch to expect for the first
+    /// time, or when the clock was set back behind what has closed.
     pub(super) fn begin(&mut self, now: Nanos) {
         let running = self.running(now);
         if !self.begun {
@@ -233,8 +235,9 @@ impl Controller {
         }
     }
 
-    /// The clock was set back: numbers of epochs come again. What was kept under them is forgotten, so that nobody takes it for
-    /// what is measured now, and what was ordered last holds as soon as the switches can know of it.
+    /// The clock was set back: numbers of epochs come again. What was kept under them is forgotten,
+    /// so that nobody takes it for what is measured now, and what was ordered last holds as soon as
+    /// the switches can know of it.
     fn go_back_to(&mut self, running: u64) {
         self.answer();
         self.store.pass_over(self.next - running);
@@ -315,7 +318,8 @@ impl Controller {
         if !self.settings.shifts {
             return None;
         }
-        // A switch looks its parameters up a transit time before their epoch begins, by a clock that may be ahead by another one.
+        // A switch looks its parameters up a transit time before their epoch begins, by a clock
+        // that may be ahead by another one.
         let skew = if self.settings.one_clock { 0 } else { transit };
         let lead_time = self.settings.lead_time.saturating_add(transit).saturating_add(skew);
         let next = (now.saturating_add(lead_time) / length + 1).max(latest.epoch);

@@ -101,9 +101,9 @@ impl NetworkProfile {
 }
 
 impl Controller {
-    /// Takes a switch in, or again after it started again or could not be reached. The updates are those that it must have: the one
-    /// in force, and those for later epochs. The first switch that joins says what the network has in common, and its parameters
-    /// hold until the first update.
+    /// Takes a switch in, or again after it started again or could not be reached. The updates are
+    /// those that it must have: the one in force, and those for later epochs. The first switch that
+    /// joins says what the network has in common, and its parameters hold until the first update.
     ///
     /// # Errors
     /// If the switch is not like the others, or cannot exist.
@@ -114,7 +114,8 @@ impl Controller {
         self.admit(request, now)
     }
 
-    /// Takes a switch in whose profile is right. Of a simulated network that may be one with any program.
+    /// Takes a switch in whose profile is right. Of a simulated network that may be one with any
+    /// program.
     ///
     /// # Errors
     /// If the switch is not like the others, or there are too many.
@@ -160,16 +161,16 @@ impl Controller {
         self.revision += 1;
     }
 
-    /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins again or is
-    /// [forgotten](Self::evict).
+    /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins
+    /// again or is [forgotten](Self::evict).
     pub fn leave(&mut self, name: &str) {
         if let Some(member) = self.members.get_mut(name) {
             member.joined = false;
         }
     }
 
-    /// The switch has been taken out of the network: it is no gap any more. Behind the last one the network may agree on something
-    /// else.
+    /// The switch has been taken out of the network: it is no gap any more. Behind the last one the
+    /// network may agree on something else.
     ///
     /// # Errors
     /// If there is none of that name, or it can be reached.

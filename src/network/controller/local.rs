@@ -1,9 +1,10 @@
 //! Local controllers: one for each program of a switch, on its collector's thread. Each is the
 //! controller of a network of one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Controller, JoinRequest, KEPT_FLOWS, NetworkProfile, Report, SWITCH_FLOWS, Settings};
+use crate::lock::Hold;
 use crate::program::{AnySchedule, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::AnswerStore;
@@ -39,7 +40,7 @@ struct Stores {
 
 impl LocalAnswers {
     fn lock(&self) -> MutexGuard<'_, Stores> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.hold()
     }
 
     /// The name and the answers of the first program that is asked.
@@ -91,7 +92,8 @@ struct LocalController {
 }
 
 impl LocalControllers {
-    /// Controllers of the programs of `schedules`. `is_linked`: the switch has a network's controller.
+    /// Controllers of the programs of `schedules`. `is_linked`: the switch has a network's
+    /// controller.
     pub fn new(
         name: &str,
         settings: Arc<Mutex<LocalSettings>>,
@@ -105,10 +107,10 @@ impl LocalControllers {
         local
     }
 
-    /// Takes a record, or with `whole` false a part of one. The workers' clock tells epochs apart; it
-    /// may be a little ahead of the system's.
+    /// Takes a record, or with `whole` false a part of one. The workers' clock tells epochs apart;
+    /// it may be a little ahead of the system's.
     pub(super) fn take(&mut self, epoch: Closed<'_>, whole: bool, system: Nanos) {
-        let settings = *self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = *self.settings.hold();
         let Some(local) = self.controllers.get_mut(epoch.program).and_then(Option::as_mut) else { return };
         if local.controller.is_none() {
             local.controller = local.begin(&self.name, epoch.last, settings, self.salt);
@@ -120,7 +122,8 @@ impl LocalControllers {
         let record = epoch.record.clone();
         let report = Report { first_epoch: epoch.first, epoch: epoch.last, whole, record };
         let reported = controller.report(&self.name, report, now).inspect_err(|error| tracing::debug!("{error}"));
-        // Records come in their order, however late: what there is none of now was lost, and later ones may wait.
+        // Records come in their order, however late: what there is none of now was lost, and later
+        // ones may wait.
         let passed = controller.close_before(epoch.last, now);
         if let Some(update) = passed.or(reported.ok().flatten())
             && let Err(error) = local.schedule.update(update.epoch, &update.parameters)

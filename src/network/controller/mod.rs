@@ -1,10 +1,12 @@
-//! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders the parameters of a later one.
+//! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders
+//! the parameters of a later one.
 //!
 //! It does no I/O and reads no clock: time is an argument, and its driver carries the orders to the
 //! switches. A switch drives one for each of its programs in its own process.
 //!
-//! Epochs close one after the other: each when all switches that have joined have reported on it, or at its deadline. What is missing
-//! then is a gap of that switch, and spoils no other. Losses alone need all switches.
+//! Epochs close one after the other: each when all switches that have joined have reported on it,
+//! or at its deadline. What is missing then is a gap of that switch, and spoils no other. Losses
+//! alone need all switches.
 
 mod configured;
 mod epochs;
@@ -29,7 +31,8 @@ use crate::telemetry::epoch::Nanos;
 
 /// Heavy flows that are kept of each switch, beside those of the network.
 const SWITCH_FLOWS: usize = 64;
-/// Victims, and flows that only gained packets, that are kept of an epoch: more than can be decoded with default encoders.
+/// Victims, and flows that only gained packets, that are kept of an epoch: more than can be decoded
+/// with default encoders.
 const LOSSES: usize = 8192;
 /// Flows and sizes that are kept of all epochs together, of 80 bytes at most.
 const KEPT_FLOWS: usize = 1_200_000;
@@ -46,8 +49,9 @@ pub struct ParameterUpdate {
 pub struct Settings {
     /// So long after the end of the transit time a record is waited for.
     pub record_timeout: Nanos,
-    /// An order needs so long to reach all switches. The transit time, in which they are prepared for its epoch, comes on top, and
-    /// once more, by which their clocks may be ahead of this one, unless it is theirs.
+    /// An order needs so long to reach all switches. The transit time, in which they are prepared
+    /// for its epoch, comes on top, and once more, by which their clocks may be ahead of this one,
+    /// unless it is theirs.
     pub lead_time: Nanos,
     /// Epochs of which the answers are kept.
     pub history: usize,
@@ -121,9 +125,11 @@ struct Member {
     joined_in: u64,
     /// The first epoch that it measures from its beginning.
     first_epoch: u64,
-    /// Packets that left before the transit time of their epoch's beginning was over, by the epoch of the record that tells of them.
+    /// Packets that left before the transit time of their epoch's beginning was over, by the epoch
+    /// of the record that tells of them.
     early: BTreeMap<u64, AnyEarly>,
-    /// What its clock was ahead of this one when its last records were sent, less the time that they were under way.
+    /// What its clock was ahead of this one when its last records were sent, less the time that
+    /// they were under way.
     offsets: VecDeque<i64>,
 }
 
@@ -132,8 +138,8 @@ impl Member {
         Self { joined, since, joined_in: since, first_epoch, early: BTreeMap::new(), offsets: VecDeque::new() }
     }
 
-    /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons, too, so the one that was late
-    /// least tells it.
+    /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons,
+    /// too, so the one that was late least tells it.
     fn ahead(&self) -> i64 {
         self.offsets.iter().copied().max().unwrap_or_default()
     }
@@ -147,7 +153,8 @@ pub struct Controller {
     analysis: Option<AnyAnalysis>,
     /// By epoch; the first is in force since before all epochs that are open.
     updates: VecDeque<ParameterUpdate>,
-    /// Whether epochs are counted, the one that closes next, and what has been reported on it and those after it.
+    /// Whether epochs are counted, the one that closes next, and what has been reported on it and
+    /// those after it.
     begun: bool,
     next: u64,
     open: BTreeMap<u64, Open>,
@@ -209,7 +216,8 @@ impl Controller {
         }
     }
 
-    /// Grows with every change of what [`Self::save`] returns, but for the seed of sampling, which is new in every epoch.
+    /// Grows with every change of what [`Self::save`] returns, but for the seed of sampling, which
+    /// is new in every epoch.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -235,7 +243,8 @@ impl Controller {
         self.profile.as_ref().map_or(0, |profile| now / profile.length)
     }
 
-    /// Makes the answers of the epochs that have closed since. It takes longer than the order, which should be on its way before.
+    /// Makes the answers of the epochs that have closed since. It takes longer than the order,
+    /// which should be on its way before.
     pub fn answer(&mut self) {
         while let Some(closed) = self.closed.pop_front() {
             self.store_answers(&closed);

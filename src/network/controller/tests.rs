@@ -148,8 +148,8 @@ impl Network {
         self.edges.push(edge);
     }
 
-    /// Flows enter at one switch and leave at the next: of every tenth flow the first packet is lost, and the last packets leave when
-    /// the epoch is over.
+    /// Flows enter at one switch and leave at the next: of every tenth flow the first packet is
+    /// lost, and the last packets leave when the epoch is over.
     fn traffic(&mut self, flows: u32) -> Vec<Vec<Phv>> {
         let (edges, epoch) = (self.edges.len(), self.epoch);
         let mut late = vec![Vec::new(); edges];
@@ -228,7 +228,8 @@ impl Network {
     }
 }
 
-/// From the epoch after the first on, all is known: losses across switches and epoch ends, and every flow.
+/// From the epoch after the first on, all is known: losses across switches and epoch ends, and
+/// every flow.
 #[test]
 fn losses_of_a_network_are_exact() {
     let mut network = Network::new(&["a", "b", "c"], 6);
@@ -311,7 +312,8 @@ fn a_late_record() {
     network.assert_exact(90);
 }
 
-/// A switch that cannot be reached is not waited for; one that starts again spoils the epoch in which it does.
+/// A switch that cannot be reached is not waited for; one that starts again spoils the epoch in
+/// which it does.
 #[test]
 fn leaving_and_starting_again() {
     let mut network = Network::new(&["a", "b"], 6);
@@ -358,7 +360,8 @@ fn orders_are_for_the_epoch_after_the_running_one() {
     assert!(network.newest().network.lack.is_empty(), "{:?}", why(&network.newest()));
 }
 
-/// Sketches of other parameters, of several epochs, of cores that disagree and of other hash functions hide losses and are named.
+/// Sketches of other parameters, of several epochs, of cores that disagree and of other hash
+/// functions hide losses and are named.
 #[test]
 fn records_that_do_not_fit() {
     type Spoil = fn(&mut Report);
@@ -389,7 +392,8 @@ fn records_that_do_not_fit() {
     }
 }
 
-/// A flow of which more packets left than entered has lost none, and what it gained hides no other's loss.
+/// A flow of which more packets left than entered has lost none, and what it gained hides no
+/// other's loss.
 #[test]
 fn only_flows_that_lost_packets_are_victims() {
     let mut network = Network::new(&["a"], 6);

@@ -1,4 +1,5 @@
-//! The switch's side: dials the controller again and again, takes its hash functions and orders over, and sends records.
+//! The switch's side: dials the controller again and again, takes its hash functions and orders
+//! over, and sends records.
 
 use std::io;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub fn start(dial: Dial, link: Arc<Link>, switch: Arc<impl Controlled>) -> io::R
     Ok(())
 }
 
-/// One connection, from the first packet to the last. Whether the switch was taken in, and why it ended.
+/// One connection, from the first packet to the last. Whether the switch was taken in, and why it
+/// ended.
 async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (bool, String) {
     let Some(hello) = switch.hello() else {
         return (false, "the switch runs no program whose records a controller takes".into());
@@ -86,7 +88,8 @@ async fn open(dial: &Dial, messages: mpsc::Receiver<FromSwitch>) -> Result<Strea
     Ok(stream.into_inner())
 }
 
-/// The switch becomes one of the controller's network. Gives what tells that its programs are replaced.
+/// The switch becomes one of the controller's network. Gives what tells that its programs are
+/// replaced.
 async fn welcome(
     from: &mut Streaming<ToSwitch>,
     link: &Link,
@@ -111,7 +114,8 @@ async fn welcome(
     Ok(generation)
 }
 
-/// Takes orders until the connection ends, or the switch's programs are replaced. Records take their own way.
+/// Takes orders until the connection ends, or the switch's programs are replaced. Records take
+/// their own way.
 async fn attend(
     mut from: Streaming<ToSwitch>,
     link: &Link,

@@ -1,13 +1,15 @@
-//! What stands between a switch and its controller: which records are sent, which orders hold, and how it goes.
+//! What stands between a switch and its controller: which records are sent, which orders hold, and
+//! how it goes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, watch};
 
 use super::messages::Record;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
+use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, linked};
 use crate::network::documents;
 use crate::pisa::hash::HashFamily;
@@ -83,7 +85,7 @@ impl Link {
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.hold()
     }
 
     /// What tells when the switch's programs are replaced from now on.
@@ -100,7 +102,8 @@ impl Link {
         self.standing().hashes.as_ref() != Some(hashes)
     }
 
-    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go to `to`.
+    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go
+    /// to `to`.
     pub(super) fn welcomed(
         &self,
         hashes: HashFamily,
@@ -108,7 +111,8 @@ impl Link {
         to: mpsc::Sender<FromSwitch>,
     ) -> Result<(), String> {
         let mut standing = self.standing();
-        // Programs are put in place within an epoch. The one that is running is whole when they are older.
+        // Programs are put in place within an epoch. The one that is running is whole when they are
+        // older.
         let first_epoch = ((*self.renewed.borrow() + SLACK) / length + 1).max(wall_clock() / length);
         to.try_send(FromSwitch { what: Some(What::Ready(Ready { first_epoch })) })
             .map_err(|error| error.to_string())?;
@@ -216,7 +220,8 @@ impl Sink for Reporter {
         standing.schedule = linked(schedules).map(|(_, schedule)| schedule.clone());
         standing.place = linked(schedules).map_or(0, |(place, _)| place);
         for update in &standing.updates {
-            // One that does not fit the new programs comes again with the next welcome, or not at all.
+            // One that does not fit the new programs comes again with the next welcome, or not at
+            // all.
             let _ = standing.tell(update);
         }
         // Until it is known from which epoch on they have measured.

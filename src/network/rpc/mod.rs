@@ -1,9 +1,10 @@
-//! Switches and their controller: one stream for each switch, over a Unix socket or TCP with mutual TLS. `controller.proto` says
-//! what goes over it.
+//! Switches and their controller: one stream for each switch, over a Unix socket or TCP with mutual
+//! TLS. `controller.proto` says what goes over it.
 //!
-//! A switch dials ([`start`]), says who it is, gets the hash functions of the network, and sends a record for each epoch; the
-//! controller ([`serve`]) takes it in or says why not, and orders what is measured from an epoch on. Neither waits for the other: a
-//! record that cannot be sent is dropped and counted.
+//! A switch dials ([`start`]), says who it is, gets the hash functions of the network, and sends a
+//! record for each epoch; the controller ([`serve`]) takes it in or says why not, and orders what
+//! is measured from an epoch on. Neither waits for the other: a record that cannot be sent is
+//! dropped and counted.
 
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ pub mod proto {
 pub const VERSION: u32 = 2;
 /// Longest message of a controller to a switch.
 const LONGEST: usize = 64 << 10;
-/// Both sides ask each other so often whether they still live, and take the other for gone after so long without an answer.
+/// Both sides ask each other so often whether they still live, and take the other for gone after so
+/// long without an answer.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
 pub const ALIVE_WITHIN: Duration = Duration::from_secs(3);
 /// How much may be under way before the other side has read it, in bytes.

@@ -1,4 +1,5 @@
-//! The controller's side: switches come, are taken in or refused, report, are given parameters, and go.
+//! The controller's side: switches come, are taken in or refused, report, are given parameters, and
+//! go.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,10 +35,11 @@ const UNREAD: usize = 64;
 const HELLO_BYTES: usize = 4 << 10;
 const RECORD_FIELDS: usize = 64;
 
-/// The network that the switches are of. The calls come from the thread that serves all switches, and must not wait.
+/// The network that the switches are of. The calls come from the thread that serves all switches,
+/// and must not wait.
 pub trait Network: Send + Sync + 'static {
-    /// Takes a switch in, and gives it the hash functions of the network; or says why not. From then on until
-    /// [`Self::leaves`] its name is taken.
+    /// Takes a switch in, and gives it the hash functions of the network; or says why not. From
+    /// then on until [`Self::leaves`] its name is taken.
     fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal>;
     /// The switch measures with them from this epoch's beginning.
     fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
@@ -59,7 +61,8 @@ pub fn serve(network: Arc<impl Network>, longest: usize) -> Router {
     Routes::new(server).into_axum_router().layer(middleware::map_request(short))
 }
 
-/// The body of a request whose first message is a hello; one that is longer than a hello ends it before it is read.
+/// The body of a request whose first message is a hello; one that is longer than a hello ends it
+/// before it is read.
 struct ShortHello {
     body: Body,
     /// What has come of the message's prefix: a byte for its compression, and its length.

@@ -1,12 +1,14 @@
-//! What keeps a controller going: the switches' records, the time, and a file for what must outlive the process.
+//! What keeps a controller going: the switches' records, the time, and a file for what must outlive
+//! the process.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::Event;
 use super::members::{ControllerServer, Waiting};
 use super::state::{State, StateError, StateFile};
+use crate::lock::Hold;
 use crate::network::controller::{Controller, NetworkProfile, Settings};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
@@ -78,10 +80,11 @@ impl ControllerLoop {
     }
 
     fn lock(&self) -> MutexGuard<'_, Controller> {
-        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+        self.controller.hold()
     }
 
-    /// `stood` says that this thread has just stood still, so that no clock can be compared with its own.
+    /// `stood` says that this thread has just stood still, so that no clock can be compared with
+    /// its own.
     fn take(&self, event: Event, stood: bool) {
         let now = wall_clock();
         match event {
@@ -106,8 +109,8 @@ impl ControllerLoop {
         }
     }
 
-    /// Stores what a restart needs when it has changed. A full disk is no reason to measure no more: the next change is stored
-    /// with what this one was.
+    /// Stores what a restart needs when it has changed. A full disk is no reason to measure no
+    /// more: the next change is stored with what this one was.
     fn keep(&mut self) {
         let controller = self.lock();
         let revision = controller.revision();

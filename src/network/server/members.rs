@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tokio::sync::{oneshot, watch};
 
 use super::Event;
+use crate::lock::Hold;
 use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
 use crate::network::rpc::{BadMessage, Hello, Network, Record, Refusal};
@@ -90,7 +91,7 @@ impl ControllerServer {
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, MemberState>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.hold()
     }
 
     fn set_member(&self, switch: &str, member: bool) {

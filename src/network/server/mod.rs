@@ -1,8 +1,8 @@
 //! A controller as a process.
 //!
 //! Threads of their own serve the connections of switches and decode records. One thread, the
-//! [`ControllerLoop`], drives the pure [`Controller`](super::controller::Controller) with records and time,
-//! and publishes its parameter updates.
+//! [`ControllerLoop`], drives the pure [`Controller`](super::controller::Controller) with records
+//! and time, and publishes its parameter updates.
 
 mod members;
 mod control_loop;

@@ -1,4 +1,5 @@
-//! What a controller must not lose: the network's hash functions, which are secret, and what it has ordered.
+//! What a controller must not lose: the network's hash functions, which are secret, and what it has
+//! ordered.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

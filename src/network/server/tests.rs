@@ -163,7 +163,8 @@ impl Fake {
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
         dataplane.exchange(bank.as_mut());
-        // The egress registers hold the first packets of the next epoch, measured as was ordered for it.
+        // The egress registers hold the first packets of the next epoch, measured as was ordered
+        // for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
         let record = bank.record();
@@ -244,7 +245,8 @@ fn a_switch_that_left_for_good_is_forgotten() {
     assert_eq!(run(expecting.server.evict("edge1")), Err(EvictError::Expected("edge1".into())));
 }
 
-/// Records of other hash functions, and those for which there is no connection, go nowhere and are counted.
+/// Records of other hash functions, and those for which there is no connection, go nowhere and are
+/// counted.
 #[test]
 fn records_that_are_not_sent_are_counted() {
     let link = Link::new("nowhere".into(), &[config().program.schedule()]);
@@ -325,7 +327,8 @@ fn a_switch_has_the_name_of_its_certificate() {
     assert!(names.iter().all(|name| name == "edge1"), "{names:?}");
 }
 
-/// Names that come and go take no memory, and of those that join there are as many as a network may have.
+/// Names that come and go take no memory, and of those that join there are as many as a network may
+/// have.
 #[test]
 fn ever_new_names_are_bounded() {
     let lab = Lab::open_with(&[], 3, None);

@@ -6,7 +6,8 @@ use super::index::index_hash;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
 
-/// Up to [`MAX_HASHES`](super::MAX_HASHES) index hashes of the same key, which share one CRC ([`super::index`]).
+/// Up to [`MAX_HASHES`](super::MAX_HASHES) index hashes of the same key, which share one CRC
+/// ([`super::index`]).
 pub struct IndexBank {
     len: usize,
     form: Form,
@@ -19,10 +20,12 @@ enum Form {
 }
 
 impl IndexBank {
-    /// Index hash i is in lane i + 1. The contents of lane 0 and of the lanes behind the last hash are unspecified.
+    /// Index hash i is in lane i + 1. The contents of lane 0 and of the lanes behind the last hash
+    /// are unspecified.
     ///
     /// # Panics
-    /// With more than [`MAX_HASHES`](super::MAX_HASHES) polynomials of their own: the budget refuses those before.
+    /// With more than [`MAX_HASHES`](super::MAX_HASHES) polynomials of their own: the budget
+    /// refuses those before.
     pub fn new(shared: Polynomial, own: &[Polynomial]) -> Self {
         let lanes = fill(shared, own);
         #[cfg(target_arch = "x86_64")]
@@ -43,8 +46,8 @@ impl IndexBank {
         self.len
     }
 
-    /// `out[k][i + 1]` becomes index hash i of key k. Three, seven or eleven hashes take less time than fifteen. Keys are 4 to
-    /// [`MAX_KEY`] bytes long.
+    /// `out[k][i + 1]` becomes index hash i of key k. Three, seven or eleven hashes take less time
+    /// than fifteen. Keys are 4 to [`MAX_KEY`] bytes long.
     ///
     /// # Panics
     /// If `out` is not as long as `keys`.

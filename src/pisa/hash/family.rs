@@ -11,30 +11,33 @@
 //! A word is usable when its polynomial is irreducible and not in [`Polynomial::STANDARD`].
 //!
 //! **No two names share a polynomial by chance of the secret.** P is one to one, and so is the walk
-//! from a usable word to the next usable one (cycle walking; it ends, at the latest where it began).
-//! Two names share a polynomial only if their starts are equal, which their texts alone decide: under
-//! every secret or under none. A test holds that weir's own names have different starts. Two others
-//! have the same start with probability 2⁻²⁷; [`HashFamily::clash`] finds them, and no switch is built
-//! with such a pair.
+//! from a usable word to the next usable one (cycle walking; it ends, at the latest where it
+//! began). Two names share a polynomial only if their starts are equal, which their texts alone
+//! decide: under every secret or under none. A test holds that weir's own names have different
+//! starts. Two others have the same start with probability 2⁻²⁷; [`HashFamily::clash`] finds them,
+//! and no switch is built with such a pair.
 //!
 //! **Each polynomial is as good as one drawn uniformly** from the usable ones, for whoever does not
-//! know the secret: one odd word in sixteen, 2²⁷ in all. So two different keys of n bits collide with
-//! probability at most n / 2³²: their difference has at most n / 32 of these as factors (Rabin).
-//! P is a Feistel network over 15 and 16 bits, of ten rounds, as many as NIST's FF1 has. Its round
-//! function is HMAC-SHA-256 of `ring`, which the TLS connections use already; a stream cipher's
-//! generator would need a second crate and a hash for the names all the same.
+//! know the secret: one odd word in sixteen, 2²⁷ in all. So two different keys of n bits collide
+//! with probability at most n / 2³²: their difference has at most n / 32 of these as factors
+//! (Rabin). P is a Feistel network over 15 and 16 bits, of ten rounds, as many as NIST's FF1 has.
+//! Its round function is HMAC-SHA-256 of `ring`, which the TLS connections use already; a stream
+//! cipher's generator would need a second crate and a hash for the names all the same.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
 use ring::{digest, hmac};
 
 use super::Polynomial;
 
+use crate::lock::Hold;
+
 /// Rounds of the Feistel network.
 const ROUNDS: u8 = 10;
 
-/// Gives each array its polynomial, from one secret. All switches of a network hold the same secret.
+/// Gives each array its polynomial, from one secret. All switches of a network hold the same
+/// secret.
 #[derive(Clone)]
 pub struct HashFamily {
     secret: [u8; Self::SECRET_BYTES],
@@ -74,9 +77,9 @@ impl HashFamily {
         Self::from_secret(secret)
     }
 
-    /// The family of seed 0, but arrays of `label` have [`Polynomial::STANDARD`], by index, as long as
-    /// these last. No other array of the family has one of them. For golden vectors and P4 targets;
-    /// to hand the secret on hands on the family of seed 0.
+    /// The family of seed 0, but arrays of `label` have [`Polynomial::STANDARD`], by index, as long
+    /// as these last. No other array of the family has one of them. For golden vectors and P4
+    /// targets; to hand the secret on hands on the family of seed 0.
     pub fn standard(label: &'static str) -> Self {
         Self { standard: Some(label), ..Self::reproducible(0) }
     }
@@ -85,7 +88,8 @@ impl HashFamily {
         Self { secret, standard: None, record: None }
     }
 
-    /// The secret, to hand it to other switches or to store it. It belongs in no record, log or answer.
+    /// The secret, to hand it to other switches or to store it. It belongs in no record, log or
+    /// answer.
     pub fn reveal(&self) -> &[u8; Self::SECRET_BYTES] {
         &self.secret
     }
@@ -121,7 +125,7 @@ impl HashFamily {
     }
 
     fn record(&self) -> Option<MutexGuard<'_, Vec<Derived>>> {
-        self.record.as_ref().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner))
+        self.record.as_ref().map(|record| record.hold())
     }
 
     /// From a usable word to the next usable one.
@@ -176,8 +180,8 @@ fn usable(word: u32) -> Option<Polynomial> {
     Polynomial::new(word).filter(|p| p.is_irreducible() && !Polynomial::STANDARD.contains(p))
 }
 
-/// A permutation of the odd words: 15 high bits, 16 low ones, and the 1 at the end. Each round adds to
-/// one part the first bits of HMAC(round ‖ other part).
+/// A permutation of the odd words: 15 high bits, 16 low ones, and the 1 at the end. Each round adds
+/// to one part the first bits of HMAC(round ‖ other part).
 fn permuted(key: &hmac::Key, word: u32) -> u32 {
     let mask = |round: u8, half: u32| {
         let tag = hmac::sign(key, &[round, (half >> 8) as u8, half as u8]);

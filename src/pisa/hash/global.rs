@@ -5,15 +5,17 @@ use super::{Crc, Polynomial};
 /// ```text
 /// global(packet, argument) = CRC₄(CRC₃(CRC₁(packet) + CRC₂(argument)) + CRC₄(argument))
 /// ```
-/// The additions carry, which no CRC does: without them the hashes of one packet at two hops differ by the same word for every
-/// packet, and the hops do not sample independently. One addition is not enough: a small or lopsided addend carries seldom,
-/// and in a few of 60 families hop shares were up to 36 standard deviations off; with two, none was (200 000 packets).
+/// The additions carry, which no CRC does: without them the hashes of one packet at two hops differ
+/// by the same word for every packet, and the hops do not sample independently. One addition is not
+/// enough: a small or lopsided addend carries seldom, and in a few of 60 families hop shares were
+/// up to 36 standard deviations off; with two, none was (200 000 packets).
 #[derive(Debug)]
 pub struct Global {
     crcs: [Crc; 4],
 }
 
-/// An argument's part of a [`Global`] hash: for a hop number or a switch's identifier, two constants of the switch.
+/// An argument's part of a [`Global`] hash: for a hop number or a switch's identifier, two
+/// constants of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addends(u32, u32);
 

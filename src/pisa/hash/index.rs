@@ -2,19 +2,19 @@
 //!
 //! A CRC is linear over GF(2): crc(x) ⊕ crc(x⊕a) = crc(x⊕b) ⊕ crc(x⊕a⊕b) for all x, whatever the
 //! polynomial. Keys in a row (a port scan, an address range, ephemeral ports) are full of such
-//! quadruples x, x⊕a, x⊕b, x⊕a⊕b. When two of the four keys share a slot of an array, so do the other
-//! two, and the same four keys sit on two slots in all arrays. Different polynomials do not help, and
-//! CRCs in hardware are as linear. So here
+//! quadruples x, x⊕a, x⊕b, x⊕a⊕b. When two of the four keys share a slot of an array, so do the
+//! other two, and the same four keys sit on two slots in all arrays. Different polynomials do not
+//! help, and CRCs in hardware are as linear. So here
 //! ```text
 //! sum i = CRC i (key) + CRC s (key) mod 2³²
 //! hash i = sum i ⊕ (sum i << 16)                    slot = the highest bits of it (HighRange)
 //! ```
 //! with one CRC s that all arrays share: the carries of the sum are not linear. A carry enters each
-//! bit from the bits below it and none enters the lowest, so a mask of low bits would keep a part of
-//! the weakness. The sum alone is enough for decoding. But where two keys' CRCs differ in the same bits,
-//! the sum often stays the same in its high half: among keys in a row such pairs are many, and the
-//! number of counters in use then varies four times as much as with random keys. The low half differs
-//! for nearly all of them. `docs/chamelemon.md` has the measurement.
+//! bit from the bits below it and none enters the lowest, so a mask of low bits would keep a part
+//! of the weakness. The sum alone is enough for decoding. But where two keys' CRCs differ in the
+//! same bits, the sum often stays the same in its high half: among keys in a row such pairs are
+//! many, and the number of counters in use then varies four times as much as with random keys. The
+//! low half differs for nearly all of them. `docs/chamelemon.md` has the measurement.
 //!
 //! *Cost:* one more CRC for all arrays together, and one addition and one exclusive or an array. A
 //! switch computes the shared CRC in one stage, adds each array's own in a later one, and joins the
@@ -28,7 +28,8 @@ use crate::pisa::{HashUse, StageUse};
 /// Maximum number of index hashes that are computed together.
 pub const MAX_HASHES: usize = LANES - 1;
 
-/// Index hashes of one key at a time: the same as [`IndexBank`](super::IndexBank) gives for a burst.
+/// Index hashes of one key at a time: the same as [`IndexBank`](super::IndexBank) gives for a
+/// burst.
 #[derive(Clone)]
 pub struct IndexHashes {
     shared: Crc,
@@ -68,8 +69,8 @@ pub struct IndexSlots<const N: usize> {
 }
 
 impl<const N: usize> IndexSlots<N> {
-    /// Of every array: the label and the number by which the family knows it, and its length; of `shared` the label alone. More
-    /// than `N` arrays are left out.
+    /// Of every array: the label and the number by which the family knows it, and its length; of
+    /// `shared` the label alone. More than `N` arrays are left out.
     pub fn new(family: &HashFamily, shared: &str, arrays: &[(&str, u32, u32)]) -> Self {
         /// A length that is no power of two is met to one value in 16.
         const SPARE: u32 = 4;
@@ -91,7 +92,8 @@ impl<const N: usize> IndexSlots<N> {
         self.ranges.get(i).copied().flatten().map_or(0, HighRange::bits)
     }
 
-    /// The stages in front of the arrays: the CRC that all share, the sums, and their halves joined.
+    /// The stages in front of the arrays: the CRC that all share, the sums, and their halves
+    /// joined.
     pub fn usage(&self) -> Vec<StageUse> {
         let hash = |name, added| HashUse { name, bits: u32::BITS, added };
         let sums = vec![hash("hash of an array", true); self.ranges.iter().flatten().count()];

@@ -1,17 +1,20 @@
-//! The hash units: CRC-32s that differ in their polynomial. **What is hashed, and how, is pinned here**, because the P4 twin
-//! and all switches of a network must agree on it.
+//! The hash units: CRC-32s that differ in their polynomial. **What is hashed, and how, is pinned
+//! here**, because the P4 twin and all switches of a network must agree on it.
 //!
-//! - **Bytes**: a key's fields in network order without padding (`wire::flow`), the first byte first.
-//! - **CRC**: 32 bits, reflected in and out, init `0xFFFFFFFF`, xorout `0xFFFFFFFF`. Under 0x04C11DB7 that is zlib's `crc32`,
-//!   and the hash of "123456789" is 0xCBF43926.
-//! - **BMv2**: `crc32_custom` with `set_crc32_parameters calc_i POLYNOMIAL 0xFFFFFFFF 0xFFFFFFFF true true`.
-//!   **Tofino**: `CRCPolynomial<bit<32>>(POLYNOMIAL, true, false, false, 32w0xFFFFFFFF, 32w0xFFFFFFFF)`, fixed at compile time.
+//! - **Bytes**: a key's fields in network order without padding (`wire::flow`), the first byte
+//!   first.
+//! - **CRC**: 32 bits, reflected in and out, init `0xFFFFFFFF`, xorout `0xFFFFFFFF`. Under
+//!   0x04C11DB7 that is zlib's `crc32`, and the hash of "123456789" is 0xCBF43926.
+//! - **BMv2**: `crc32_custom` with `set_crc32_parameters calc_i POLYNOMIAL 0xFFFFFFFF 0xFFFFFFFF
+//!   true true`. **Tofino**: `CRCPolynomial<bit<32>>(POLYNOMIAL, true, false, false, 32w0xFFFFFFFF,
+//!   32w0xFFFFFFFF)`, fixed at compile time.
 //! - **Slot**: hash mod slots ([`Range`]), as `hash(index, algorithm, 32w0, key, slots)` has it.
-//! - **Index hash** and its slot: [`index`], for arrays whose analysis assumes that they hash independently.
+//! - **Index hash** and its slot: [`index`], for arrays whose analysis assumes that they hash
+//!   independently.
 //!
-//! Different polynomials, not different seeds: a CRC is linear, so two that differ in their init collide on exactly the same
-//! pairs of keys. An init hides nothing either. The secret is the polynomials, which [`HashFamily`]
-//! derives; nothing here shows them.
+//! Different polynomials, not different seeds: a CRC is linear, so two that differ in their init
+//! collide on exactly the same pairs of keys. An init hides nothing either. The secret is the
+//! polynomials, which [`HashFamily`] derives; nothing here shows them.
 //!
 //! Every form gives what [`bitwise`] gives; `new` takes the fastest that the CPU has.
 
@@ -54,7 +57,8 @@ pub const MAX_KEY: usize = 40;
 #[derive(Clone, Copy)]
 pub struct Crc(Form);
 
-/// The branch on the form is the same for every packet; a call through a pointer would cost as much as the hash.
+/// The branch on the form is the same for every packet; a call through a pointer would cost as much
+/// as the hash.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::large_enum_variant,

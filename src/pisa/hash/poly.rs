@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-/// A generator polynomial x³² + … + 1. It is a secret of the deployment, so it has no `Debug` that shows it.
+/// A generator polynomial x³² + … + 1. It is a secret of the deployment, so it has no `Debug` that
+/// shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Polynomial(u32);
 
 impl Polynomial {
-    /// Polynomials that are in print, most of them in use as checksums, the sparse ones last: a sparse polynomial mixes
-    /// keys less. Where nobody can aim at the sketches, or the target fixes its polynomials at compile time, these do.
+    /// Polynomials that are in print, most of them in use as checksums, the sparse ones last: a
+    /// sparse polynomial mixes keys less. Where nobody can aim at the sketches, or the target fixes
+    /// its polynomials at compile time, these do.
     pub const STANDARD: [Self; 16] = [
         Self(0x04c1_1db7), // IEEE 802.3, zlib: BMv2's crc32
         Self(0x1edc_6f41), // Castagnoli's CRC-32C: iSCSI, the SSE 4.2 instruction
@@ -28,13 +30,14 @@ impl Polynomial {
         Self(0x0000_008d), // Seroussi's table of low-weight irreducible polynomials
     ];
 
-    /// From the coefficients of x³¹ … x⁰, x³¹ in the highest bit: the notation of `0x04C11DB7`. `None` without a constant
-    /// term, because such a CRC forgets the first bits of a long key.
+    /// From the coefficients of x³¹ … x⁰, x³¹ in the highest bit: the notation of `0x04C11DB7`.
+    /// `None` without a constant term, because such a CRC forgets the first bits of a long key.
     pub const fn new(coefficients: u32) -> Option<Self> {
         if coefficients & 1 == 1 { Some(Self(coefficients)) } else { None }
     }
 
-    /// The coefficients as [`Polynomial::new`] takes them, to set up a P4 target. Whoever learns them can aim at the sketches.
+    /// The coefficients as [`Polynomial::new`] takes them, to set up a P4 target. Whoever learns
+    /// them can aim at the sketches.
     pub const fn reveal(self) -> u32 {
         self.0
     }
@@ -44,8 +47,8 @@ impl Polynomial {
         self.0.reverse_bits()
     }
 
-    /// Rabin's test. x^(2^k) mod f by k squarings; 2 is the only prime factor of 32, so f is irreducible if and only if
-    /// x^(2^32) = x (mod f) and gcd(x^(2^16) − x, f) = 1.
+    /// Rabin's test. x^(2^k) mod f by k squarings; 2 is the only prime factor of 32, so f is
+    /// irreducible if and only if x^(2^32) = x (mod f) and gcd(x^(2^16) − x, f) = 1.
     pub const fn is_irreducible(self) -> bool {
         // An even number of terms has the factor x + 1.
         if self.0.count_ones() % 2 == 1 {

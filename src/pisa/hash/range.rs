@@ -2,9 +2,11 @@
 
 use std::num::NonZeroU32;
 
-/// Takes a hash modulo any number of slots without dividing, as P4's `hash(…, base, …, max)` does: base + h mod max.
+/// Takes a hash modulo any number of slots without dividing, as P4's `hash(…, base, …, max)` does:
+/// base + h mod max.
 ///
-/// The slots of an array that is no power of two are not quite equally likely: some get one hash in 2³² / n more.
+/// The slots of an array that is no power of two are not quite equally likely: some get one hash in
+/// 2³² / n more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     slots: u32,
@@ -23,8 +25,9 @@ impl Range {
         self.slots
     }
 
-    /// `h % slots`. The fraction h / slots is the low half of h · reciprocal; times slots it is the remainder
-    /// (Lemire, Kaser, Kurz: Faster remainder by direct computation; exact for every 32-bit h and divisor).
+    /// `h % slots`. The fraction h / slots is the low half of h · reciprocal; times slots it is the
+    /// remainder (Lemire, Kaser, Kurz: Faster remainder by direct computation; exact for every
+    /// 32-bit h and divisor).
     #[inline(always)]
     pub const fn index(self, h: u32) -> u32 {
         if self.reciprocal == 0 {

@@ -1,5 +1,5 @@
-//! The vector forms for x86-64, and the only unsafe code outside `dpdk/`. Each type here can only be made on a CPU that has
-//! the instructions it uses; that is what the unsafe blocks rest on.
+//! The vector forms for x86-64, and the only unsafe code outside `dpdk/`. Each type here can only
+//! be made on a CPU that has the instructions it uses; that is what the unsafe blocks rest on.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +12,9 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 
 /// One CRC by carry-less multiplication.
 ///
-/// Let bit i of a word, lowest first, stand for yⁱ with y = 1/x, and let P be the polynomial in y (33 bits, lowest bit 1).
-/// One zero bit then takes the register to register / y mod P, so an n-bit key takes it to (key xor init) / yⁿ mod P.
+/// Let bit i of a word, lowest first, stand for yⁱ with y = 1/x, and let P be the polynomial in y
+/// (33 bits, lowest bit 1). One zero bit then takes the register to register / y mod P, so an n-bit
+/// key takes it to (key xor init) / yⁿ mod P.
 /// ```text
 /// w₀ … wₖ ← the key, padded with zero bytes in front to whole 64-bit words; init xored into its first four bytes
 /// s ← wₖ xor Σ wᵢ · (y^(−64(k−i)) mod P)            at most 96 bits; the products do not wait for each other
@@ -58,7 +59,8 @@ impl Clmul {
     fn block(&self, register: u32, bytes: &[u8]) -> u32 {
         let words = bytes.len().div_ceil(8);
         let pad = 8 * (8 * words - bytes.len()) as u32;
-        // `register` is 32 bits wide from bit `pad` on; what passes the first word's end goes into the second.
+        // `register` is 32 bits wide from bit `pad` on; what passes the first word's end goes into
+        // the second.
         let init = u128::from(register) << pad;
         let (init, mut spilled) = (init as u64, (init >> 64) as u64);
 
@@ -89,14 +91,16 @@ impl Clmul {
         third(xor(sum, multiple))
     }
 
-    /// The carry-less product of a half of `a` and a half of `b`: bit 0 of `HALVES` says which of a, bit 4 which of b.
+    /// The carry-less product of a half of `a` and a half of `b`: bit 0 of `HALVES` says which of
+    /// a, bit 4 which of b.
     ///
-    /// The intrinsic cannot be inlined into a caller that is not compiled for the instruction, and a call costs as much as
-    /// the whole hash. Assembly can.
+    /// The intrinsic cannot be inlined into a caller that is not compiled for the instruction, and
+    /// a call costs as much as the whole hash. Assembly can.
     #[inline(always)]
     fn product<const HALVES: i32>(&self, a: __m128i, b: __m128i) -> __m128i {
         let mut product = a;
-        // SAFETY: the CPU has PCLMULQDQ, for there is a `self`. It reads and writes nothing but the two registers.
+        // SAFETY: the CPU has PCLMULQDQ, for there is a `self`. It reads and writes nothing but the
+        // two registers.
         unsafe {
             core::arch::asm!(
                 "pclmulqdq {product}, {b}, {halves}",
@@ -118,7 +122,8 @@ fn word(bytes: &[u8], from: usize, len: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The inverse modulo y⁶⁴ of a polynomial whose lowest coefficient is 1, bit by bit: cancel the lowest 1 of what is left.
+/// The inverse modulo y⁶⁴ of a polynomial whose lowest coefficient is 1, bit by bit: cancel the
+/// lowest 1 of what is left.
 fn inverse(modulus: u64) -> u64 {
     let mut rest = 1u64;
     (0..64).fold(0, |inverse, bit| {
@@ -147,8 +152,9 @@ fn third(a: __m128i) -> u32 {
     unsafe { _mm_cvtsi128_si32(_mm_shuffle_epi32::<2>(a)) as u32 }
 }
 
-/// Index hashes of eight keys at once, from [`LANES`] CRCs each. What one byte of a key contributes to one byte of a CRC is a product with an 8 × 8
-/// matrix over GF(2), and GF2P8AFFINEQB takes eight such products, of one matrix with the same byte of eight keys, a lane.
+/// Index hashes of eight keys at once, from [`LANES`] CRCs each. What one byte of a key contributes
+/// to one byte of a CRC is a product with an 8 × 8 matrix over GF(2), and GF2P8AFFINEQB takes eight
+/// such products, of one matrix with the same byte of eight keys, a lane.
 /// ```text
 /// transpose the keys: byte i of all eight is one 64-bit word
 /// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
@@ -262,7 +268,8 @@ fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m51
     _mm512_setr_epi64(a, b, c, d, e, f, g, h)
 }
 
-/// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out` wants a key's 64 together.
+/// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out`
+/// wants a key's 64 together.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
 fn transpose_sums(sums: [__m512i; 8], out: &mut [[u32; LANES]; 8]) {
@@ -315,11 +322,13 @@ fn load<T: Plain, const N: usize>(words: &[T; N]) -> __m512i {
 #[inline]
 fn store<T: Plain, const N: usize>(words: &mut [T; N], value: __m512i) {
     const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and any bits make a `Plain`.
+    // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and any bits make a
+    // `Plain`.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
 }
 
-/// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the result in the highest byte.
+/// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the
+/// result in the highest byte.
 fn matrix(columns: &[u32; 8], byte: u32) -> u64 {
     let bit_of = |column: u32, i: usize| (column >> (8 * byte + i as u32) & 1) as u8;
     let row = |i: usize| (0..8).fold(0, |row, bit| row | bit_of(columns[bit], i) << bit);

@@ -1,6 +1,7 @@
 //! The portable forms: look-ups by nibble, which stay small enough for the first-level cache.
 //!
-//! A CRC is linear, so each nibble of the key contributes its own word, whatever the rest of the key is:
+//! A CRC is linear, so each nibble of the key contributes its own word, whatever the rest of the
+//! key is:
 //! ```text
 //! hash ← the complement of the xor, over both nibbles of each byte, of table[bytes that follow][which nibble][nibble]
 //! ```
@@ -45,7 +46,8 @@ impl Slices {
     }
 }
 
-/// [`LANES`] CRCs at once: a row holds what one nibble contributes to each. 26 KB are in use for a key of 13 bytes.
+/// [`LANES`] CRCs at once: a row holds what one nibble contributes to each. 26 KB are in use for a
+/// key of 13 bytes.
 pub struct Rows(Box<[[[u32; LANES]; 16]]>);
 
 impl Rows {
@@ -61,7 +63,8 @@ impl Rows {
         let tables = &self.0[..2 * N];
         let mut hashes = [XOROUT; LANES];
         for (i, &byte) in key.iter().enumerate() {
-            // Hidden from the compiler, which would else do all rows at once by gathers where there is AVX-512, five times slower.
+            // Hidden from the compiler, which would else do all rows at once by gathers where there
+            // is AVX-512, five times slower.
             let byte = black_box(if i < 4 { byte ^ 0xff } else { byte });
             let after = N - 1 - i;
             add(&mut hashes, &tables[2 * after][usize::from(byte & 15)]);

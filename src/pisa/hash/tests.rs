@@ -70,8 +70,8 @@ proptest! {
     }
 }
 
-/// `tests/golden/index.txt` was made by the few lines of Python in its head, independently of this code: polynomials, key, index
-/// hash, number of slots, spare bits, slot.
+/// `tests/golden/index.txt` was made by the few lines of Python in its head, independently of this
+/// code: polynomials, key, index hash, number of slots, spare bits, slot.
 #[test]
 fn golden_index_hashes() {
     let mut lines = 0;
@@ -107,8 +107,8 @@ fn quadruples(slots: &[u32]) -> (u32, u32) {
     (pairs, both)
 }
 
-/// With CRCs the keys b and a⊕b share a slot whenever 0 and a do. With index hashes they seldom do, if not quite as seldom as any
-/// two keys, which are one pair in 256.
+/// With CRCs the keys b and a⊕b share a slot whenever 0 and a do. With index hashes they seldom do,
+/// if not quite as seldom as any two keys, which are one pair in 256.
 #[test]
 fn quadruples_of_keys_in_a_row_come_apart() {
     const SLOTS: u32 = 256;
@@ -149,7 +149,8 @@ fn published_check_values() {
     }
 }
 
-/// `tests/golden/hash.txt` was made by the few lines of Python in its head, independently of this code.
+/// `tests/golden/hash.txt` was made by the few lines of Python in its head, independently of this
+/// code.
 #[test]
 fn golden_vectors() {
     let mut lines = 0;
@@ -196,8 +197,9 @@ fn seeds_collide_alike_and_polynomials_do_not() {
     assert!(first.intersection(&other_polynomial).count() < 10);
 }
 
-/// PINT's reservoir: hop i keeps the packet if its hash is below 2³² / i, so each of k hops ends up carrying 1 / k of them.
-/// Gives the chi-square statistic of the shares, which for true randomness is about hops − 1.
+/// PINT's reservoir: hop i keeps the packet if its hash is below 2³² / i, so each of k hops ends up
+/// carrying 1 / k of them. Gives the chi-square statistic of the shares, which for true randomness
+/// is about hops − 1.
 fn reservoir(hops: usize, packets: u32, g: impl Fn(u32, usize) -> u32) -> f64 {
     let mut carried = vec![0u32; hops];
     for packet in 0..packets {
@@ -218,7 +220,8 @@ fn every_hop_carries_its_share() {
         let addends: Vec<Addends> = (0..60).map(|hop: u32| global.argument(&hop.to_be_bytes())).collect();
         for hops in [2, 5, 10, 25, 59] {
             let chi2 = reservoir(hops, PACKETS, |p, hop| global.join(packets[p as usize], addends[hop]));
-            // Mean k − 1, variance 2 (k − 1): five standard deviations, and some for the long tail at small k.
+            // Mean k − 1, variance 2 (k − 1): five standard deviations, and some for the long tail
+            // at small k.
             let freedom = (hops - 1) as f64;
             let limit = freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0;
             assert!(chi2 < limit, "seed {seed}, {hops} hops: chi-square {chi2:.1} above {limit:.1}");
@@ -226,7 +229,8 @@ fn every_hop_carries_its_share() {
     }
 }
 
-/// The pitfall: with a constant xored in, the hops' hashes differ by the same word for every packet.
+/// The pitfall: with a constant xored in, the hops' hashes differ by the same word for every
+/// packet.
 #[test]
 fn without_the_additions_the_hops_are_not_independent() {
     let family = HashFamily::reproducible(0);

@@ -3,8 +3,8 @@
 use super::{Key, Shape, TableError, TableUse};
 use crate::pisa::hash::{Crc, Polynomial};
 
-/// A hash table of fixed size, at most half full, with linear probing. The polynomial is a secret, so that nobody who
-/// chooses the keys (a host chooses its address) can make them meet.
+/// A hash table of fixed size, at most half full, with linear probing. The polynomial is a secret,
+/// so that nobody who chooses the keys (a host chooses its address) can make them meet.
 #[derive(Clone, Debug)]
 pub struct Exact<K, A> {
     shape: Shape,
@@ -39,7 +39,8 @@ impl<K: Key, A: Clone> Exact<K, A> {
         let mut hole = self.find(key);
         let (_, action) = self.slots[hole].take()?;
         self.len -= 1;
-        // Close the gap: an entry further on moves into the hole unless its home lies behind the hole.
+        // Close the gap: an entry further on moves into the hole unless its home lies behind the
+        // hole.
         let mut slot = self.after(hole);
         while let Some((key, _)) = &self.slots[slot] {
             if self.distance(self.home(*key), slot) >= self.distance(hole, slot) {
@@ -77,7 +78,8 @@ impl<K: Key, A: Clone> Exact<K, A> {
         self.shape.hashed()
     }
 
-    /// The slot that holds the key, or the empty one where it belongs. There is one, as half the slots are empty.
+    /// The slot that holds the key, or the empty one where it belongs. There is one, as half the
+    /// slots are empty.
     #[inline(always)]
     fn find(&self, key: K) -> usize {
         let mut slot = self.home(key);

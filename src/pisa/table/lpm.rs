@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::{Key, Shape, TableError, TableUse};
 
-/// One hash table for each prefix length in use, the longest first. A routing table has few lengths, and a look-up stops at
-/// the first that matches.
+/// One hash table for each prefix length in use, the longest first. A routing table has few
+/// lengths, and a look-up stops at the first that matches.
 #[derive(Clone, Debug)]
 pub struct Lpm<K, A> {
     shape: Shape,

@@ -1,8 +1,8 @@
-//! Match-action tables: from a key to action data. Changed while packets flow through [`Shared`]: a writer publishes a whole
-//! new table, and each worker sees it from its next burst on.
+//! Match-action tables: from a key to action data. Changed while packets flow through [`Shared`]: a
+//! writer publishes a whole new table, and each worker sees it from its next burst on.
 //!
-//! There are no hit counters per entry: every core reads the same table, and a shared counter would cost each of them a cache
-//! miss a packet.
+//! There are no hit counters per entry: every core reads the same table, and a shared counter would
+//! cost each of them a cache miss a packet.
 
 mod exact;
 mod lpm;
@@ -48,7 +48,8 @@ impl Shape {
         TableUse { sram_bits: self.capacity as u64 * entry, tcam_bits: 0, hashes: 1 }
     }
 
-    /// Keys in TCAM, `rows` for each entry, action data in SRAM. TCAM is counted in bits of key, mask included, as vendors do.
+    /// Keys in TCAM, `rows` for each entry, action data in SRAM. TCAM is counted in bits of key,
+    /// mask included, as vendors do.
     fn ternary(self, rows: u64) -> TableUse {
         let capacity = self.capacity as u64 * rows;
         let bits = |width: u32| capacity * u64::from(width);

@@ -21,7 +21,8 @@ impl<K: Key, A> Range<K, A> {
         self.entries.iter().find(|(_, range, _)| range.contains(&key)).map(|(_, _, action)| action)
     }
 
-    /// Higher numbers win; among equals the entry that was inserted first. The same range at the same priority is replaced.
+    /// Higher numbers win; among equals the entry that was inserted first. The same range at the
+    /// same priority is replaced.
     pub fn insert(&mut self, priority: u32, range: RangeInclusive<K>, action: A) -> Result<Option<A>, TableError> {
         if range.is_empty() {
             return Err(TableError::EmptyRange);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
-/// The writer's end. A change is a whole new value, seen at once or not at all; readers never wait for it.
+/// The writer's end. A change is a whole new value, seen at once or not at all; readers never wait
+/// for it.
 #[derive(Debug)]
 pub struct Shared<T>(Arc<ArcSwap<T>>);
 
@@ -43,7 +44,8 @@ impl<T> Shared<T> {
 pub struct Reader<T>(Cache<Arc<ArcSwap<T>>, Arc<T>>);
 
 impl<T> Reader<T> {
-    /// The newest value, to be held for a burst: one load and one comparison when nothing has changed.
+    /// The newest value, to be held for a burst: one load and one comparison when nothing has
+    /// changed.
     #[inline]
     pub fn load(&mut self) -> &T {
         self.0.load()

@@ -9,7 +9,8 @@ pub struct Pattern<K> {
     pub mask: K,
 }
 
-/// Entries in order of priority, searched from the top as in a TCAM. In software that is for hundreds of entries at most.
+/// Entries in order of priority, searched from the top as in a TCAM. In software that is for
+/// hundreds of entries at most.
 #[derive(Clone, Debug)]
 pub struct Ternary<K, A> {
     shape: Shape,
@@ -26,7 +27,8 @@ impl<K: Key, A> Ternary<K, A> {
         self.entries.iter().find(|(_, p, _)| key & p.mask == p.value).map(|(_, _, action)| action)
     }
 
-    /// Higher numbers win; among equals the entry that was inserted first. The same pattern at the same priority is replaced.
+    /// Higher numbers win; among equals the entry that was inserted first. The same pattern at the
+    /// same priority is replaced.
     pub fn insert(&mut self, priority: u32, pattern: Pattern<K>, action: A) -> Result<Option<A>, TableError> {
         let pattern = canonical(pattern);
         if let Some((_, _, old)) = self.entries.iter_mut().find(|(n, p, _)| (*n, *p) == (priority, pattern)) {

@@ -12,7 +12,8 @@ const MEMIF_SOCKET: &str = "/run/memif.sock";
 const MAX_QUEUES: u16 = 64;
 
 pub(super) fn interface(name: &str, example: &str) -> Result<String, String> {
-    // The kernel's own rule (dev_valid_name), and no comma, which would end the argument of a DPDK device.
+    // The kernel's own rule (dev_valid_name), and no comma, which would end the argument of a DPDK
+    // device.
     let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | ',');
     if name.is_empty() || name.len() > INTERFACE_NAME || name.contains(odd) || matches!(name, "." | "..") {
         return Err(format!(

@@ -10,8 +10,8 @@ use crate::wire::{self, Frame, Headers};
 /// Packets that are held back at once; more are dropped, and counted as `overflow`.
 pub const HELD: usize = 2048;
 
-/// A frame whose checksum can be completed, as it must be before one of its bits is flipped: or the damage would be
-/// covered by a sum that is computed afterwards.
+/// A frame whose checksum can be completed, as it must be before one of its bits is flipped: or the
+/// damage would be covered by a sum that is computed afterwards.
 pub trait Sealed: Frame {
     fn seal(&mut self);
 }
@@ -95,8 +95,8 @@ impl<F: Sealed> Engine<F> {
         std::mem::swap(&mut self.held, &mut earlier.held);
     }
 
-    /// Lets the packets from `from` on meet their faults. Left in the burst are those that go on now: first what was held
-    /// back until `now`, as far as there is room.
+    /// Lets the packets from `from` on meet their faults. Left in the burst are those that go on
+    /// now: first what was held back until `now`, as far as there is room.
     pub fn pass<const N: usize>(&mut self, now: u64, burst: &mut ArrayVec<F, N>, from: usize) -> Counts {
         let mut counts = Counts::default();
         let arrived: ArrayVec<F, N> = burst.drain(from.min(burst.len())..).collect();

@@ -1,7 +1,8 @@
 //! Faults on purpose, at any port: for tests, and to show what loss, delay and disorder do.
 //!
-//! They stand between the device and the switch. What they drop on the way in the switch never sees; what they drop on the
-//! way out has been sent, as far as the switch can know. So their counts stand with those of the device.
+//! They stand between the device and the switch. What they drop on the way in the switch never
+//! sees; what they drop on the way out has been sent, as far as the switch can know. So their
+//! counts stand with those of the device.
 
 #[cfg(any(feature = "dpdk", test))]
 mod engine;

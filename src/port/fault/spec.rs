@@ -1,7 +1,7 @@
 //! What is to go wrong at a port, as a user writes it.
 //!
-//! `rx:drop=1%,dst=10.0.0.2;tx:delay=5ms,jitter=1ms,seed=7`: rules with a semicolon between them, each a direction and
-//! settings.
+//! `rx:drop=1%,dst=10.0.0.2;tx:delay=5ms,jitter=1ms,seed=7`: rules with a semicolon between them,
+//! each a direction and settings.
 
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 

@@ -1,7 +1,8 @@
-//! When an answer is complete: one vocabulary for all programs, and for switches, controllers, simulations and replays.
+//! When an answer is complete: one vocabulary for all programs, and for switches, controllers,
+//! simulations and replays.
 //!
-//! An answer is complete when nothing that it was asked for is missing and every number in it is what it is called. Otherwise it
-//! names the reasons.
+//! An answer is complete when nothing that it was asked for is missing and every number in it is
+//! what it is called. Otherwise it names the reasons.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -6,7 +6,8 @@ pub fn rounded(size: u32) -> u32 {
     if size < 256 { size } else { size >> low_bits << low_bits }
 }
 
-/// How many flows there are of each size, in ascending order of sizes. The numbers are expectations, so no whole ones.
+/// How many flows there are of each size, in ascending order of sizes. The numbers are
+/// expectations, so no whole ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution(pub Vec<(u32, f64)>);
 

@@ -57,7 +57,8 @@ pub struct FlowCount {
     pub count: u64,
 }
 
-/// The tasks about flows: heavy flows, their number, the distribution of their sizes and its entropy. Of a switch, or of all.
+/// The tasks about flows: heavy flows, their number, the distribution of their sizes and its
+/// entropy. Of a switch, or of all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowAnswers {
     /// What flows' counts are in.
@@ -70,14 +71,15 @@ pub struct FlowAnswers {
     /// The heaviest flows, the heaviest first, and the number of all that were found.
     pub heavy: Vec<FlowCount>,
     pub found: usize,
-    /// Every flow of at least this count is among them, unless [`Self::lack`] says why not. `None` when nothing is promised of any
-    /// count.
+    /// Every flow of at least this count is among them, unless [`Self::lack`] says why not. `None`
+    /// when nothing is promised of any count.
     pub named_from: Option<u64>,
     pub lack: Reasons,
 }
 
 impl FlowAnswers {
-    /// The `max` heaviest of the flows that were found, the heaviest first; equal counts in the order of the flows' fields.
+    /// The `max` heaviest of the flows that were found, the heaviest first; equal counts in the
+    /// order of the flows' fields.
     pub fn heaviest(unit: Unit, mut found: Vec<FlowCount>, max: usize) -> Self {
         let flows = found.len();
         found.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
@@ -167,7 +169,8 @@ pub struct Adaptation {
 /// One epoch's answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EpochAnswers {
-    /// The epoch, and the first one that its answers cover, which is another when a collector was late.
+    /// The epoch, and the first one that its answers cover, which is another when a collector was
+    /// late.
     pub epoch: u64,
     pub first_epoch: u64,
     /// What is missing, and where.

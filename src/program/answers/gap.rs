@@ -10,7 +10,8 @@ pub enum Gap {
     Missing,
     /// It joined, or started again, during the epoch.
     Started,
-    /// A core was late or stopped, or its clock was set back: its record lacks it, or a part of the epoch.
+    /// A core was late or stopped, or its clock was set back: its record lacks it, or a part of the
+    /// epoch.
     Part,
     /// Its record runs from this epoch on over several, because its collector was behind.
     Spans { first_epoch: u64 },
@@ -20,23 +21,29 @@ pub enum Gap {
     Parameters,
     /// Its sketches are of another length or of other hash functions.
     Foreign,
-    /// What left before the transit time was over is unknown, because the record of the epoch before is. Only losses lack it.
+    /// What left before the transit time was over is unknown, because the record of the epoch
+    /// before is. Only losses lack it.
     Before,
-    /// Packets leave it by fabric ports, for switches that are not in this network. Only losses lack them.
+    /// Packets leave it by fabric ports, for switches that are not in this network. Only losses
+    /// lack them.
     Elsewhere,
-    /// So many of its packets left while it was not counted, later than the transit time or ahead of it, or were of a class that had
-    /// no memory: they seem lost, and are not.
+    /// So many of its packets left while it was not counted, later than the transit time or ahead
+    /// of it, or were of a class that had no memory: they seem lost, and are not.
     Strays { packets: u64 },
     /// So many packets left in an epoch far from their own: they may be of this one.
     Unplaced { packets: u64 },
-    /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch entered in another.
+    /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch
+    /// entered in another.
     Clock { ahead: i64 },
-    /// It reported the epoch more than once, because its clock was set back: packets of all of its parts carry the same number.
+    /// It reported the epoch more than once, because its clock was set back: packets of all of its
+    /// parts carry the same number.
     Repeated,
-    /// So many packets went on to another switch without their class: they seem lost, and may not be.
+    /// So many packets went on to another switch without their class: they seem lost, and may not
+    /// be.
     Unmarked { packets: u64 },
-    /// Packets that became copies or fragments, of which some went on to another switch or could not be sent,
-    /// and copies and fragments that a switch without the program made: their losses are not known.
+    /// Packets that became copies or fragments, of which some went on to another switch or could
+    /// not be sent, and copies and fragments that a switch without the program made: their losses
+    /// are not known.
     Unfollowed { packets: u64 },
     /// Reports about single packets that found no room. Only they are missing.
     Overflow { reports: u64 },
@@ -101,7 +108,8 @@ pub struct SwitchGap {
 }
 
 impl SwitchGap {
-    /// Adds a gap of a switch to those of an epoch. Strays are counted together; what is there already is not there twice.
+    /// Adds a gap of a switch to those of an epoch. Strays are counted together; what is there
+    /// already is not there twice.
     pub fn add(gaps: &mut Vec<Self>, switch: &Arc<str>, gap: Gap) {
         for earlier in gaps.iter_mut().filter(|earlier| earlier.switch == *switch) {
             match (&mut earlier.gap, gap) {

@@ -1,4 +1,5 @@
-//! Answers by task, whatever the program: with their epochs and gaps, and why they are not complete.
+//! Answers by task, whatever the program: with their epochs and gaps, and why they are not
+//! complete.
 
 mod completeness;
 mod distribution;

@@ -129,7 +129,8 @@ pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {
     Adaptation { measured: network.runtime.described(), facts: object(facts), ..Adaptation::default() }
 }
 
-/// Flows over the buckets of an upstream encoder, at the switch with most candidates: these, and the victims of the network.
+/// Flows over the buckets of an upstream encoder, at the switch with most candidates: these, and
+/// the victims of the network.
 fn load(network: &NetworkEpoch, victims: Option<(f64, f64)>) -> Option<f64> {
     let ((heavy, light), shape) = (victims?, network.edges.first()?.analysis.sketches().shape);
     let candidates = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>()?;

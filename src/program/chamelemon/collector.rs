@@ -78,13 +78,15 @@ pub struct Sketches {
     pub downstream_parts: [Exits; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
-    /// Packets that left and were not encoded: more than the transit time after their epoch's end, or ahead of it, or in a class
-    /// that has no memory here.
+    /// Packets that left and were not encoded: more than the transit time after their epoch's end,
+    /// or ahead of it, or in a class that has no memory here.
     pub strays: Strays,
-    /// Packets that went on to another switch without their class, so that it cannot count them where they leave.
+    /// Packets that went on to another switch without their class, so that it cannot count them
+    /// where they leave.
     pub unmarked: u64,
-    /// Packets that became copies or fragments, of which some went on to other switches or could not be sent,
-    /// and copies and fragments that left here and were made by a switch that does not measure.
+    /// Packets that became copies or fragments, of which some went on to other switches or could
+    /// not be sent, and copies and fragments that left here and were made by a switch that does not
+    /// measure.
     pub unfollowed: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
@@ -119,8 +121,8 @@ impl Sketches {
         }
     }
 
-    /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other parameters do not fit: the
-    /// result is then [mixed](Self::mixed).
+    /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other
+    /// parameters do not fit: the result is then [mixed](Self::mixed).
     ///
     /// # Errors
     /// If they have other lengths. These sketches are then as they were.
@@ -173,7 +175,8 @@ impl Sketches {
         std::mem::replace(&mut self.downstream_parts[usize::from(bit)], none)
     }
 
-    /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters are full.
+    /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters
+    /// are full.
     pub fn query(&self, id: FlowId) -> u32 {
         self.size_at(&self.counters(id))
     }

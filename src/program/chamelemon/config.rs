@@ -45,7 +45,8 @@ pub struct Level {
 pub struct TowerShape(pub Vec<Level>);
 
 impl TowerShape {
-    /// The highest threshold that has an effect: a flow of so many packets is larger than the counters can say.
+    /// The highest threshold that has an effect: a flow of so many packets is larger than the
+    /// counters can say.
     pub fn max(&self) -> u32 {
         self.0.iter().map(|level| level.width.max()).max().unwrap_or(1)
     }
@@ -132,7 +133,8 @@ pub enum AttentionMode {
     Fixed,
 }
 
-/// ChameleMon's parameters. Those from `hh` on are what the switch starts with; a controller may change them between epochs.
+/// ChameleMon's parameters. Those from `hh` on are what the switch starts with; a controller may
+/// change them between epochs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -141,8 +143,8 @@ pub struct Config {
     /// Bucket arrays of an encoder.
     #[schemars(range(min = 2, max = Config::MAX_ARRAYS))]
     pub arrays: u32,
-    /// One more, small array for each encoder, of 2^-small of the others' length: a few flows then decode with half the memory.
-    /// 0 is none, as in the paper.
+    /// One more, small array for each encoder, of 2^-small of the others' length: a few flows then
+    /// decode with half the memory. 0 is none, as in the paper.
     #[schemars(range(min = 0, max = Config::MAX_SMALL))]
     pub small: u32,
     /// Buckets an array of the upstream encoder.
@@ -151,7 +153,8 @@ pub struct Config {
     /// Buckets an array of the downstream encoder, for each of the two epoch bits.
     #[schemars(range(min = 1, max = Config::MAX_BUCKETS))]
     pub downstream: u32,
-    /// Buckets an array for heavy hitters; by default what the others leave of the upstream encoder.
+    /// Buckets an array for heavy hitters; by default what the others leave of the upstream
+    /// encoder.
     #[schemars(range(min = 0, max = Config::MAX_BUCKETS))]
     pub hh: Option<u32>,
     /// Buckets an array for heavy losses; by default 512, or what the downstream encoder has.
@@ -160,7 +163,8 @@ pub struct Config {
     /// Buckets an array for sampled light losses.
     #[schemars(range(min = 0, max = Config::MAX_BUCKETS))]
     pub ll: u32,
-    /// T_h: flows of so many packets are heavy-hitter candidates. At most what the widest counter can say.
+    /// T_h: flows of so many packets are heavy-hitter candidates. At most what the widest counter
+    /// can say.
     #[schemars(range(min = 0, max = u32::MAX))]
     pub hh_threshold: u32,
     /// T_l: flows of fewer packets are light-loss candidates. At 1 there are none.
@@ -169,7 +173,8 @@ pub struct Config {
     /// Light-loss candidates that are sampled, of 65536.
     #[schemars(range(min = 0, max = 65536))]
     pub sample: u32,
-    /// Whether a live switch shifts the parameters from hh on from epoch to epoch (auto), or keeps them (fixed).
+    /// Whether a live switch shifts the parameters from hh on from epoch to epoch (auto), or keeps
+    /// them (fixed).
     pub attention: AttentionMode,
 }
 

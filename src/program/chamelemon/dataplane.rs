@@ -1,4 +1,5 @@
-//! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1, Algorithm 3).
+//! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1,
+//! Algorithm 3).
 
 use std::marker::PhantomData;
 
@@ -22,7 +23,8 @@ pub mod class {
     pub const LL: u8 = 1;
     /// A heavy-loss candidate.
     pub const HL: u8 = 2;
-    /// A heavy-hitter candidate. No packet carries it: it leaves as a heavy-loss candidate, and carries that.
+    /// A heavy-hitter candidate. No packet carries it: it leaves as a heavy-loss candidate, and
+    /// carries that.
     pub const HH: u8 = 3;
     /// In packets: one of several. It is counted where it leaves, and encoded nowhere.
     pub use crate::wire::shim::SEVERAL;
@@ -128,9 +130,9 @@ impl<C: Counter> Salu for Tower<C> {
     }
 }
 
-/// reg + fragment modulo p, within 32 bits (Algorithm 3), from the fragment's inverse p − f. The paper compares reg + f < p; the same
-/// comparison without a sum that could overflow is reg < p − f, which is the borrow of reg − (p − f). No branch: which way it
-/// goes is not to be predicted.
+/// reg + fragment modulo p, within 32 bits (Algorithm 3), from the fragment's inverse p − f. The
+/// paper compares reg + f < p; the same comparison without a sum that could overflow is reg < p −
+/// f, which is the borrow of reg − (p − f). No branch: which way it goes is not to be predicted.
 #[inline(always)]
 pub fn add(reg: u32, inverse: u32) -> u32 {
     let (sum, below) = reg.overflowing_sub(inverse);

@@ -1,6 +1,8 @@
-//! Arithmetic modulo the prime p = 2³² − 5, for the collector. The dataplane adds with [`super::dataplane::add`] only.
+//! Arithmetic modulo the prime p = 2³² − 5, for the collector. The dataplane adds with
+//! [`super::dataplane::add`] only.
 
-/// The largest prime of 32 bits. It is above every 31-bit ID fragment, and above every flow's count.
+/// The largest prime of 32 bits. It is above every 31-bit ID fragment, and above every flow's
+/// count.
 pub const P: u32 = 4_294_967_291;
 
 /// Inverses of small numbers, which most counts of lost packets are.
@@ -42,8 +44,9 @@ pub fn of(count: i64) -> u32 {
     count.rem_euclid(i64::from(P)) as u32
 }
 
-/// The element whose product with the count is 1, `None` for a multiple of p. It is what Fermat's little theorem gives as
-/// count^(p − 2): with p = q a + r, a⁻¹ = −q r⁻¹, and r < a soon is so small that the table has it.
+/// The element whose product with the count is 1, `None` for a multiple of p. It is what Fermat's
+/// little theorem gives as count^(p − 2): with p = q a + r, a⁻¹ = −q r⁻¹, and r < a soon is so
+/// small that the table has it.
 #[inline(always)]
 pub fn inverse(count: i64) -> Option<u32> {
     let (mut a, mut factor) = (

@@ -6,8 +6,8 @@ use super::dataplane::{MAX_LEVELS, MAX_ROWS};
 use super::id::{FlowId, Naming};
 use crate::pisa::hash::{HashFamily, IndexBank, IndexHashes, IndexKey, Polynomial};
 
-/// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling, and
-/// what these share. IPv6 digests have names of their own ([`super::id`]).
+/// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling,
+/// and what these share. IPv6 digests have names of their own ([`super::id`]).
 const TOWER: &str = "chamelemon/tower";
 const ROWS: &str = "chamelemon/fermat";
 const FINGERPRINT: &str = "chamelemon/fingerprint";
@@ -17,8 +17,9 @@ const SHARED: &str = "chamelemon/index/shared";
 /// An ID's bytes with what all its index hashes share.
 pub type Key = IndexKey<13>;
 
-/// The hash units of one deployment: all switches whose sketches are added or subtracted have the same. Arrays, fingerprint and
-/// sampling take index hashes ([`crate::pisa::hash::index`]), since their analysis assumes independence.
+/// The hash units of one deployment: all switches whose sketches are added or subtracted have the
+/// same. Arrays, fingerprint and sampling take index hashes ([`crate::pisa::hash::index`]), since
+/// their analysis assumes independence.
 #[derive(Clone)]
 pub struct Hashes {
     levels: usize,
@@ -32,7 +33,8 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// For so many classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most [`MAX_ROWS`]).
+    /// For so many classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most
+    /// [`MAX_ROWS`]).
     pub fn new(family: &HashFamily, levels: usize, rows: usize) -> Self {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
         let names = |label, arrays| (0..arrays as u32).map(move |index| (label, index));
@@ -86,7 +88,8 @@ impl Hashes {
     }
 }
 
-/// Lanes of the bank of hash units: classifier array i has lane `tower + i`, row i of the encoders lane `row + i`.
+/// Lanes of the bank of hash units: classifier array i has lane `tower + i`, row i of the encoders
+/// lane `row + i`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     pub tower: u8,

@@ -17,11 +17,13 @@ const LOW: u32 = (1 << 31) - 1;
 /// IANA has reserved it: it marks an IPv6 digest.
 const DIGEST_PROTO: u8 = 255;
 
-/// An IPv4 five-tuple, or a digest of an IPv6 one: source 32 bits, destination 32, ports 2 × 16, protocol 8.
+/// An IPv4 five-tuple, or a digest of an IPv6 one: source 32 bits, destination 32, ports 2 × 16,
+/// protocol 8.
 ///
-/// **The digest** is three CRC-32s of the 37 bytes of the IPv6 five-tuple, in the places of source, destination and ports, with
-/// the lowest bit of the ports set and protocol 255: 95 bits. No IPv4 packet has such a tuple, because a packet of protocol 255 has
-/// no ports, so IDs of the two families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
+/// **The digest** is three CRC-32s of the 37 bytes of the IPv6 five-tuple, in the places of source,
+/// destination and ports, with the lowest bit of the ports set and protocol 255: 95 bits. No IPv4
+/// packet has such a tuple, because a packet of protocol 255 has no ports, so IDs of the two
+/// families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(u128);
 
@@ -49,8 +51,8 @@ impl FlowId {
         self.flow().map_or(FlowName::Digest([a, b, c, d, e, f, g, h, i, j, k, l]), FlowName::Flow)
     }
 
-    /// Figure 13: the lower 31 bits of the source, of the destination and of the ports, then the three bits left over, the
-    /// protocol and the fingerprint, which is the high bits of a hash.
+    /// Figure 13: the lower 31 bits of the source, of the destination and of the ports, then the
+    /// three bits left over, the protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
     pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
         let (source, destination, ports) = ((self.0 >> 72) as u32, (self.0 >> 40) as u32, (self.0 >> 8) as u32);
@@ -59,7 +61,8 @@ impl FlowId {
         [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint(hash)]
     }
 
-    /// The ID and fingerprint of these fragments; `None` when one has more than 31 bits, which no ID's has.
+    /// The ID and fingerprint of these fragments; `None` when one has more than 31 bits, which no
+    /// ID's has.
     #[inline(always)]
     pub fn of_fragments([source, destination, ports, rest]: [u32; FRAGMENTS]) -> Option<(Self, u32)> {
         if (source | destination | ports | rest) > LOW {

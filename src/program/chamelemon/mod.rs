@@ -1,56 +1,71 @@
-//! ChameleMon: which flows lost how many packets, and six more answers about flows, from one set of sketches.
+//! ChameleMon: which flows lost how many packets, and six more answers about flows, from one set of
+//! sketches.
 //!
-//! *Paper:* Yang, Wu, Miao, Yang, Liu, Xu, Qiu, Zhao, Lv, Ji, Xie: "ChameleMon: Shifting Measurement Attention as Network State
-//! Changes", SIGCOMM 2023; §3, §4.2, appendices A, B and D.1.
+//! *Paper:* Yang, Wu, Miao, Yang, Liu, Xu, Qiu, Zhao, Lv, Ji, Xie: "ChameleMon: Shifting
+//! Measurement Attention as Network State Changes", SIGCOMM 2023; §3, §4.2, appendices A, B and
+//! D.1.
 //!
-//! *Shape:* In ingress a packet that enters the network is counted in the classifier, a TowerSketch (§3.2.1): arrays of saturating
-//! counters, all ones meaning infinity, whose smallest is the flow's size. Against T_h and T_l that makes it a candidate for heavy
-//! hitters (HH), heavy losses (HL) or light losses (LL, of which a share is sampled), and it is put into that part of
-//! the upstream encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class and epoch come with
-//! it in the shim, or the class and the epoch's lowest bit in its DSCP (`wire::dscp`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of packets and the sum of
-//! their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of which the last is filled with a 20-bit
-//! fingerprint (D.1, Figure 13). Up minus down holds the lost packets alone.
+//! *Shape:* In ingress a packet that enters the network is counted in the classifier, a TowerSketch
+//! (§3.2.1): arrays of saturating counters, all ones meaning infinity, whose smallest is the flow's
+//! size. Against T_h and T_l that makes it a candidate for heavy hitters (HH), heavy losses (HL) or
+//! light losses (LL, of which a share is sampled), and it is put into that part of the upstream
+//! encoder. Where it leaves the network it is put into the downstream encoder, HH among HL; class
+//! and epoch come with it in the shim, or the class and the epoch's lowest bit in its DSCP
+//! (`wire::dscp`). An encoder is a FermatSketch (§3.1): d arrays of buckets, each the number of
+//! packets and the sum of their flow IDs modulo p = 2³² − 5, here in four fragments of 31 bits, of
+//! which the last is filled with a 20-bit fingerprint (D.1, Figure 13). Up minus down holds the
+//! lost packets alone.
 //!
 //! *Units:* packets. Lengths in a [`Partition`] are buckets an array; a bucket has 160 bits.
 //!
 //! *Guarantees:*
-//! - A complete decoding is exact: flows and packets (the sums leave room for no other flows but with a probability far below the false
-//!   positives of a single test, which is 2⁻²⁰ / m, A.4).
-//! - d = 3 arrays with m d > 1.23 M buckets decode M flows, but with probability O(1 / M) (Theorem 3.1); two flows in one set of buckets
-//!   (about M² / 2m³ pairs) are what is left of it for small M. `small` adds an array that tells them apart; numbers are in
+//! - A complete decoding is exact: flows and packets (the sums leave room for no other flows but
+//!   with a probability far below the false positives of a single test, which is 2⁻²⁰ / m, A.4).
+//! - d = 3 arrays with m d > 1.23 M buckets decode M flows, but with probability O(1 / M) (Theorem
+//!   3.1); two flows in one set of buckets (about M² / 2m³ pairs) are what is left of it for small
+//!   M. `small` adds an array that tells them apart; numbers are in
 //!   `bench/record/2026-11-21-fermat.md`.
-//! - Both hold for keys in a row (scans, address ranges, sequential ports), too, since rows and counter
-//!   arrays take index hashes ([`crate::pisa::hash::index`]). With CRCs as row hashes, as in the paper's
-//!   prototype, such keys do not decode.
-//! - The few hash bits of D.1 make buckets uneven, which takes at most 0.5 % more of them than even ones (a length of 4.5 / 2ⁿ of the
-//!   range), and nothing at a power of two.
-//! - A size from the classifier is never below the truth, and never says more than its counters can.
+//! - Both hold for keys in a row (scans, address ranges, sequential ports), too, since rows and
+//!   counter arrays take index hashes ([`crate::pisa::hash::index`]). With CRCs as row hashes, as
+//!   in the paper's prototype, such keys do not decode.
+//! - The few hash bits of D.1 make buckets uneven, which takes at most 0.5 % more of them than even
+//!   ones (a length of 4.5 / 2ⁿ of the range), and nothing at a power of two.
+//! - A size from the classifier is never below the truth, and never says more than its counters
+//!   can.
 //! - Decoding takes O(m d²) (A.2).
 //!
-//! *Memory:* classifier Σ bits × counters; encoders 160 bits × buckets × arrays, downstream twice, for the two epoch bits. The
-//! default takes 64 + 240 + 360 KiB and 32 stateful ALUs, two thirds of Tofino's, as in the paper's Table 1.
+//! *Memory:* classifier Σ bits × counters; encoders 160 bits × buckets × arrays, downstream twice,
+//! for the two epoch bits. The default takes 64 + 240 + 360 KiB and 32 stateful ALUs, two thirds of
+//! Tofino's, as in the paper's Table 1.
 //!
 //! *Deviations:*
 //! - IPv6 flows are measured by a digest ([`FlowId`]).
 //! - Array indexes, fingerprint and sampling hash are high bits of the sum of two CRCs, not a CRC.
-//! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that reaches T_h is encoded.
-//! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none and 65 536 all.
-//! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit; downstream ones have it, and are
-//!   swapped a transit time later. So a record's downstream encoder holds what left of its epoch from the transit time on, and
-//!   in the other half the first packets of the next ([`collector::Delta::left`]). A packet carries
-//!   20 bits of its epoch's number and is encoded in that epoch's half or, when that is not open, not at all: it is a stray
-//!   of its epoch ([`Strays`]). The paper's one bit counts a packet two epochs late in the wrong epoch.
-//! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One that goes on to another switch without
-//!   class and epoch bit is counted as unmarked, one of which copies or fragments go on to other switches as unfollowed.
-//!   So is each copy or fragment that leaves here and was made by a switch without the program
-//!   ([`dataplane::class::SEVERAL`]).
-//! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is computed in closed form, and
-//!   the small ones and the number of flows are estimated from all arrays together ([`collector::estimate`]).
-//! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a candidate.
-//! - Two flows in one set of buckets are told apart when one of them is known from elsewhere, as lost heavy-hitter candidates are
-//!   (`collector/twins.rs`). Two unknown ones are not. Unknown are 208 bits of IDs and how the count c is shared; the four sums
-//!   give 128 bits (fingerprints are functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of IDs fit, and
-//!   nothing short of trying them finds these.
+//! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that
+//!   reaches T_h is encoded.
+//! - Sampled is what hashes below the threshold, where the paper has "not above": so 0 samples none
+//!   and 65 536 all.
+//! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit;
+//!   downstream ones have it, and are swapped a transit time later. So a record's downstream
+//!   encoder holds what left of its epoch from the transit time on, and in the other half the first
+//!   packets of the next ([`collector::Delta::left`]). A packet carries 20 bits of its epoch's
+//!   number and is encoded in that epoch's half or, when that is not open, not at all: it is a
+//!   stray of its epoch ([`Strays`]). The paper's one bit counts a packet two epochs late in the
+//!   wrong epoch.
+//! - A packet that becomes several, or that the switch itself takes, counts as leaving there. One
+//!   that goes on to another switch without class and epoch bit is counted as unmarked, one of
+//!   which copies or fragments go on to other switches as unfollowed. So is each copy or fragment
+//!   that leaves here and was made by a switch without the program ([`dataplane::class::SEVERAL`]).
+//! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is
+//!   computed in closed form, and the small ones and the number of flows are estimated from all
+//!   arrays together ([`collector::estimate`]).
+//! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a
+//!   candidate.
+//! - Two flows in one set of buckets are told apart when one of them is known from elsewhere, as
+//!   lost heavy-hitter candidates are (`collector/twins.rs`). Two unknown ones are not. Unknown are
+//!   208 bits of IDs and how the count c is shared; the four sums give 128 bits (fingerprints are
+//!   functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of
+//!   IDs fit, and nothing short of trying them finds these.
 
 mod analysis;
 mod answers;

@@ -1,11 +1,12 @@
 //! One epoch of a network: the sketches of its edge switches, put together (§4.2).
 //!
-//! A switch's record of epoch e holds the ingress registers of exactly that epoch, and egress registers that changed hands a transit
-//! time after its end. So the packets of e that left by a switch are in two records: those that left after the transit time of
-//! e's beginning in the record of e, the earlier ones in that of e − 1, both under e's bit.
+//! A switch's record of epoch e holds the ingress registers of exactly that epoch, and egress
+//! registers that changed hands a transit time after its end. So the packets of e that left by a
+//! switch are in two records: those that left after the transit time of e's beginning in the record
+//! of e, the earlier ones in that of e − 1, both under e's bit.
 //!
-//! Losses are what entered at all switches less what left at all. So one switch of which something is missing makes them
-//! unknown; the other tasks are answered for every switch that is there.
+//! Losses are what entered at all switches less what left at all. So one switch of which something
+//! is missing makes them unknown; the other tasks are answered for every switch that is there.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -143,8 +144,9 @@ impl NetworkEpoch {
         self.edges.iter().all(|edge| edge.analysis.has_all_candidates())
     }
 
-    /// Packets of a flow: decoded at the switches where it was a heavy-hitter candidate; else the largest that a classifier says,
-    /// as a flow enters by one switch. `None` when it was too large for the classifier.
+    /// Packets of a flow: decoded at the switches where it was a heavy-hitter candidate; else the
+    /// largest that a classifier says, as a flow enters by one switch. `None` when it was too large
+    /// for the classifier.
     pub fn flow_size(&self, id: FlowId) -> Option<u64> {
         let decoded = self.edges.iter().filter_map(|edge| edge.analysis.decoded_size(id));
         decoded.reduce(|a, b| a + b).or_else(|| self.classified(id))
@@ -172,8 +174,8 @@ impl NetworkEpoch {
         heavy
     }
 
-    /// Flows whose sizes differ by more than `threshold` from the epoch before, the largest change first, over the switches that
-    /// are in both epochs.
+    /// Flows whose sizes differ by more than `threshold` from the epoch before, the largest change
+    /// first, over the switches that are in both epochs.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
         let mut changes = Vec::<Change>::new();
         for edge in &after.edges {
@@ -226,7 +228,8 @@ impl NetworkEpoch {
     }
 }
 
-/// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are returned, another is an error.
+/// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are
+/// returned, another is an error.
 fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<[Option<Gap>; 2], Gap> {
     let sketches = analysis.sketches();
     let delta = match delta {

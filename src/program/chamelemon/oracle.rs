@@ -1,9 +1,10 @@
-//! The naive reference: exact counts by flow, and a FermatSketch of whole numbers. Nothing of the dataplane's or the collector's own
-//! arithmetic is used.
+//! The naive reference: exact counts by flow, and a FermatSketch of whole numbers. Nothing of the
+//! dataplane's or the collector's own arithmetic is used.
 
 use std::collections::BTreeMap;
 
-/// The paper's bucket with nothing reduced: a sum of fragments, each times its flow's packets, and the packets.
+/// The paper's bucket with nothing reduced: a sum of fragments, each times its flow's packets, and
+/// the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     pub sums: [i128; 4],
@@ -60,7 +61,8 @@ impl<H> Tower<H> {
         Self { levels, max: arrays.iter().map(|&(_, bits)| (1 << bits) - 1).collect(), counter }
     }
 
-    /// Counts a packet and says how large its flow seems: the smallest of its counters that are not full, `None` when all are.
+    /// Counts a packet and says how large its flow seems: the smallest of its counters that are not
+    /// full, `None` when all are.
     pub fn packet<K: Copy>(&mut self, flow: K) -> Option<u64>
     where
         H: Fn(usize, K) -> usize,

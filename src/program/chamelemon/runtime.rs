@@ -1,4 +1,5 @@
-//! What may change from epoch to epoch: how the encoders are divided, the thresholds, the sample rate.
+//! What may change from epoch to epoch: how the encoders are divided, the thresholds, the sample
+//! rate.
 
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
@@ -30,12 +31,14 @@ impl Shape {
         if row < self.arrays || buckets == 0 { buckets } else { (buckets >> self.small).max(1) }
     }
 
-    /// Buckets of a row of a whole encoder: a small row keeps at least one for each of its three parts.
+    /// Buckets of a row of a whole encoder: a small row keeps at least one for each of its three
+    /// parts.
     pub fn cells(&self, row: u32, buckets: u32) -> u32 {
         if row < self.arrays { buckets } else { (buckets >> self.small) + 3 }
     }
 
-    /// Where the parts of the given lengths lie in each row, from the left; the whole begins at `start(row)`.
+    /// Where the parts of the given lengths lie in each row, from the left; the whole begins at
+    /// `start(row)`.
     fn parts<const N: usize>(&self, lengths: [u32; N], start: impl Fn(u32) -> u32) -> [Part; N] {
         let mut offsets: ArrayVec<u32, MAX_ROWS> = (0..self.rows()).map(start).collect();
         lengths.map(|length| {
@@ -57,20 +60,22 @@ impl Shape {
 }
 
 impl Place {
-    /// Index hash to bucket: its highest bits, as many as give 4 to 8 times the part's length (appendix D.1), modulo the length.
-    /// `None` for a part of no length.
+    /// Index hash to bucket: its highest bits, as many as give 4 to 8 times the part's length
+    /// (appendix D.1), modulo the length. `None` for a part of no length.
     pub fn new(offset: u32, width: u32) -> Option<Self> {
         Some(Self { offset, range: HighRange::new(std::num::NonZeroU32::new(width)?, 2) })
     }
 }
 
-/// From an index hash to a counter of a classifier array. Arrays whose length is no power of two take 64 to 128 times as many values:
-/// uneven counters make linear counting wrong by half the square of their unevenness, here less than 0.01 %.
+/// From an index hash to a counter of a classifier array. Arrays whose length is no power of two
+/// take 64 to 128 times as many values: uneven counters make linear counting wrong by half the
+/// square of their unevenness, here less than 0.01 %.
 pub(super) fn counter_range(counters: u32) -> HighRange {
     HighRange::new(std::num::NonZeroU32::new(counters).unwrap_or(std::num::NonZeroU32::MIN), 6)
 }
 
-/// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and downstream.
+/// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and
+/// downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Heavy hitters; upstream only.
@@ -81,7 +86,8 @@ pub struct Partition {
     pub ll: u32,
 }
 
-/// All that a controller changes. It takes effect with the next epoch, for the packets that enter in it.
+/// All that a controller changes. It takes effect with the next epoch, for the packets that enter
+/// in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
     pub partition: Partition,
@@ -98,8 +104,8 @@ pub struct Runtime {
 impl Runtime {
     pub const ALL: u32 = 1 << 16;
 
-    /// The same with thresholds that have an effect: a classifier takes a flow of `max` packets or more for infinite, so that it is
-    /// above any threshold.
+    /// The same with thresholds that have an effect: a classifier takes a flow of `max` packets or
+    /// more for infinite, so that it is above any threshold.
     pub fn within(self, max: u32) -> Self {
         let (hh_threshold, hl_threshold) = (self.hh_threshold.min(max), self.hl_threshold.min(max));
         Self { hh_threshold, hl_threshold, ..self }
@@ -125,7 +131,8 @@ impl Runtime {
         super::dataplane::samples(hash, self.sample, self.sample_seed)
     }
 
-    /// The match-action entries for packets that enter: LL on the left, HL in the middle, HH on the right.
+    /// The match-action entries for packets that enter: LL on the left, HL in the middle, HH on the
+    /// right.
     pub(super) fn upstream(&self, shape: &Shape) -> [Part; 4] {
         let Partition { hh, hl, ll } = self.partition;
         let [ll, hl, hh] = shape.parts([ll, hl, hh], |_| 0);

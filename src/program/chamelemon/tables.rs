@@ -1,4 +1,5 @@
-//! The program as the switch holds it: classifier and upstream encoder in ingress, downstream encoder in egress.
+//! The program as the switch holds it: classifier and upstream encoder in ingress, downstream
+//! encoder in egress.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -174,10 +175,12 @@ pub struct ChameleMonDataplane {
     upstream: Encoder,
     downstream: Encoder,
     gate: ClassTable,
-    /// What packets that leave match, by epoch bit and class, and the epoch that is counted there, as packets carry it.
+    /// What packets that leave match, by epoch bit and class, and the epoch that is counted there,
+    /// as packets carry it.
     downstream_parts: [[Part; 4]; 2],
     open: [u32; 2],
-    /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins with.
+    /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
+    /// with.
     runtimes: [Runtime; 2],
     bit: bool,
     /// The running epoch, and the one that its parameters have been looked up for.
@@ -186,7 +189,8 @@ pub struct ChameleMonDataplane {
     schedule: Reader<Steps<Runtime>>,
     /// Packets that left in a class or epoch that has no part.
     strays: StrayRegisters,
-    /// Packets that went on without their class, and those that became several which nobody follows.
+    /// Packets that went on without their class, and those that became several which nobody
+    /// follows.
     unmarked: u64,
     unfollowed: u64,
 }
@@ -281,8 +285,9 @@ impl ChameleMonDataplane {
         }
     }
 
-    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch that is not
-    /// counted now is a stray. One of several is counted as such: what became of the others is not known.
+    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch
+    /// that is not counted now is a stray. One of several is counted as such: what became of the
+    /// others is not known.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let row_lane = self.hashing.lanes.row;
@@ -410,8 +415,9 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn usage(&self) -> ProgramUse {
-        // An index hash takes three stages: the CRC that all share, the sum, and its halves joined. Those of the encoders' rows come a
-        // stage later than those of the classifier, and go along to egress.
+        // An index hash takes three stages: the CRC that all share, the sum, and its halves joined.
+        // Those of the encoders' rows come a stage later than those of the classifier, and go along
+        // to egress.
         let hash = |name, bits, added| HashUse { name, bits, added };
         let sums = |name, number: usize| vec![hash(name, u32::BITS, true); number];
         let mut encoders = sums("hash of a row", self.upstream.0.len());

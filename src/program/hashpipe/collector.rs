@@ -27,7 +27,8 @@ impl Counts {
         heavy
     }
 
-    /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been evicted.
+    /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been
+    /// evicted.
     pub fn heaviest(&self, unit: Unit, max: usize) -> FlowAnswers {
         let found = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count });
         let lack = [Reason::Evicted].into_iter().collect();

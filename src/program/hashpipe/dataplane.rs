@@ -7,7 +7,8 @@ use crate::wire::FlowKey;
 /// A cell: a flow's key and its count. A count of 0 is an empty slot.
 pub type Cell<K> = (K, u32);
 
-/// The PHV as HashPipe sees it: the packet's own key, and the pair that it carries from stage to stage.
+/// The PHV as HashPipe sees it: the packet's own key, and the pair that it carries from stage to
+/// stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carry<K> {
     /// The packet's own key.
@@ -48,7 +49,8 @@ impl<K: Word> Evicted<K> {
     }
 }
 
-/// Both kinds of stage are generic over the key; the marker keeps them `Copy` and without a key of their own.
+/// Both kinds of stage are generic over the key; the marker keeps them `Copy` and without a key of
+/// their own.
 #[derive(Clone, Copy, Debug)]
 pub struct For<S, K>(pub S, pub std::marker::PhantomData<K>);
 
@@ -101,11 +103,13 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
     }
 }
 
-/// Stages 2 to d: keep the larger of the stored and the carried pair (Algorithm 3, lines 18–35). An empty slot needs no
-/// case of its own, since 0 is less than any carried count and a carried count of 0 ends.
+/// Stages 2 to d: keep the larger of the stored and the carried pair (Algorithm 3, lines 18–35). An
+/// empty slot needs no case of its own, since 0 is less than any carried count and a carried count
+/// of 0 ends.
 ///
-/// With `SUM`, a packet that carries nothing any more uses its one access to read its own key's count, so that the
-/// estimate is the sum over the stages that remained free (§3.4: "summing all the matching flow counters").
+/// With `SUM`, a packet that carries nothing any more uses its one access to read its own key's
+/// count, so that the estimate is the sum over the stages that remained free (§3.4: "summing all
+/// the matching flow counters").
 #[derive(Clone, Copy, Debug)]
 pub struct Merge<const SUM: bool> {
     pub hash: SlotHash,

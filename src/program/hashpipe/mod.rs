@@ -1,26 +1,30 @@
 //! HashPipe: the k heaviest flows, found entirely in the dataplane.
 //!
-//! *Paper:* Sivaraman, Narayana, Rottenstreich, Muthukrishnan, Rexford: "Heavy-Hitter Detection Entirely in the Data
-//! Plane", SOSR 2017; Algorithm 3.
+//! *Paper:* Sivaraman, Narayana, Rottenstreich, Muthukrishnan, Rexford: "Heavy-Hitter Detection
+//! Entirely in the Data Plane", SOSR 2017; Algorithm 3.
 //!
-//! *Shape:* d stages (default 6), each an array of (key, count) cells hashed with a polynomial of its own. The first stage
-//! always takes the packet's key in; what it evicts is carried on, and each later stage keeps the larger of the carried
-//! and the stored pair. What is carried past the last stage is lost.
+//! *Shape:* d stages (default 6), each an array of (key, count) cells hashed with a polynomial of
+//! its own. The first stage always takes the packet's key in; what it evicts is carried on, and
+//! each later stage keeps the larger of the carried and the stored pair. What is carried past the
+//! last stage is lost.
 //!
-//! *Guarantee:* a count that is read out never exceeds the flow's true count (each unit of weight stands in at most one
-//! cell). There is no worst-case bound on what is lost: the paper gives none, and the order of packets decides (trains of
-//! packets do worse than shuffled ones). `make figures` shows both beside the paper's curves.
+//! *Guarantee:* a count that is read out never exceeds the flow's true count (each unit of weight
+//! stands in at most one cell). There is no worst-case bound on what is lost: the paper gives none,
+//! and the order of packets decides (trains of packets do worse than shuffled ones). `make figures`
+//! shows both beside the paper's curves.
 //!
-//! *Memory:* stages × slots × (key + 32 count) bits; 136 bits a slot for IPv4 five-tuples. (The paper's own accounting is
-//! 17.5 bytes a counter.)
+//! *Memory:* stages × slots × (key + 32 count) bits; 136 bits a slot for IPv4 five-tuples. (The
+//! paper's own accounting is 17.5 bytes a counter.)
 //!
 //! *Deviations:*
-//! - IPv6 flows live in tables of their own, 296-bit keys, a quarter as many slots unless told otherwise: one table of
-//!   wide keys would spend 328 bits on each IPv4 flow, and a digest could not name the flow. A packet touches one family.
+//! - IPv6 flows live in tables of their own, 296-bit keys, a quarter as many slots unless told
+//!   otherwise: one table of wide keys would spend 328 bits on each IPv4 flow, and a digest could
+//!   not name the flow. A packet touches one family.
 //! - Counts saturate at 2³² − 1 instead of wrapping.
 //! - Byte counting inserts the packet's length where the paper inserts 1.
 //! - Packets that are neither IPv4 nor IPv6 are not measured, and counted as such.
-//! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both cases store the same pair.
+//! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both
+//!   cases store the same pair.
 
 pub mod collector;
 pub mod dataplane;
@@ -66,7 +70,8 @@ pub enum Estimate {
     /// The count in the first stage.
     #[default]
     First,
-    /// The sum over the first stage and those later stages whose one access the carried pair left free.
+    /// The sum over the first stage and those later stages whose one access the carried pair left
+    /// free.
     Sum,
 }
 

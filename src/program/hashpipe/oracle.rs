@@ -1,4 +1,5 @@
-//! HashPipe as the paper's Algorithm 3 prints it, line by line: what the tests hold the dataplane to.
+//! HashPipe as the paper's Algorithm 3 prints it, line by line: what the tests hold the dataplane
+//! to.
 
 /// d tables of slots, each empty or a key with its count.
 pub struct Oracle<K, H> {

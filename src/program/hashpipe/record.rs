@@ -1,7 +1,8 @@
 //! Counts as a record: how they merge, and their byte form.
 //!
-//! The form: a version; the number of flows; and for each flow, in ascending order, a byte that says which fields follow, the fields in
-//! network order, and the count. docs/record-format.md describes it to others.
+//! The form: a version; the number of flows; and for each flow, in ascending order, a byte that
+//! says which fields follow, the fields in network order, and the count. docs/record-format.md
+//! describes it to others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +13,8 @@ use crate::wire::Flow;
 
 /// The first byte.
 const VERSION: u8 = 1;
-/// Fields that follow: two bits each for the addresses (4 or 6, none 0), one for each of the others.
+/// Fields that follow: two bits each for the addresses (4 or 6, none 0), one for each of the
+/// others.
 const SRC4: u8 = 1;
 const SRC6: u8 = 2;
 const DST4: u8 = 4;
@@ -95,7 +97,8 @@ fn read_flow(from: &mut Reader<'_>) -> Result<Flow, DecodeError> {
     Ok(Flow { src, dst, sport, dport, proto: proto.map(|[proto]| proto) })
 }
 
-/// Maximum number of flows in the record of a switch: its replicas' cells, each with a flow of its own.
+/// Maximum number of flows in the record of a switch: its replicas' cells, each with a flow of its
+/// own.
 pub(super) fn most_flows(config: &Config) -> usize {
     config.stages as usize * (config.slots as usize + config.slots6() as usize) * MAX_REPLICAS
 }

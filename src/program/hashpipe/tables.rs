@@ -1,4 +1,5 @@
-//! The program as the switch holds it: one pipeline for each address family, and the bank of their registers.
+//! The program as the switch holds it: one pipeline for each address family, and the bank of their
+//! registers.
 
 use std::any::Any;
 use std::num::NonZeroU32;
@@ -75,8 +76,8 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         phv.flow_estimate = carry.estimate;
     }
 
-    /// Stage by stage. The first stage takes the packets as they come, and most end there: only those that still carry
-    /// something are set down for the stages behind it.
+    /// Stage by stage. The first stage takes the packets as they come, and most end there: only
+    /// those that still carry something are set down for the stages behind it.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Phv], unit: Unit) {
         let Some(Then(first, later)) = &mut self.stages else { return };

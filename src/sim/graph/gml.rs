@@ -1,4 +1,5 @@
-//! GML (Himsolt, "GML: A portable graph file format", 1997): keys with numbers, strings or lists of further keys.
+//! GML (Himsolt, "GML: A portable graph file format", 1997): keys with numbers, strings or lists of
+//! further keys.
 
 use super::{Edge, Graph, GraphError, Node, push_edge, push_node, shown};
 

@@ -1,4 +1,5 @@
-//! GraphML (Brandes et al., "GraphML progress report", 2001), as far as nodes, their labels, and edges go.
+//! GraphML (Brandes et al., "GraphML progress report", 2001), as far as nodes, their labels, and
+//! edges go.
 
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -11,7 +12,8 @@ const DEPTH: usize = 256;
 /// Longest message of the XML reader, in characters: it repeats names.
 const MESSAGE: usize = 120;
 
-/// Reads the first graph of a GraphML text. Document types and the entities that they would declare are refused.
+/// Reads the first graph of a GraphML text. Document types and the entities that they would declare
+/// are refused.
 ///
 /// # Errors
 /// If the text is no GraphML, an edge's end is not there, or there are too many of either.
@@ -154,7 +156,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The values of an element's attributes, as far as they are asked for; of equal ones the first counts.
+    /// The values of an element's attributes, as far as they are asked for; of equal ones the first
+    /// counts.
     fn attributes<const N: usize>(
         &self,
         element: &BytesStart<'_>,

@@ -1,7 +1,7 @@
 //! Graphs from files, as the Internet Topology Zoo has them: GML and GraphML.
 //!
-//! Both allow parallel edges and equal labels, so nodes are told apart by their ids alone. Files come from anywhere: what is read is
-//! bounded, and every mistake is an error with its place.
+//! Both allow parallel edges and equal labels, so nodes are told apart by their ids alone. Files
+//! come from anywhere: what is read is bounded, and every mistake is an error with its place.
 
 mod gml;
 mod graphml;

@@ -4,8 +4,8 @@ use super::complete::{EPOCH, EPOCHS, TRANSIT, audit};
 use super::*;
 use crate::sim::fault::SwitchName;
 
-/// Two switches, of which the second one's clock is ahead by so much from a time on. The parameters change in
-/// every epoch: what is sampled does.
+/// Two switches, of which the second one's clock is ahead by so much from a time on. The parameters
+/// change in every epoch: what is sampled does.
 fn wrong_clock(at: u64, ahead: i64, wait: u64, transit: u64) -> Audit {
     let built = setup("line:2", "keyvalue,flows=40,longest=12", &["flows=20%,rate=20%"]);
     let switch = SwitchName::Named(built.topology.switches()[1].clone());
@@ -20,8 +20,8 @@ fn wrong_clock(at: u64, ahead: i64, wait: u64, transit: u64) -> Audit {
     })
 }
 
-/// Of a network whose clocks differ by less than the transit time all is known, but of the epoch in which it
-/// begins.
+/// Of a network whose clocks differ by less than the transit time all is known, but of the epoch in
+/// which it begins.
 #[test]
 fn clocks_that_differ_by_less_than_the_transit_time() {
     for transit in [TRANSIT, 2 * TRANSIT] {
@@ -35,8 +35,8 @@ fn clocks_that_differ_by_less_than_the_transit_time() {
     }
 }
 
-/// A switch is whole epochs off, and waited for: its records come in time, and say something of other epochs
-/// than theirs.
+/// A switch is whole epochs off, and waited for: its records come in time, and say something of
+/// other epochs than theirs.
 #[test]
 fn clocks_that_are_epochs_off() {
     for epochs in [-3, -2, -1, 1, 2, 3] {

@@ -1,6 +1,7 @@
 //! No answer that is called complete is wrong, whatever goes wrong.
 //!
-//! Random networks with random faults. `WEIR_AUDIT_EPOCHS` sets the number of epochs, `WEIR_AUDIT_SEED` the first seed.
+//! Random networks with random faults. `WEIR_AUDIT_EPOCHS` sets the number of epochs,
+//! `WEIR_AUDIT_SEED` the first seed.
 
 use super::*;
 use crate::sim::fault::SwitchName;
@@ -31,8 +32,9 @@ impl Draw {
     }
 }
 
-/// A network of some edge switches with one or several workers, small sketches, and either telemetry header, in which some of all that
-/// can go wrong does, routers that cut packets among it.
+/// A network of some edge switches with one or several workers, small sketches, and either
+/// telemetry header, in which some of all that can go wrong does, routers that cut packets among
+/// it.
 fn scenario(seed: u64) -> Setup {
     let mut draw = Draw(SplitMix64::new(seed));
     let topology = draw.of(&["line:1", "line:2", "line:3", "line:4", "spine-leaf:2,3,1", "fat-tree:2", "testbed"]);
@@ -73,7 +75,8 @@ fn scenario(seed: u64) -> Setup {
     }
 }
 
-/// With the DSCP a packet must be off by less than an epoch less the transit time: all times together are less.
+/// With the DSCP a packet must be off by less than an epoch less the transit time: all times
+/// together are less.
 fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
     let [pauses, clocks, delays] = match fabric.telemetry_header {
         TelemetryHeader::Shim => [6.0, 20.0, 5.0],

@@ -45,7 +45,8 @@ impl Interfaces {
 /// The one type of block that `pcap-file` has no name for.
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 
-/// Options: an interface's name and clock, a comment, the direction of a packet, packets that the capturer lost.
+/// Options: an interface's name and clock, a comment, the direction of a packet, packets that the
+/// capturer lost.
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
@@ -109,7 +110,8 @@ impl<'a> Fields<'a> {
         Some(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// The first option with this code among those that follow, which need not have an end. `self` stays where it is.
+    /// The first option with this code among those that follow, which need not have an end. `self`
+    /// stays where it is.
     fn option(&self, wanted: u16) -> Option<&'a [u8]> {
         let mut rest = Self { bytes: self.bytes, little: self.little };
         loop {
@@ -162,7 +164,8 @@ fn record<'a>(kind: u32, mut f: Fields<'a>, first: Option<&Interface>) -> Option
     Some(Record { interface, ticks, wire_len, bytes, flags, comment })
 }
 
-/// Reads up to the next packet block and returns its type; interfaces and sections on the way are noted.
+/// Reads up to the next packet block and returns its type; interfaces and sections on the way are
+/// noted.
 fn find<R: Read>(
     blocks: &mut Blocks<R>,
     interfaces: &mut Interfaces,

@@ -1,7 +1,7 @@
 //! pcapng's outermost form: blocks, one behind the other.
 //!
-//! `pcap-file` has a reader for it, which also parses descriptions of interfaces, and refuses a file whose options do not end
-//! with `opt_endofopt`. The format asks readers to take those.
+//! `pcap-file` has a reader for it, which also parses descriptions of interfaces, and refuses a
+//! file whose options do not end with `opt_endofopt`. The format asks readers to take those.
 
 use std::io::{self, Read};
 
@@ -29,7 +29,8 @@ impl<R: Read> Blocks<R> {
         Self { from, little: false, body: Vec::new() }
     }
 
-    /// Reads the next block into `body` and returns its type; `None` at the end of the file. Errors name `packet`.
+    /// Reads the next block into `body` and returns its type; `None` at the end of the file. Errors
+    /// name `packet`.
     pub fn next(&mut self, packet: u64) -> Option<Result<u32, CaptureError>> {
         let mut kind = [0; 4];
         match (&mut self.from).take(4).read(&mut kind) {

@@ -1,7 +1,8 @@
-//! pcapng written block by block, for captures that are read while they are made. `pcap-file`'s writer has no way to say that
-//! timestamps are nanoseconds.
+//! pcapng written block by block, for captures that are read while they are made. `pcap-file`'s
+//! writer has no way to say that timestamps are nanoseconds.
 
-/// Little-endian, nanoseconds, Ethernet. Each call gives the bytes of one block or of several whole ones.
+/// Little-endian, nanoseconds, Ethernet. Each call gives the bytes of one block or of several whole
+/// ones.
 #[derive(Debug, Default)]
 pub struct PcapNgStream {
     bytes: Vec<u8>,

@@ -27,7 +27,8 @@ fn written() -> (Vec<u8>, Packets) {
     (file, packets)
 }
 
-/// A pcapng file of one section in either byte order: (options of the interface, blocks as type and body).
+/// A pcapng file of one section in either byte order: (options of the interface, blocks as type and
+/// body).
 fn pcapng(little: bool, options: &[u8], blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let word = |w: u32| if little { w.to_le_bytes() } else { w.to_be_bytes() };
     let block = |kind: u32, body: &[u8]| {

@@ -1,7 +1,7 @@
 //! Packet filters: which packets a capture keeps and a trace waits for.
 //!
-//! The words are tcpdump's, on the fields that the parser finds, so `vlan` and the shim change nothing for the words
-//! behind them:
+//! The words are tcpdump's, on the fields that the parser finds, so `vlan` and the shim change
+//! nothing for the words behind them:
 //!
 //! ```text
 //! ip  ip6  arp  tcp  udp  icmp  icmp6        the protocol
@@ -14,11 +14,12 @@
 //! not X, X and Y, X or Y, (X)                also ! && ||
 //! ```
 //!
-//! A protocol may stand before what it qualifies: `tcp dst port 80`, `ip6 host ::1`. Unlike tcpdump's, a filter that joins
-//! `and` with `or` needs parentheses (there they bind alike, elsewhere not), and addresses within ARP are not looked at.
+//! A protocol may stand before what it qualifies: `tcp dst port 80`, `ip6 host ::1`. Unlike
+//! tcpdump's, a filter that joins `and` with `or` needs parentheses (there they bind alike,
+//! elsewhere not), and addresses within ARP are not looked at.
 //!
-//! A filter is compiled to tests in a row with two ways on from each, always forward: matching takes no stack, and no more steps
-//! than there are tests.
+//! A filter is compiled to tests in a row with two ways on from each, always forward: matching
+//! takes no stack, and no more steps than there are tests.
 
 mod parse;
 #[cfg(test)]
@@ -143,8 +144,8 @@ impl fmt::Display for Filter {
 }
 
 impl Filter {
-    /// Adds the steps of an expression that goes on at `yes` or `no`, and gives the first of them. As deep as the
-    /// expression, which the parser has bounded.
+    /// Adds the steps of an expression that goes on at `yes` or `no`, and gives the first of them.
+    /// As deep as the expression, which the parser has bounded.
     fn compile(&mut self, expr: &Expr, yes: usize, no: usize) -> usize {
         match expr {
             Expr::Test(test) => {
@@ -168,7 +169,8 @@ impl Filter {
         self.steps.is_empty()
     }
 
-    /// Whether a packet of `wire_bytes` bytes with these headers matches. A runt's headers are all zero.
+    /// Whether a packet of `wire_bytes` bytes with these headers matches. A runt's headers are all
+    /// zero.
     pub fn matches(&self, headers: &Headers, wire_bytes: u32) -> bool {
         if self.is_all() {
             return true;

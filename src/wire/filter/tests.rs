@@ -88,7 +88,8 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Compiled and evaluated as it stands a filter says the same, in at most as many steps as it has tests.
+    /// Compiled and evaluated as it stands a filter says the same, in at most as many steps as it
+    /// has tests.
     #[test]
     fn compiled_is_naive(text in text(), headers in headers(), bytes in 58..63u32) {
         match text.parse::<Filter>() {

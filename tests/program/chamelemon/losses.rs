@@ -1,4 +1,5 @@
-//! Losses that are none: what is flooded, cut, or meant for the switch itself. And one that cannot be told, which is counted.
+//! Losses that are none: what is flooded, cut, or meant for the switch itself. And one that cannot
+//! be told, which is counted.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -174,8 +175,8 @@ fn floods_leave_losses_alone() {
             assert!(arrived.iter().all(|(end, frame)| *end == (2, 0) && *frame == udp(0, 2, station(2), 443, 40)));
         }
         let records = net.records();
-        // Behind the switch that makes copies of them nobody follows them. If it measures, they end there. If not, each copy counts
-        // where it leaves, and all of them seem lost.
+        // Behind the switch that makes copies of them nobody follows them. If it measures, they end
+        // there. If not, each copy counts where it leaves, and all of them seem lost.
         let unfollowed: u64 = records.iter().map(|sketches| sketches.unfollowed).sum();
         let mut lost = vec![(flow(0, 2, 443), 5)];
         if hosts > 1 || core_measures {
@@ -189,7 +190,8 @@ fn floods_leave_losses_alone() {
     }
 }
 
-/// A host behind a port that is not the switch's to bridge: what its neighbours say to each other is no loss.
+/// A host behind a port that is not the switch's to bridge: what its neighbours say to each other
+/// is no loss.
 #[test]
 fn what_stays_behind_its_port_is_no_loss() {
     let mut net = star(2, true, "shim");
@@ -214,7 +216,8 @@ fn packets_without_a_shim_are_counted() {
     assert_lost(records, &[(flow(0, 1, 80), 5)]);
 }
 
-/// A packet that an operator stops within the network came in and did not leave: a loss. At the edge of the network it is none.
+/// A packet that an operator stops within the network came in and did not leave: a loss. At the
+/// edge of the network it is none.
 #[test]
 fn what_is_stopped_at_a_fabric_port_is_lost() {
     let edge = |fabric: &str, more: &str| {
@@ -274,7 +277,8 @@ fn mirrored(telemetry_header: &str) {
     assert_lost(net.records(), &[]);
 }
 
-/// A router with hosts at ports 0 and 1 and a narrow link at port 2, behind which is another switch with a host.
+/// A router with hosts at ports 0 and 1 and a narrow link at port 2, behind which is another switch
+/// with a host.
 fn routed(telemetry_header: &str) -> Net {
     let host = |n: u8| {
         let addresses = format!("addresses = [\"10.0.{n}.1/24\", \"fd00:{n}::1/64\"]");
@@ -357,7 +361,8 @@ fn route(mut net: Net) {
     assert_lost(net.records(), &[(flow(0, 77, 80), 4), (flow(0, 2, 80), 1)]);
 }
 
-/// Two edge switches with a host each, and a router between them that measures nothing. Its second link is narrow.
+/// Two edge switches with a host each, and a router between them that measures nothing. Its second
+/// link is narrow.
 fn routed_between(telemetry_header: &str) -> Net {
     let switch = format!("[switch]\ntelemetry_header = \"{telemetry_header}\"\nreproducible = 1\n");
     let edge = port("h", "host", 1500, "") + &port("up", "fabric", 1600, "");
@@ -370,8 +375,8 @@ fn routed_between(telemetry_header: &str) -> Net {
     Net::new(&[edge.clone(), edge, router], &[((0, 1), (2, 0)), ((1, 1), (2, 1))])
 }
 
-/// Where a router that measures nothing cuts packets, nobody can tell whether all fragments of one arrived.
-/// The fragments that arrive make the answer incomplete, so that none hides a lost one.
+/// Where a router that measures nothing cuts packets, nobody can tell whether all fragments of one
+/// arrived. The fragments that arrive make the answer incomplete, so that none hides a lost one.
 #[test]
 fn lost_fragments_are_in_no_complete_answer() {
     for (telemetry_header, lost) in [("shim", 0), ("shim", 1), ("dscp", 0), ("dscp", 1)] {
@@ -395,7 +400,8 @@ fn lost_fragments_are_in_no_complete_answer() {
     }
 }
 
-/// Without a shim, in the DSCP: full packets have room, a host's own low bits there are the price and counted, and nothing else changes.
+/// Without a shim, in the DSCP: full packets have room, a host's own low bits there are the price
+/// and counted, and nothing else changes.
 #[test]
 fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1500, "");

@@ -1,7 +1,8 @@
-//! Networks whose middle cuts, floods, loses and doubles packets: no answer that is called complete is wrong.
+//! Networks whose middle cuts, floods, loses and doubles packets: no answer that is called complete
+//! is wrong.
 //!
-//! Real switches of one or several workers, and the truth of each packet beside them. `WEIR_AUDIT_EPOCHS` sets
-//! the number of networks, `WEIR_AUDIT_SEED` the first seed.
+//! Real switches of one or several workers, and the truth of each packet beside them.
+//! `WEIR_AUDIT_EPOCHS` sets the number of networks, `WEIR_AUDIT_SEED` the first seed.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,8 @@ struct Way {
 }
 
 impl Way {
-    /// Packets that entered less those that left. `None` where some of several left and others did not.
+    /// Packets that entered less those that left. `None` where some of several left and others did
+    /// not.
     fn net(&self) -> Option<i64> {
         match self {
             Self { several: false, arrived, .. } => Some(1 - arrived),
@@ -197,7 +199,8 @@ impl Network {
         ((edge, host as PortId), frame)
     }
 
-    /// Each host asks for an address that nobody has: all switches learn where it is, and nothing of it is measured.
+    /// Each host asks for an address that nobody has: all switches learn where it is, and nothing
+    /// of it is measured.
     fn teach(&mut self) {
         let (loss, double) = (std::mem::take(&mut self.loss), std::mem::take(&mut self.double));
         let hosts = self.hosts;
@@ -236,7 +239,8 @@ fn flow(frame: &[u8]) -> FlowId {
     FlowId::of_v4(Tuple4::of(&headers))
 }
 
-/// One network: whether its answer is called complete, whether a packet became several, and what is wrong.
+/// One network: whether its answer is called complete, whether a packet became several, and what is
+/// wrong.
 fn run(seed: u64) -> (bool, bool, Option<String>) {
     let mut draw = Draw(SplitMix64::new(seed));
     let mut network = Network::new(&mut draw);

@@ -1,4 +1,5 @@
-//! ChameleMon's dataplane against a naive reference, cell by cell, and two switches with a lossy link between them.
+//! ChameleMon's dataplane against a naive reference, cell by cell, and two switches with a lossy
+//! link between them.
 
 mod pauses;
 
@@ -24,8 +25,8 @@ use weir::wire::{Frame, Headers, HeapFrame, Net};
 
 const PRIME: u32 = 4_294_967_291;
 
-/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and class of one that came from afar. Epochs 0 and 1 are
-/// counted.
+/// One packet: its flow, whether it enters here, whether it leaves, and the epoch and class of one
+/// that came from afar. Epochs 0 and 1 are counted.
 fn packet() -> impl Strategy<Value = Phv> {
     (0..60u128, 0..3u8, any::<bool>(), any::<bool>(), 0..5u32, 0..4u8).prop_map(
         |(flow, net, enters, leaves, epoch, class)| {
@@ -72,7 +73,8 @@ fn config() -> impl Strategy<Value = Config> {
         })
 }
 
-/// Everything by its definition: sums of bitwise CRCs with their halves joined, the highest bits, remainders, exact counts.
+/// Everything by its definition: sums of bitwise CRCs with their halves joined, the highest bits,
+/// remainders, exact counts.
 struct Reference {
     config: Config,
     /// Of classifier arrays from 0 on, encoder rows from 8 on, then fingerprint, sampling, and what
@@ -102,7 +104,8 @@ impl Reference {
         ((high ^ low) * (1 << 16) + low) as u32
     }
 
-    /// The highest bits of a hash, as many as give `spare` times the length or more, modulo the length.
+    /// The highest bits of a hash, as many as give `spare` times the length or more, modulo the
+    /// length.
     fn slot(&self, number: usize, id: FlowId, length: u32, spare: u64) -> usize {
         let length = u64::from(length);
         let mut values = 1u64;
@@ -260,8 +263,8 @@ proptest! {
         prop_assert_eq!(packets.iter().map(|phv| phv.class).collect::<Vec<_>>(), expected);
     }
 
-    /// What is decoded of a candidate is never less than the truth, and no more than the widest counters would say if they had no
-    /// end. T_h may lie above what they can say.
+    /// What is decoded of a candidate is never less than the truth, and no more than the widest
+    /// counters would say if they had no end. T_h may lie above what they can say.
     #[test]
     fn decoded_sizes_hold_at_every_threshold(
         tower in proptest::sample::select(&["8x4096", "8x512+8x300", "8x2048+16x512", "16x64", "8x9"]),
@@ -316,7 +319,8 @@ proptest! {
         }
     }
 
-    /// The sketches of two replicas add up to those of one that saw all packets, when no threshold depends on who saw what.
+    /// The sketches of two replicas add up to those of one that saw all packets, when no threshold
+    /// depends on who saw what.
     #[test]
     fn replicas_add_up(packets in proptest::collection::vec((packet(), any::<bool>()), 0..300)) {
         let config = Config {
@@ -426,8 +430,8 @@ fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
     all
 }
 
-/// Packets enter at one switch in epoch 4, some are lost on the link, the last ones leave the other switch in epoch 5. Those that
-/// leave when the transit time is over are counted, and look lost.
+/// Packets enter at one switch in epoch 4, some are lost on the link, the last ones leave the other
+/// switch in epoch 5. Those that leave when the transit time is over are counted, and look lost.
 #[test]
 fn losses_between_two_switches() {
     for (seed, small, telemetry_header) in
@@ -482,8 +486,9 @@ fn losses_between_two_switches() {
     }
 }
 
-/// Packets are held back between two switches, whose clocks differ, for up to 20 epochs. What an epoch seems to have lost are the
-/// packets that are told as its strays, flow by flow no more and no less; no epoch has gained any.
+/// Packets are held back between two switches, whose clocks differ, for up to 20 epochs. What an
+/// epoch seems to have lost are the packets that are told as its strays, flow by flow no more and
+/// no less; no epoch has gained any.
 #[test]
 fn a_packet_counts_in_its_own_epoch_or_in_none() {
     for seed in 0..12 {

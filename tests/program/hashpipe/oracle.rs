@@ -132,7 +132,8 @@ proptest! {
         prop_assert_eq!(tables(a.as_ref()), tables(b.as_ref()));
     }
 
-    /// A count that is read out, and the dataplane's own estimate, never exceed what the flow has sent so far.
+    /// A count that is read out, and the dataplane's own estimate, never exceed what the flow has
+    /// sent so far.
     #[test]
     fn nothing_is_overestimated(
         config in config(),
@@ -160,7 +161,8 @@ proptest! {
     }
 }
 
-/// The paper's Figure 1: K takes B's place in the first stage, B evicts E, E loses to L and leaves the table.
+/// The paper's Figure 1: K takes B's place in the first stage, B evicts E, E loses to L and leaves
+/// the table.
 #[test]
 fn figure_1_of_the_paper() {
     let names = ["A", "B", "C", "E", "K", "L"];
@@ -176,7 +178,8 @@ fn figure_1_of_the_paper() {
     assert!(!left.contains(&"E") && left.iter().all(|key| names.contains(key)));
 }
 
-/// `Crc` is what the dataplane uses; it and the bitwise form are held equal in the hash unit's own tests too.
+/// `Crc` is what the dataplane uses; it and the bitwise form are held equal in the hash unit's own
+/// tests too.
 #[test]
 fn the_bitwise_hash_is_the_units() {
     let polynomial = Polynomial::STANDARD[0];

@@ -1,15 +1,17 @@
-//! FermatSketch as ChameleMon's paper has it in its simulations: IDs of 32 bits in one counter, Algorithms 1 and 2, rehash
-//! verification, and optionally a fingerprint that extends the ID (appendix A.4).
+//! FermatSketch as ChameleMon's paper has it in its simulations: IDs of 32 bits in one counter,
+//! Algorithms 1 and 2, rehash verification, and optionally a fingerprint that extends the ID
+//! (appendix A.4).
 //!
-//! The switch's own sketch has 104-bit IDs in four counters and a fingerprint in what is left of them
-//! (`weir::program::chamelemon::collector::Fermat`).
+//! The switch's own sketch has 104-bit IDs in four counters and a fingerprint in what is left of
+//! them (`weir::program::chamelemon::collector::Fermat`).
 
 use std::collections::VecDeque;
 
 use super::{ARRAYS, Packets, cells};
 use crate::heavy::mix;
 
-/// Sums modulo the prime 2^K − C, which is above all IDs of K bits but the last C. What K leaves of 32 bits is fingerprint.
+/// Sums modulo the prime 2^K − C, which is above all IDs of K bits but the last C. What K leaves of
+/// 32 bits is fingerprint.
 pub struct FermatSketch<const K: u32, const C: u64> {
     buckets: Vec<Bucket>,
     width: usize,

@@ -1,10 +1,12 @@
-//! FlowRadar (Li, Miao, Kim, Yu: "FlowRadar: A Better NetFlow for Data Centers", NSDI 2016) on one link, as §5.1 of ChameleMon's
-//! paper sets it up: a tenth of the memory for the flow filter, a Bloom filter of ten functions, the rest for the counting table, whose
-//! cells have 32 bits each of FlowXOR, FlowCount and PacketCount.
+//! FlowRadar (Li, Miao, Kim, Yu: "FlowRadar: A Better NetFlow for Data Centers", NSDI 2016) on one
+//! link, as §5.1 of ChameleMon's paper sets it up: a tenth of the memory for the flow filter, a
+//! Bloom filter of ten functions, the rest for the counting table, whose cells have 32 bits each of
+//! FlowXOR, FlowCount and PacketCount.
 //!
-//! Decoding is FlowRadar's SingleDecode at each end, and the losses are the differences. Its NetDecode adds nothing on a link whose two
-//! ends have the same hash functions and the same flows, since both then stick in the same cells; ChameleMon's text does not speak of
-//! it. A flow that the filter takes for known is never put into FlowXOR; its packets spoil the counts of others.
+//! Decoding is FlowRadar's SingleDecode at each end, and the losses are the differences. Its
+//! NetDecode adds nothing on a link whose two ends have the same hash functions and the same flows,
+//! since both then stick in the same cells; ChameleMon's text does not speak of it. A flow that the
+//! filter takes for known is never put into FlowXOR; its packets spoil the counts of others.
 
 use super::{ARRAYS, Packets, cells};
 use crate::heavy::slot;
@@ -30,7 +32,8 @@ const CELL_BYTES: f64 = 12.0;
 const TABLE_SHARE: f64 = 0.9;
 
 impl FlowRadar {
-    /// Memory of a counting table of three arrays of `width` cells, and of the filter that belongs to it.
+    /// Memory of a counting table of three arrays of `width` cells, and of the filter that belongs
+    /// to it.
     pub fn bytes(width: usize) -> f64 {
         (ARRAYS * width) as f64 * CELL_BYTES / TABLE_SHARE
     }
@@ -41,8 +44,8 @@ impl FlowRadar {
         Self { filter, filter_bits: filter_bits.max(1), table: vec![Cell::default(); ARRAYS * width], width, seed }
     }
 
-    /// All packets of a flow. What they leave behind is what they would leave one by one among other flows' packets, since only
-    /// the first one's look into the filter matters.
+    /// All packets of a flow. What they leave behind is what they would leave one by one among
+    /// other flows' packets, since only the first one's look into the filter matters.
     pub fn insert(&mut self, flow: u32, packets: i64) {
         let known = self.mark(flow);
         for at in cells(flow.into(), self.seed, self.width) {
@@ -67,7 +70,8 @@ impl FlowRadar {
         known
     }
 
-    /// SingleDecode: all flows that could be extracted with their packets, and whether all were that the table holds.
+    /// SingleDecode: all flows that could be extracted with their packets, and whether all were
+    /// that the table holds.
     pub fn decode(mut self) -> (Packets, bool) {
         let mut ready: Vec<_> = (0..self.table.len()).filter(|&at| self.table[at].flows == 1).collect();
         let mut flows = Packets::with_capacity_and_hasher(self.table.len(), Default::default());
@@ -87,7 +91,8 @@ impl FlowRadar {
         (flows, self.table.iter().all(|cell| cell.flows == 0))
     }
 
-    /// Packets that entered by `up` and did not leave by `down`, and whether both ends were decoded.
+    /// Packets that entered by `up` and did not leave by `down`, and whether both ends were
+    /// decoded.
     pub fn losses(up: Self, down: Self) -> (Packets, bool) {
         let ((mut entered, up_complete), (left, down_complete)) = (up.decode(), down.decode());
         left.into_iter().for_each(|(flow, packets)| *entered.entry(flow).or_default() -= packets);

@@ -1,6 +1,7 @@
-//! LossRadar (Li, Miao, Kim, Yu: "LossRadar: Fast Detection of Lost Packets in Data Center Networks", CoNEXT 2016) on one link, as §5.1 of
-//! ChameleMon's paper sets it up: an invertible Bloom filter of packets, each cell a 32-bit count and a 48-bit xor of 32 bits of flow ID and
-//! the 16-bit number of the packet in its flow.
+//! LossRadar (Li, Miao, Kim, Yu: "LossRadar: Fast Detection of Lost Packets in Data Center
+//! Networks", CoNEXT 2016) on one link, as §5.1 of ChameleMon's paper sets it up: an invertible
+//! Bloom filter of packets, each cell a 32-bit count and a 48-bit xor of 32 bits of flow ID and the
+//! 16-bit number of the packet in its flow.
 
 use super::{ARRAYS, Packets, cells};
 

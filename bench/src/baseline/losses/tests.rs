@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use weir::trace::SplitMix64;
 
-/// Packets that enter and leave a link, by flow, in an order at random: (flow, number in the flow, whether it is lost).
+/// Packets that enter and leave a link, by flow, in an order at random: (flow, number in the flow,
+/// whether it is lost).
 fn packets(seed: u64, flows: u32) -> Vec<(u32, u16, bool)> {
     let mut rng = SplitMix64::new(seed);
     let mut all = Vec::new();
@@ -101,7 +102,8 @@ fn complete_means_right() {
     assert!(incomplete.iter().all(|&n| (20..380).contains(&n)), "{incomplete:?}");
 }
 
-/// FlowRadar's filter hides flows when it is too full: then fewer are named, and counts may be wrong.
+/// FlowRadar's filter hides flows when it is too full: then fewer are named, and counts may be
+/// wrong.
 #[test]
 fn flow_radar_names_no_wrong_flow() {
     let (mut incomplete, mut exact) = (0, 0);

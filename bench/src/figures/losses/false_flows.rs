@@ -1,4 +1,5 @@
-//! Not in the paper: how often decoding names a flow that is not there, with sketches from half full to far too full.
+//! Not in the paper: how often decoding names a flow that is not there, with sketches from half
+//! full to far too full.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -76,7 +77,8 @@ pub fn figure(trials: u32, progress: impl Fn(&str)) -> (Figure, String) {
         curves.push(curve(format!("3 × {width} buckets, rehash alone"), color, 1.0));
         curves.push(curve(format!("3 × {width} buckets, the same / 2^20"), color + 2, (-20f64).exp2()));
     }
-    // Zero of n say that the rate is below 3 / n, with 95 % confidence; this is above the exact bound for more.
+    // Zero of n say that the rate is below 3 / n, with 95 % confidence; this is above the exact
+    // bound for more.
     let bound = (found as f64 + 2.0 * (found as f64).sqrt() + 3.0) / decodings as f64;
     progress(&format!(
         "false flows with fingerprints: {found} in {decodings} decodings (95 %: below 2^{:.1} a decoding); presented as sure, with or without: {sure}",

@@ -1,5 +1,5 @@
-//! Not in the paper: the memory that the switch's own sketch needs for few and for many flows, with a small array more, and what its way
-//! from hash to bucket costs.
+//! Not in the paper: the memory that the switch's own sketch needs for few and for many flows, with
+//! a small array more, and what its way from hash to bucket costs.
 
 use weir::pisa::hash::HighRange;
 use weir::program::chamelemon::Shape;
@@ -14,7 +14,8 @@ use super::sketch::{client_id, hashes, random_id, weir_sketch};
 
 const FLOWS: [usize; 5] = [100, 300, 1000, 3000, 10_000];
 
-/// A small array of 2^−`small` of the others' length (0 is none), and the share of the flows whose IDs are known from elsewhere.
+/// A small array of 2^−`small` of the others' length (0 is none), and the share of the flows whose
+/// IDs are known from elsewhere.
 #[derive(Clone, Copy)]
 struct Variant {
     small: u32,
@@ -80,8 +81,9 @@ pub fn small(trials: u32, progress: impl Fn(&str)) -> Figure {
     }
 }
 
-/// Success of 10 000 flows around the threshold: with hash functions as good as random ones, with all bits of the index hash modulo the
-/// length, and with D.1's few bits of it, of which the first buckets get more.
+/// Success of 10 000 flows around the threshold: with hash functions as good as random ones, with
+/// all bits of the index hash modulo the length, and with D.1's few bits of it, of which the first
+/// buckets get more.
 pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
     const FLOWS: usize = 10_000;
     let width = |buckets: f64| (buckets * FLOWS as f64 / 3.0).round() as usize;

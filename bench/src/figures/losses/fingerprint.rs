@@ -1,4 +1,5 @@
-//! Figure 10: what a fingerprint of 8 bits does for decoding, with as many buckets a flow, and with as much memory.
+//! Figure 10: what a fingerprint of 8 bits does for decoding, with as many buckets a flow, and with
+//! as much memory.
 
 use crate::baseline::losses::{Fermat, FermatFingerprint, FermatSketch};
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};

@@ -1,7 +1,7 @@
 //! Figures 4, 5 and 6: memory and decoding time of packet loss detection.
 //!
-//! Memory is what one of the two sketches takes, the least with which 99.9 % of the decodings succeed; time is that of
-//! decoding at this memory, on one thread.
+//! Memory is what one of the two sketches takes, the least with which 99.9 % of the decodings
+//! succeed; time is that of decoding at this memory, on one thread.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,8 @@ impl Losses {
 
     pub fn measure(&mut self, sketch: Sketch, link: Link) -> Measured {
         let items = link.items(sketch);
-        // What a bucket of FermatSketch counts is the lost packets, but nothing else about them matters.
+        // What a bucket of FermatSketch counts is the lost packets, but nothing else about them
+        // matters.
         if let Some(done) = self.done.iter().find(|done| (done.sketch, done.items) == (sketch, items)) {
             return done.clone();
         }
@@ -147,7 +148,8 @@ pub struct Sweep {
     x: (&'static str, &'static str),
     log: bool,
     links: Vec<(f64, Link)>,
-    /// Up to how many times FermatSketch takes less memory and time than FlowRadar and LossRadar, by the paper's text.
+    /// Up to how many times FermatSketch takes less memory and time than FlowRadar and LossRadar,
+    /// by the paper's text.
     paper: [[f64; 2]; 2],
 }
 
@@ -266,8 +268,8 @@ fn theirs(sweep: &Sweep, sketch: Sketch, color: usize, known: Known) -> Option<C
     (!points.is_empty()).then(|| Curve { name: sketch.name().into(), color, source: Source::Authors, points })
 }
 
-/// How many times FermatSketch takes less, at most over the figure; the paper's number, and that of the authors' programs
-/// where it is known.
+/// How many times FermatSketch takes less, at most over the figure; the paper's number, and that of
+/// the authors' programs where it is known.
 fn compare(sweep: &Sweep, measured: &[Vec<Measured>]) -> String {
     let mut text = String::new();
     let [fermat, flow_radar, loss_radar, ..] = measured else { return text };

@@ -1,7 +1,8 @@
 //! ChameleMon's Figures 4, 5, 6 and 10, and what its FermatSketch does beyond them.
 //!
-//! The paper's CAIDA trace may not be passed on; sizes are those of `isp` with as many flows and packets, and which packets a victim
-//! loses is drawn. Sketches with random IDs and hash functions are as good as any trace, since what decodes depends on nothing else.
+//! The paper's CAIDA trace may not be passed on; sizes are those of `isp` with as many flows and
+//! packets, and which packets a victim loses is drawn. Sketches with random IDs and hash functions
+//! are as good as any trace, since what decodes depends on nothing else.
 
 mod false_flows;
 mod few;

@@ -1,4 +1,5 @@
-//! How often a sketch decodes, and the least length of its arrays with which it does in 99.9 % of trials.
+//! How often a sketch decodes, and the least length of its arrays with which it does in 99.9 % of
+//! trials.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,8 @@ pub struct Least {
     pub failures: u32,
 }
 
-/// Sketches of fewer items fail less and less the longer they are, slowly; larger ones have a sharp threshold.
+/// Sketches of fewer items fail less and less the longer they are, slowly; larger ones have a sharp
+/// threshold.
 const FEW: usize = 3000;
 
 /// Lengths this close to each other, as a share, are not told apart.
@@ -22,15 +24,16 @@ fn resolution(items: usize) -> f64 {
     if items < FEW { 0.02 } else { 0.004 }
 }
 
-/// Trials for a sketch of so many items: fewer for large ones, for which 99 and 99.9 % lie no further apart than the resolution.
-/// Below a thousand trials none may fail.
+/// Trials for a sketch of so many items: fewer for large ones, for which 99 and 99.9 % lie no
+/// further apart than the resolution. Below a thousand trials none may fail.
 pub fn trials(max: u32, items: usize) -> u32 {
     (1000 * max as usize / items.max(1)).clamp(MIN_TRIALS.min(max as usize), max as usize) as u32
 }
 
 const MIN_TRIALS: usize = 300;
 
-/// The trials of numbers below `trials` that fail, on all cores. Once more than `max` did, the rest is left out.
+/// The trials of numbers below `trials` that fail, on all cores. Once more than `max` did, the rest
+/// is left out.
 pub fn failures(trials: u32, max: u32, decodes: impl Fn(u64) -> bool + Sync) -> u32 {
     let (next, failed) = (AtomicU32::new(0), AtomicU32::new(0));
     let work = || {
@@ -52,7 +55,8 @@ pub fn failures(trials: u32, max: u32, decodes: impl Fn(u64) -> bool + Sync) -> 
     failed.into_inner()
 }
 
-/// The least length of three arrays that take `items`, of which `decodes(length, trial)` in 99.9 % of the trials.
+/// The least length of three arrays that take `items`, of which `decodes(length, trial)` in 99.9 %
+/// of the trials.
 pub fn min(items: usize, trials: u32, decodes: impl Fn(usize, u64) -> bool + Sync) -> Least {
     let max = trials / 1000;
     let failures = |width| failures(trials, max, |trial| decodes(width, trial));
@@ -73,8 +77,8 @@ pub fn min(items: usize, trials: u32, decodes: impl Fn(usize, u64) -> bool + Syn
     }
 }
 
-/// A length below the peeling threshold of 1.22 cells an item, and one above both it and the length with which two items share
-/// all three cells once in a thousand times.
+/// A length below the peeling threshold of 1.22 cells an item, and one above both it and the length
+/// with which two items share all three cells once in a thousand times.
 fn bracket(items: usize) -> (usize, usize) {
     let n = items as f64;
     let twins = (n * n / 2.0 / 0.001).cbrt();

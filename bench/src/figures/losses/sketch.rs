@@ -17,7 +17,8 @@ pub enum Sketch {
     Fermat,
     /// The switch's own: IDs of 104 bits, fingerprints of 20.
     Weir,
-    /// The same, with the five-tuples of clients' connections, whose ports are in a row, in place of random IDs.
+    /// The same, with the five-tuples of clients' connections, whose ports are in a row, in place
+    /// of random IDs.
     WeirClients,
     FlowRadar,
     LossRadar,
@@ -26,7 +27,8 @@ pub enum Sketch {
 /// Bytes of a bucket of the switch's own sketch.
 pub const WEIR_BUCKET_BYTES: f64 = 20.0;
 
-/// Packets pass a link: those of the largest flows, of which the largest lose a share of their packets.
+/// Packets pass a link: those of the largest flows, of which the largest lose a share of their
+/// packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     pub flows: usize,
@@ -34,7 +36,8 @@ pub struct Link {
     pub loss: f64,
 }
 
-/// The paper's dataset: the first 100 000 flows of a CAIDA trace have 5.3 M packets. These are the sizes of `isp`, descending.
+/// The paper's dataset: the first 100 000 flows of a CAIDA trace have 5.3 M packets. These are the
+/// sizes of `isp`, descending.
 fn sizes() -> &'static [u32] {
     static SIZES: OnceLock<Vec<u32>> = OnceLock::new();
     SIZES.get_or_init(|| SizeLaw::Isp.sizes(100_000, 5_300_000, 1))
@@ -86,8 +89,8 @@ impl Link {
         }
     }
 
-    /// What entered less what left. Sketches add and subtract cell by cell, so it is made of the lost packets alone; but FlowRadar's
-    /// cannot be subtracted.
+    /// What entered less what left. Sketches add and subtract cell by cell, so it is made of the
+    /// lost packets alone; but FlowRadar's cannot be subtracted.
     pub fn difference(&self, sketch: Sketch, width: usize, trial: u64) -> Difference {
         let mut rng = SplitMix64::new(trial ^ 0x6c6f_7373_0000);
         let seed = rng.next_u64();
@@ -131,7 +134,8 @@ impl Link {
     /// Whether a trial decodes.
     pub fn decodes(&self, sketch: Sketch, width: usize, trial: u64) -> bool {
         match self.difference(sketch, width, trial) {
-            // The same flows enter and leave, and with the same hash functions both ends decode or none.
+            // The same flows enter and leave, and with the same hash functions both ends decode or
+            // none.
             Difference::FlowRadar(up, _) => up.decode().1,
             difference => difference.decode(),
         }
@@ -211,7 +215,8 @@ mod tests {
         assert_eq!([link(100, 0.5).lost_packets(), link(100, 1e-9).lost_packets()], [236_271, 100]);
     }
 
-    /// With room enough each sketch decodes, and FlowRadar's losses are exact; without it none does.
+    /// With room enough each sketch decodes, and FlowRadar's losses are exact; without it none
+    /// does.
     #[test]
     fn every_sketch_decodes() {
         let link = Link { flows: 300, victims: 100, loss: 0.01 };

@@ -1,4 +1,5 @@
-//! ChameleMon's Figures 7, 8 and 9, and 14 to 19, in the simulated testbed: what its controller makes of the memory.
+//! ChameleMon's Figures 7, 8 and 9, and 14 to 19, in the simulated testbed: what its controller
+//! makes of the memory.
 
 mod paper;
 mod runs;
@@ -36,7 +37,8 @@ pub struct Options {
     /// Seeds of chamelemon-network, each a run of its own
     #[arg(long = "network-seeds", value_name = "SEED", value_delimiter = ',', default_values_t = 1..=5u64)]
     seeds: Vec<u64>,
-    /// chamelemon-network: flows are cut to so many packets, 0 for none; by default those of VL2 to 20 000
+    /// chamelemon-network: flows are cut to so many packets, 0 for none; by default those of VL2 to
+    /// 20 000
     #[arg(long, value_name = "PACKETS")]
     scale: Option<u32>,
     /// chamelemon-network: Figures 7 and 8 with all ten points, in place of every third one
@@ -90,7 +92,8 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
 /// What is drawn of a report.
 type Value = fn(&EdgesReport) -> Option<f64>;
 
-/// A quantity: what it is called in file names and on the axis, whether the axis is logarithmic, and its curves.
+/// A quantity: what it is called in file names and on the axis, whether the axis is logarithmic,
+/// and its curves.
 struct Quantity {
     names: [&'static str; 3],
     label: &'static str,
@@ -203,8 +206,8 @@ fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
     }
 }
 
-/// Epochs from each change of Figure 9 until all is decoded, in the state and with the memory for losses (to a tenth) with which the
-/// time until the next change ends.
+/// Epochs from each change of Figure 9 until all is decoded, in the state and with the memory for
+/// losses (to a tenth) with which the time until the next change ends.
 fn absorbed(points: &[Point]) -> Vec<Option<usize>> {
     let period = |points: &[Point]| {
         let last = &points.last()?.report;

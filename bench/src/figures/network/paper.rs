@@ -1,12 +1,12 @@
-//! What the paper says of Figures 7 to 9 and of Figures 14 to 19 (§5.2, appendix E). Its curves exist as pictures only; this is
-//! their text.
+//! What the paper says of Figures 7 to 9 and of Figures 14 to 19 (§5.2, appendix E). Its curves
+//! exist as pictures only; this is their text.
 
 use weir::program::chamelemon::attention::State;
 
 use super::runs::{Load, Sweep};
 
-/// The largest number of flows, in thousands, at which the network is still healthy, and the least load in percent where not all flows
-/// are recorded; none where the text names none.
+/// The largest number of flows, in thousands, at which the network is still healthy, and the least
+/// load in percent where not all flows are recorded; none where the text names none.
 pub const TEXT: [(&str, u32, Option<f64>); 4] =
     [("DCTCP", 70, Some(65.0)), ("CACHE", 70, None), ("VL2", 60, Some(51.0)), ("HADOOP", 60, Some(47.0))];
 

@@ -12,8 +12,8 @@ use weir::trace::{Workload, WorkloadError};
 
 use crate::edges::{Edges, EdgesReport};
 
-/// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds that it reports for it, 2 and 3
-/// packets, would be hundreds with the cache followers of 2015.
+/// The paper's workloads. Its CACHE is Facebook's key-value traffic, which it cites; the thresholds
+/// that it reports for it, 2 and 3 packets, would be hundreds with the cache followers of 2015.
 pub const WORKLOADS: [(&str, &str); 4] =
     [("DCTCP", "dctcp"), ("CACHE", "keyvalue"), ("VL2", "vl2"), ("HADOOP", "hadoop")];
 /// In what order packets come, and what each workload's panel is called in that order.
@@ -24,7 +24,8 @@ pub const PANELS: [[&str; 2]; 4] = [
     ["VL2 uniform", "VL2 burst"],
     ["HADOOP uniform", "HADOOP burst"],
 ];
-/// Flows of VL2 have up to 667 000 packets, 7 600 on average. Above these no T_h was ever chosen for it.
+/// Flows of VL2 have up to 667 000 packets, 7 600 on average. Above these no T_h was ever chosen
+/// for it.
 const CUTS: [u32; 4] = [0, 0, 20_000, 0];
 
 /// Of a victim's packets; the paper does not tell its rate. At least one packet is lost of each.
@@ -152,8 +153,8 @@ fn one(job: Job, scale: Option<u32>, full: bool) -> Result<Run> {
     Ok(Run { job, points })
 }
 
-/// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too, takes its points when the
-/// configuration is stable.
+/// Lets epochs pass until two that were decoded whole have the same parameters; the paper, too,
+/// takes its points when the configuration is stable.
 fn settle(mut epoch: impl FnMut() -> Result<EdgesReport>) -> Result<(Option<usize>, EdgesReport)> {
     // The sampling has a seed of its own in every epoch.
     let parameters = |report: &EdgesReport| Runtime { sample_seed: 0, ..report.runtime };

@@ -9,7 +9,8 @@ use crate::summary::Summary;
 
 /// Packets of an epoch, as in the paper's traces of five seconds.
 const PACKETS: u64 = 2_300_000;
-/// Flows of both epochs together. Many are in one of them only: each has about 63 000, as in the paper.
+/// Flows of both epochs together. Many are in one of them only: each has about 63 000, as in the
+/// paper.
 const FLOWS: u32 = 116_000;
 
 /// Heavy hitters have more than 0.02 % of the packets, heavy changes more than 0.01 %.
@@ -34,7 +35,8 @@ pub struct Epochs {
     pub changes: Vec<Tuple4>,
 }
 
-/// `isp-scaled` in burst order, of which each half is an epoch: flows come, change and go between the two.
+/// `isp-scaled` in burst order, of which each half is an epoch: flows come, change and go between
+/// the two.
 pub fn workload(seed: u64, keys: Keys, quick: bool) -> Workload {
     let part = if quick { 10 } else { 1 };
     let (flows, packets) = (FLOWS / part, 2 * PACKETS / u64::from(part));

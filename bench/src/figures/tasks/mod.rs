@@ -1,8 +1,9 @@
 //! ChameleMon's Figure 11: six tasks against memory (appendix C).
 //!
-//! The paper's CAIDA traces may not be passed on; ours are the two halves of an `isp-scaled` workload, each with the paper's number
-//! of packets and about its number of flows. A KB has 1024 bytes, as in the authors' code. Competitors pay for flow IDs of 32
-//! bits, as there; weir pays for its own of 104 bits, and in a second curve for 32.
+//! The paper's CAIDA traces may not be passed on; ours are the two halves of an `isp-scaled`
+//! workload, each with the paper's number of packets and about its number of flows. A KB has 1024
+//! bytes, as in the authors' code. Competitors pay for flow IDs of 32 bits, as there; weir pays for
+//! its own of 104 bits, and in a second curve for 32.
 
 mod epochs;
 mod paper;
@@ -42,7 +43,8 @@ pub fn run(out: &Path, quick: bool, only: &[Algorithm]) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds from one epoch's sketches to all six answers but for other epochs, the median of some.
+/// Milliseconds from one epoch's sketches to all six answers but for other epochs, the median of
+/// some.
 fn answer_ms(kilobytes: usize, quick: bool) -> f64 {
     let epochs = Epochs::new(epochs::workload(1, Keys::Random, quick));
     let sketch = epochs.both[0].feed(TowerFermat::new(kilobytes << 10, Layout::PAPER, 1), &epochs.keys);
@@ -90,7 +92,8 @@ fn look(task: Task) -> Look {
     Look { name, title, y, unit }
 }
 
-/// F1 scores from here on are drawn a second time, enlarged: most algorithms are there, and the paper's numbers.
+/// F1 scores from here on are drawn a second time, enlarged: most algorithms are there, and the
+/// paper's numbers.
 const GOOD: f64 = 96.0;
 
 fn figure(runs: &Runs, task: Task, quick: bool) -> Figure {

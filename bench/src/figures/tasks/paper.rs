@@ -1,4 +1,5 @@
-//! What ChameleMon's appendix C says of its Figure 11 in words; the plotted points are not published as numbers.
+//! What ChameleMon's appendix C says of its Figure 11 in words; the plotted points are not
+//! published as numbers.
 
 use super::runs::{Algorithm, Task};
 

@@ -195,7 +195,8 @@ struct Run {
 pub struct Runs {
     runs: Vec<Run>,
     pub seeds: u64,
-    /// Of one epoch, the mean over all: flows, flows of [`CHANGE`] packets and more, heavy hitters, heavy changes.
+    /// Of one epoch, the mean over all: flows, flows of [`CHANGE`] packets and more, heavy hitters,
+    /// heavy changes.
     pub flows: [f64; 4],
 }
 

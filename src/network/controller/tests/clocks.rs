@@ -12,7 +12,8 @@ impl Network {
     }
 }
 
-/// A switch whose clock is off is named, with what it is off; a record that is late for another reason says nothing of a clock.
+/// A switch whose clock is off is named, with what it is off; a record that is late for another
+/// reason says nothing of a clock.
 #[test]
 fn clocks_that_are_off_are_named() {
     for (ahead, text) in [(-130_000_000, "its clock is 0.13 s behind"), (40_000_000, "its clock is 0.04 s ahead")] {
@@ -30,7 +31,8 @@ fn clocks_that_are_off_are_named() {
     }
 }
 
-/// An order comes before a switch prepares the epoch that it is for, also when the switch's clock is ahead by the transit time.
+/// An order comes before a switch prepares the epoch that it is for, also when the switch's clock
+/// is ahead by the transit time.
 #[test]
 fn orders_reach_a_switch_whose_clock_is_ahead() {
     let Settings { lead_time, .. } = settings();
@@ -58,8 +60,8 @@ fn one_clock_needs_no_room() {
     assert_eq!(order.epoch, 9);
 }
 
-/// A controller whose clock is set back goes on within some epochs, and answers of numbers that come again are not taken for
-/// new ones.
+/// A controller whose clock is set back goes on within some epochs, and answers of numbers that
+/// come again are not taken for new ones.
 #[test]
 fn a_clock_that_is_set_back() {
     let mut network = Network::new(&["a", "b"], 60);
@@ -92,7 +94,8 @@ fn a_switch_that_joined_with_its_clock_ahead() {
     network.assert_exact(90);
 }
 
-/// A switch whose clock was set back reports an epoch twice: its packets of both times carry the same number.
+/// A switch whose clock was set back reports an epoch twice: its packets of both times carry the
+/// same number.
 #[test]
 fn an_epoch_that_is_measured_twice() {
     for others_wait in [false, true] {

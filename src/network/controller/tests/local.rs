@@ -99,7 +99,8 @@ fn traffic(edge: &mut Edge, epoch: u64) {
     }
 }
 
-/// However far the collector is behind, what it has a record of is answered; what it has none of is a gap.
+/// However far the collector is behind, what it has a record of is answered; what it has none of is
+/// a gap.
 #[test]
 fn records_that_waited() {
     let (mut switch, mut edge) = Switch::losing(TRANSIT);

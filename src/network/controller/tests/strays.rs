@@ -66,7 +66,8 @@ fn a_stray_with_one_bit_spoils_two_epochs() {
     assert_eq!(incomplete(&network)[1..].iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(), [8, 10]);
 }
 
-/// So do those that a record tells of before the epoch has closed, and those of a record that comes too late, too early or twice.
+/// So do those that a record tells of before the epoch has closed, and those of a record that comes
+/// too late, too early or twice.
 #[test]
 fn strays_told_early_or_late() {
     let mut network = Network::new(&["a", "b"], 6);

@@ -27,7 +27,8 @@ fn patience_over_many_epochs_loses_nothing() {
     assert_eq!((network.controller.store().passed_over(), network.controller.open.len()), (0, 0));
 }
 
-/// A controller that stood still answers what it has records of, and counts what it does not go through.
+/// A controller that stood still answers what it has records of, and counts what it does not go
+/// through.
 #[test]
 fn standing_still() {
     let mut network = Network::new(&["a", "b"], 6);
@@ -46,7 +47,8 @@ fn standing_still() {
     assert_eq!((store.passed_over(), losses.covered.complete), (999_990, false));
 }
 
-/// What had been reported when all connections broke is answered, and what is no longer waited for is not kept.
+/// What had been reported when all connections broke is answered, and what is no longer waited for
+/// is not kept.
 #[test]
 fn all_connections_break() {
     let mut network = Network::new(&["a", "b"], 6);
@@ -89,7 +91,8 @@ fn a_switch_starts_again_while_epochs_are_open() {
     network.assert_exact(90);
 }
 
-/// After a restart epochs count from the running one, and after the last switch was forgotten they may have another length.
+/// After a restart epochs count from the running one, and after the last switch was forgotten they
+/// may have another length.
 #[test]
 fn epochs_are_counted_anew() {
     let network = Network::new(&["a"], 6);
@@ -105,7 +108,8 @@ fn epochs_are_counted_anew() {
     assert!(matches!(again.report("a", report, 1002 * LENGTH + TRANSIT), Ok(Some(_))));
 }
 
-/// With the longest transit time parameters are looked up when the last record of the epoch before has just been made.
+/// With the longest transit time parameters are looked up when the last record of the epoch before
+/// has just been made.
 #[test]
 fn orders_are_in_time_for_the_longest_transit_time() {
     let mut network = Network::with(settings(), config().runtime(), LENGTH / 2, &["a", "b"], 6);

@@ -1,44 +1,56 @@
-//! Shifting measurement attention (§4.3): from what an epoch showed to the parameters of a later one.
+//! Shifting measurement attention (§4.3): from what an epoch showed to the parameters of a later
+//! one.
 //!
-//! In the healthy state every flow that loses packets is found: there are no light losses, and heavy losses have as much memory as
-//! they need. When even all of the downstream encoder is too little for them the network is ill: the partition is fixed, T_l picks the
-//! heavy losses, and light ones are sampled. T_h fills what is left for heavy hitters in either state. Targets are load
-//! factors ([`sizing`]).
+//! In the healthy state every flow that loses packets is found: there are no light losses, and
+//! heavy losses have as much memory as they need. When even all of the downstream encoder is too
+//! little for them the network is ill: the partition is fixed, T_l picks the heavy losses, and
+//! light ones are sampled. T_h fills what is left for heavy hitters in either state. Targets are
+//! load factors ([`sizing`]).
 //!
-//! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next epoch shows the result. WorkerCommands take
-//! effect two epochs after the one that they were made from, so that three such steps would take six. What a failed decoding
-//! leaves unknown is therefore foreseen from the last epoch in which all victims were known: victims are as many as would lose the
-//! packets that were lost (their sum is exact, decoded or not) when each loses as many as then, at the least the same share of flows, and have the
-//! sizes that they had, or those that the counters now say of all flows, where these are larger. Nothing foreseen is ever presented as an answer. Beyond that:
+//! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next
+//! epoch shows the result. WorkerCommands take effect two epochs after the one that they were made
+//! from, so that three such steps would take six. What a failed decoding leaves unknown is
+//! therefore foreseen from the last epoch in which all victims were known: victims are as many as
+//! would lose the packets that were lost (their sum is exact, decoded or not) when each loses as
+//! many as then, at the least the same share of flows, and have the sizes that they had, or those
+//! that the counters now say of all flows, where these are larger. Nothing foreseen is ever
+//! presented as an answer. Beyond that:
 //! - The number of candidates at another threshold counts the flows that collisions lift over it
 //!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
-//! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors' code; the text samples the heavy ones, too.
+//! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors'
+//!   code; the text samples the heavy ones, too.
 //! - Where §4.3.2 turns T_l "up" because the load is too low, it is turned down.
 //! - When T_l would pass T_h, T_h goes with it.
-//! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to [`LOW`]; §4.3.1 sets it to T_h, which
-//!   finds few of them until the ill state's own steps take effect. The load is the lower one because it is foreseen, as after every failed decoding of heavy losses. With nothing
-//!   remembered T_l is T_h.
-//! - WorkerCommands from epochs of the two states can meet. The healthy one stands up to [`sizing::LIMIT`].
-//! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample rate moves at [`sizing::FULL_SAMPLED`]: two
-//!   epochs pass until it takes effect, and waiting for a failure loses their answers.
-//! - After a failed decoding that memory grows by an eighth at the least, however few the victims: two flows that share all their
-//!   buckets in one length do not in another.
-//! - When an epoch cannot tell whether more flows lose packets or each loses more, all memory is tried
-//!   for heavy losses, and the ill state in the epoch after that: either shows which is right.
+//! - Going ill sets T_l where the remembered sizes of victims load the memory of heavy losses to
+//!   [`LOW`]; §4.3.1 sets it to T_h, which finds few of them until the ill state's own steps take
+//!   effect. The load is the lower one because it is foreseen, as after every failed decoding of
+//!   heavy losses. With nothing remembered T_l is T_h.
+//! - WorkerCommands from epochs of the two states can meet. The healthy one stands up to
+//!   [`sizing::LIMIT`].
+//! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample
+//!   rate moves at [`sizing::FULL_SAMPLED`]: two epochs pass until it takes effect, and waiting for
+//!   a failure loses their answers.
+//! - After a failed decoding that memory grows by an eighth at the least, however few the victims:
+//!   two flows that share all their buckets in one length do not in another.
+//! - When an epoch cannot tell whether more flows lose packets or each loses more, all memory is
+//!   tried for heavy losses, and the ill state in the epoch after that: either shows which is
+//!   right.
 //! - Numbers that vary from epoch to epoch have a reserve of what they were seen to vary by
-//!   (`variation.rs`): memory for heavy losses and thresholds are for the peak, and the ill state ends
-//!   when the peak would fit, too. It begins when the peak would load all memory beyond [`sizing::LIMIT`].
-//! - A decoding that fails although all memory is loaded to less than [`FULL`] failed by chance: the state
-//!   stays.
-//! - An epoch that fails like the one before, whose order has not taken effect yet, orders for 1.5 times
-//!   as many flows.
-//! - A T_h that failed is not tried again while the traffic stays, and one whose candidates were counted of
-//!   late is judged by these.
+//!   (`variation.rs`): memory for heavy losses and thresholds are for the peak, and the ill state
+//!   ends when the peak would fit, too. It begins when the peak would load all memory beyond
+//!   [`sizing::LIMIT`].
+//! - A decoding that fails although all memory is loaded to less than [`FULL`] failed by chance:
+//!   the state stays.
+//! - An epoch that fails like the one before, whose order has not taken effect yet, orders for 1.5
+//!   times as many flows.
+//! - A T_h that failed is not tried again while the traffic stays, and one whose candidates were
+//!   counted of late is judged by these.
 //! - T_l is turned down only as far as the most victims that can then be heavy have room.
-//! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either, whatever the others say; nor is it turned
-//!   down while a switch cannot tell. The paper always has a distribution.
-//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], stay up to [`FULL`], and end where the classifier's
-//!   counters do.
+//! - T_h doubles when a switch whose candidates were not decoded cannot tell their sizes either,
+//!   whatever the others say; nor is it turned down while a switch cannot tell. The paper always
+//!   has a distribution.
+//! - Thresholds are turned down to [`AIM`] less [`MARGIN`], stay up to [`FULL`], and end where the
+//!   classifier's counters do.
 
 mod plan;
 pub mod seen;
@@ -122,13 +134,14 @@ pub struct Attention {
     too_low: Option<Made>,
     /// What was counted in the last epochs.
     counted: Vec<Made>,
-    /// The state that was ordered from the epoch before though it could not tell how many victims there were.
+    /// The state that was ordered from the epoch before though it could not tell how many victims
+    /// there were.
     blind: Option<State>,
 }
 
 impl Attention {
-    /// Thresholds above `max` have no effect, as the [classifier](super::TowerShape::most) cannot say more. `salt` makes the sampling
-    /// of a deployment its own.
+    /// Thresholds above `max` have no effect, as the [classifier](super::TowerShape::most) cannot
+    /// say more. `salt` makes the sampling of a deployment its own.
     pub fn new(shape: Shape, max: u32, salt: u64) -> Self {
         Self {
             sizing: Sizing::new(shape),
@@ -143,7 +156,8 @@ impl Attention {
         }
     }
 
-    /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are those ordered last.
+    /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are
+    /// those ordered last.
     pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
         let runtime = network.runtime.within(self.max);
         self.decide(&Observation { runtime, ..Observation::new(network) }, latest, for_epoch)
@@ -217,8 +231,8 @@ impl Attention {
         (self.sizing.load(known.candidates * flows / known.flows, hh) > FULL).then_some(known.threshold)
     }
 
-    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1, steps 1
-    /// and 3).
+    /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1,
+    /// steps 1 and 3).
     fn hh_threshold(&self, seen: &Observation<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
         let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.max);
         let (now, measured) = (threshold(latest), threshold(&seen.runtime));
@@ -257,7 +271,8 @@ impl Attention {
         let load = self.sizing.load(expected, hh);
         if now >= min && is_right(load, peak) {
             if failed && now > measured {
-                // An order was made from such an epoch before: the next one is on the safe side of it.
+                // An order was made from such an epoch before: the next one is on the safe side of
+                // it.
                 let room = self.sizing.flows(AIM / MORE, hh);
                 let fits = |threshold| seen.max(threshold, reserve).is_none_or(|flows| flows <= room);
                 return smallest(now, fits).min(self.max);

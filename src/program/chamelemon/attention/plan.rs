@@ -10,11 +10,12 @@ use super::{Attention, State, smallest};
 const ENOUGH: f64 = 16.0;
 /// The least share of all memory that victims get when they are too many to count.
 const CAUTIOUS: f64 = 0.9;
-/// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was right.
+/// The factor by which memory exceeds what was foreseen, when nothing shows yet whether that was
+/// right.
 pub(super) const MORE: f64 = 1.5;
 
-/// Packets that a victim loses, as far as it matters whether it loses any as a heavy one; and steps in which
-/// their number is found.
+/// Packets that a victim loses, as far as it matters whether it loses any as a heavy one; and steps
+/// in which their number is found.
 const LOST: [f64; 2] = [0.25, 64.0];
 const STEPS: u32 = 12;
 
@@ -74,8 +75,8 @@ fn sample(rate: f64) -> u32 {
     (rate * f64::from(Runtime::ALL)).round().clamp(1.0, f64::from(Runtime::ALL)) as u32
 }
 
-/// The share of victims of a size that lose any of `lost` packets, each at a random place, from the one on that
-/// makes them heavy.
+/// The share of victims of a size that lose any of `lost` packets, each at a random place, from the
+/// one on that makes them heavy.
 fn late(threshold: u32, size: u32, lost: f64) -> f64 {
     if size < threshold {
         return 0.0;
@@ -83,8 +84,8 @@ fn late(threshold: u32, size: u32, lost: f64) -> f64 {
     1.0 - (f64::from(threshold.max(1) - 1) / f64::from(size)).powf(lost)
 }
 
-/// Packets that a victim loses, as far as it matters for whether it loses any as a heavy one: a victim that is
-/// smaller than T_l, and one that is larger.
+/// Packets that a victim loses, as far as it matters for whether it loses any as a heavy one: a
+/// victim that is smaller than T_l, and one that is larger.
 #[derive(Clone, Copy)]
 struct Lost {
     small: f64,
@@ -92,8 +93,8 @@ struct Lost {
 }
 
 impl Lost {
-    /// The number by which heavy and light victims of at least this size are as many as were seen: a flow that
-    /// loses one packet early is a light victim, however large it becomes.
+    /// The number by which heavy and light victims of at least this size are as many as were seen:
+    /// a flow that loses one packet early is a light victim, however large it becomes.
     fn of(losses: &Losses, threshold: u32) -> Self {
         let (heavy, light) = (losses.heavy_sizes.tail(threshold), losses.light_sizes.tail(threshold));
         let sizes = || losses.heavy_sizes.0.iter().chain(&losses.light_sizes.0).filter(|(size, _)| *size >= threshold);
@@ -158,8 +159,8 @@ impl Attention {
         let room = self.sizing.flows(load, self.sizing.most_hl());
         let doubtful = guess.min <= room && room < guess.max;
         if let Some(tried) = before.filter(|_| blind) {
-            // The epoch before could not tell either. Its order may be wrong, which shows two epochs
-            // after it: the alternative is ordered for the epoch after that.
+            // The epoch before could not tell either. Its order may be wrong, which shows two
+            // epochs after it: the alternative is ordered for the epoch after that.
             victims = match tried {
                 State::Healthy if doubtful => guess.max,
                 State::Healthy => (guess.likely * MORE).min(room).max(guess.likely),
@@ -189,7 +190,8 @@ impl Attention {
         Plan { partition, hl_threshold: foreseen, sample: sample(rate) }
     }
 
-    /// The most victims that are expected where so many were seen, when all memory cannot decode them.
+    /// The most victims that are expected where so many were seen, when all memory cannot decode
+    /// them.
     fn beyond(&self, victims: f64) -> Option<f64> {
         let peak = victims * self.victims.reserve(victims);
         (peak > self.sizing.flows(LIMIT, self.sizing.most_hl())).then_some(peak)
@@ -207,7 +209,8 @@ impl Attention {
         // As many as would lose these packets, if each loses as many as before.
         let max = self.known.as_ref().map_or(limit, |known| limit / known.packets_a_victim);
         let max = max.min(seen.flows().unwrap_or(f64::INFINITY));
-        // As large a share of the flows as before; and more than can be counted, when they could not be.
+        // As large a share of the flows as before; and more than can be counted, when they could
+        // not be.
         let min = if losses.sure {
             Sizing::uncountable(seen.runtime.partition.hl)
         } else {
@@ -255,7 +258,8 @@ impl Attention {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
-        // WorkerCommands from epochs of the two states meet here, and the healthy one stands when it can.
+        // WorkerCommands from epochs of the two states meet here, and the healthy one stands when
+        // it can.
         let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
@@ -277,8 +281,8 @@ impl Attention {
         Plan { partition, hl_threshold: Some(hl_threshold), sample: share }
     }
 
-    /// The sample rate that fills `ll` buckets an array with light losses to [`AIM`] when T_l is `hl_threshold`. It is turned up
-    /// only when all was decoded.
+    /// The sample rate that fills `ll` buckets an array with light losses to [`AIM`] when T_l is
+    /// `hl_threshold`. It is turned up only when all was decoded.
     fn sample(
         &self,
         seen: &Observation<'_>,
@@ -290,7 +294,8 @@ impl Attention {
         let measured = seen.runtime.sample.max(1);
         let failed = !losses.light.complete;
         let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.partition.ll));
-        // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows begin small.
+        // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows
+        // begin small.
         let heavy = |threshold| self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
         let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
         let light = flows / rate(&seen.runtime);
@@ -306,7 +311,8 @@ impl Attention {
             return base.sample;
         }
         let wanted = sample(self.sizing.flows(AIM, ll) / light);
-        // One that failed below its load has flows that share all their buckets, and others are sampled next time.
+        // One that failed below its load has flows that share all their buckets, and others are
+        // sampled next time.
         if failed { wanted.min(measured) } else { wanted }
     }
 
@@ -340,7 +346,8 @@ impl Attention {
         let min = if failed { measured.saturating_add(1) } else { 2 };
         let aim = if failed { LOW } else { AIM - if lower { MARGIN } else { 0.0 } };
         let room = self.sizing.flows(aim, hl);
-        // It is turned down for what is certain, and up for what is likely: neither undoes the other.
+        // It is turned down for what is certain, and up for what is likely: neither undoes the
+        // other.
         let lost = if lower { lost.max() } else { lost };
         let found = smallest(min, |threshold| at(lost, threshold) <= room).min(self.max);
         let next = if lower { found.min(now) } else { found };
@@ -351,11 +358,12 @@ impl Attention {
         next
     }
 
-    /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step 2): counted, or estimated, or
-    /// foreseen. `None` when nothing is known.
+    /// The number of heavy losses at this T_l, if every victim of that size is one (§4.3.2, step
+    /// 2): counted, or estimated, or foreseen. `None` when nothing is known.
     fn heavy_at(&self, seen: &Observation<'_>, losses: &Losses, lost: Lost, threshold: u32) -> Option<f64> {
         if !losses.sure {
-            // As many of the victims are of that size as were, and at the least as many as the counters say of all flows.
+            // As many of the victims are of that size as were, and at the least as many as the
+            // counters say of all flows.
             let known = self.known.as_ref()?;
             let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).map(Expected::all).sum();
             return Some(known.share * flows.max(seen.flows()? * known.tail(threshold)));
@@ -376,8 +384,9 @@ impl Attention {
             let large = losses.light_sizes.tail(measured) * late(threshold, measured - 1, lost.large);
             return Some(heavy + stay(&losses.light_sizes, 1, measured - 1) + large);
         }
-        // The largest of what is known: as victims were, as all flows are, and as light losses of that size are,
-        // if they are enough to tell. These lost packets before they were heavy, so large ones are rare among them.
+        // The largest of what is known: as victims were, as all flows are, and as light losses of
+        // that size are, if they are enough to tell. These lost packets before they were heavy, so
+        // large ones are rare among them.
         let of = losses.light_sizes.tail(measured);
         let light = (of * rate(&seen.runtime) >= ENOUGH).then(|| losses.light_sizes.tail(threshold) / of);
         let known = self.known.as_ref().filter(|known| known.tail(measured) > 0.0);

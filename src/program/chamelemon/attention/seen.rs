@@ -4,7 +4,8 @@ use super::super::collector::{Analysis, Candidates, Distribution, Expected, Vict
 use super::super::network::NetworkEpoch;
 use super::super::{FlowId, Runtime};
 
-/// The most heavy victims whose sizes are looked up: a sample of so many tells their distribution within 3 %.
+/// The most heavy victims whose sizes are looked up: a sample of so many tells their distribution
+/// within 3 %.
 const SIZED: usize = 1024;
 
 /// What an epoch showed.
@@ -30,18 +31,20 @@ pub struct Edge<'a> {
 pub type Expects<'a> = Box<dyn Fn(u32) -> Option<Expected> + 'a>;
 
 impl Edge<'_> {
-    /// Whether it can tell how many candidates other thresholds than the one `measured` would have made.
+    /// Whether it can tell how many candidates other thresholds than the one `measured` would have
+    /// made.
     pub fn tells(&self, measured: u32) -> bool {
         (self.expects)(measured).is_some()
     }
 
-    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH / portion(T_h) · portion(T).
-    /// The number of flows that collisions lift depends on the order of packets: bursts have fewer than
-    /// the model expects. So when all candidates were counted, the lifted ones make up for what differs,
-    /// as far as they can. `None` at every threshold when the edge cannot [tell](Self::tells).
+    /// Candidates at a threshold, when there were `candidates` at the threshold `measured`: HH /
+    /// portion(T_h) · portion(T). The number of flows that collisions lift depends on the order of
+    /// packets: bursts have fewer than the model expects. So when all candidates were counted, the
+    /// lifted ones make up for what differs, as far as they can. `None` at every threshold when the
+    /// edge cannot [tell](Self::tells).
     ///
-    /// `times` scales the number of flows: large ones grow by it, lifted ones by its third power, as
-    /// another flow must be on each of two counters.
+    /// `times` scales the number of flows: large ones grow by it, lifted ones by its third power,
+    /// as another flow must be on each of two counters.
     pub fn at(&self, threshold: u32, measured: u32, times: f64) -> Option<f64> {
         let expected = (self.expects)(threshold)?;
         if threshold >= measured && self.candidates == Some(0.0) {
@@ -67,8 +70,8 @@ pub struct Losses {
     pub light: Victims,
     /// Flows that only lost packets as light-loss candidates, of those that were sampled.
     pub light_only: f64,
-    /// Sizes of the flows with heavy losses, and of those with light losses only, as far as they were decoded; each stands for as
-    /// many as its weight says.
+    /// Sizes of the flows with heavy losses, and of those with light losses only, as far as they
+    /// were decoded; each stands for as many as its weight says.
     pub heavy_sizes: Distribution,
     pub light_sizes: Distribution,
 }
@@ -80,7 +83,8 @@ impl Losses {
     }
 }
 
-/// The share of light-loss candidates that are sampled; at least one in 2¹⁶, so that it can stand below a line.
+/// The share of light-loss candidates that are sampled; at least one in 2¹⁶, so that it can stand
+/// below a line.
 pub fn rate(runtime: &Runtime) -> f64 {
     f64::from(runtime.sample.max(1)) / f64::from(Runtime::ALL)
 }
@@ -119,7 +123,8 @@ impl<'a> Observation<'a> {
         flows.filter(|flows| *flows > 0.0)
     }
 
-    /// Candidates at the switch that has most of them, as far as switches can tell, with `times` as many flows.
+    /// Candidates at the switch that has most of them, as far as switches can tell, with `times` as
+    /// many flows.
     pub fn max(&self, threshold: u32, times: f64) -> Option<f64> {
         self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold, times)).reduce(f64::max)
     }

@@ -2,25 +2,32 @@
 
 use super::super::{Partition, Shape};
 
-/// The expected load factor that is aimed at, flows for each bucket of three arrays (§4.3.1, step 1).
+/// The expected load factor that is aimed at, flows for each bucket of three arrays (§4.3.1, step
+/// 1).
 pub const AIM: f64 = 0.70;
-/// Below this load memory is given back, or a threshold turned down (§4.3.1, steps 2 and 3; §4.3.2, step 3).
+/// Below this load memory is given back, or a threshold turned down (§4.3.1, steps 2 and 3; §4.3.2,
+/// step 3).
 pub const LOW: f64 = 0.60;
 /// Up to this load everything is decoded nearly always; three arrays fail at 81 %.
 pub const LIMIT: f64 = 0.80;
-/// Above this load more memory is given although decoding succeeded. The paper waits until it fails:
-/// here an order takes effect two epochs after the one that it was made from.
+/// Above this load more memory is given although decoding succeeded. The paper waits until it
+/// fails: here an order takes effect two epochs after the one that it was made from.
 pub const FULL: f64 = 0.76;
-/// The same for sampled losses, of which every epoch draws others: their number varies by 3 % where a thousand are drawn.
+/// The same for sampled losses, of which every epoch draws others: their number varies by 3 % where
+/// a thousand are drawn.
 pub const FULL_SAMPLED: f64 = 0.73;
-/// So far below [`AIM`] the load must be expected when a threshold is turned down: thresholds are whole numbers, and a load that
-/// varies around the aim would turn one up and down for ever. Not in the paper.
+/// So far below [`AIM`] the load must be expected when a threshold is turned down: thresholds are
+/// whole numbers, and a load that varies around the aim would turn one up and down for ever. Not in
+/// the paper.
 pub const MARGIN: f64 = 0.03;
-/// Buckets a flow with two, three and four arrays (Theorem 3.1; two arrays are peeled up to one flow in two buckets).
+/// Buckets a flow with two, three and four arrays (Theorem 3.1; two arrays are peeled up to one
+/// flow in two buckets).
 const BUCKETS_A_FLOW: [f64; 3] = [2.0, 1.23, 1.30];
-/// The least memory reserved for heavy losses in the healthy state, as a share of the downstream encoder: 512 of 3072 (§5.2).
+/// The least memory reserved for heavy losses in the healthy state, as a share of the downstream
+/// encoder: 512 of 3072 (§5.2).
 const MIN_HL: u32 = 6;
-/// The memory of light losses in the ill state, as a share of the downstream encoder: 512 of 3072 (§5.2).
+/// The memory of light losses in the ill state, as a share of the downstream encoder: 512 of 3072
+/// (§5.2).
 const ILL_LL: u32 = 6;
 /// Heavy hitters keep what the upstream encoder is longer than the downstream one (§4.3.2): 1024 of 4096. Where it is not longer, they
 /// keep this share of it; the paper has no such switch.
@@ -89,7 +96,8 @@ impl Sizing {
         Partition { hh, hl: room - ll, ll }
     }
 
-    /// The fewest flows that leave no bucket of a row empty, by expectation: what linear counting cannot count any more.
+    /// The fewest flows that leave no bucket of a row empty, by expectation: what linear counting
+    /// cannot count any more.
     pub fn uncountable(length: u32) -> f64 {
         let length = f64::from(length.max(1));
         length * (2.0 * length).ln()

@@ -1,4 +1,5 @@
-//! A network of numbers: flows of known sizes at four edge switches, encoders that decode up to their limit and not beyond.
+//! A network of numbers: flows of known sizes at four edge switches, encoders that decode up to
+//! their limit and not beyond.
 
 use super::super::collector::estimate::distribution;
 use super::super::collector::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
@@ -67,7 +68,8 @@ fn decode(flows: f64, length: u32) -> (Option<f64>, bool) {
     (if complete || empty >= 1.0 { Some(flows) } else { None }, complete)
 }
 
-/// Packets of flows of these sizes, in the order in which they come: at random times, those of large flows in up to 32 pieces.
+/// Packets of flows of these sizes, in the order in which they come: at random times, those of
+/// large flows in up to 32 pieces.
 fn arrivals(sizes: &[u32], rng: &mut SplitMix64) -> Vec<(usize, u32)> {
     let mut pieces = Vec::new();
     for (flow, &size) in sizes.iter().enumerate() {
@@ -86,7 +88,8 @@ fn edge_apart(sizes: &[u32], runtime: &Runtime) -> Edge<'static> {
     Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
 }
 
-/// The same of flows that share the counters of a classifier, and what it answers to the last packet of each.
+/// The same of flows that share the counters of a classifier, and what it answers to the last
+/// packet of each.
 fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<'static>, Vec<u32>) {
     let mut levels = [(8, 32_768), (16, 16_384)].map(|(bits, width)| Level::new(bits, vec![0; width]));
     let places: Vec<_> =
@@ -214,7 +217,8 @@ fn few_victims_are_healthy_and_many_ill() {
     }
 }
 
-/// Figures 7 and 8: as long as all flows fit T_h is 1, and what is decoded fills the encoders from then on.
+/// Figures 7 and 8: as long as all flows fit T_h is 1, and what is decoded fills the encoders from
+/// then on.
 #[test]
 fn memory_is_used() {
     for (flows, victims) in
@@ -235,8 +239,9 @@ fn memory_is_used() {
     }
 }
 
-/// Figure 9: the network gets worse in four steps and better in four. Each is absorbed within three epochs: from then on everything
-/// is decoded, in the state that it stays in. Returns in how many of the steps that is the ill one.
+/// Figure 9: the network gets worse in four steps and better in four. Each is absorbed within three
+/// epochs: from then on everything is decoded, in the state that it stays in. Returns in how many
+/// of the steps that is the ill one.
 fn absorb(steps: &[(u32, f64)], mut traffic: impl FnMut(u32, f64, u64) -> Traffic) -> usize {
     let mut model = Model::new();
     let mut ill = 0;
@@ -282,8 +287,8 @@ fn changes_are_absorbed_with_the_classifiers_errors() {
     }
 }
 
-/// Around three quarters of the capacity, with a tenth of noise, a failure may end the healthy state once; it does not come back
-/// with the next epoch of fewer victims.
+/// Around three quarters of the capacity, with a tenth of noise, a failure may end the healthy
+/// state once; it does not come back with the next epoch of fewer victims.
 #[test]
 fn noise_near_the_capacity_does_not_flip_the_state() {
     let room = Sizing::new(SHAPE).flows(1.0, 3072);
@@ -301,9 +306,9 @@ fn noise_near_the_capacity_does_not_flip_the_state() {
     }
 }
 
-/// Twice the flows, each victim with ten times the losses: all of it still fits, which nothing can tell from ten times the
-/// victims before an order has taken effect. Both are tried: the healthy state two epochs later, the ill one after it, and then the
-/// one that is right.
+/// Twice the flows, each victim with ten times the losses: all of it still fits, which nothing can
+/// tell from ten times the victims before an order has taken effect. Both are tried: the healthy
+/// state two epochs later, the ill one after it, and then the one that is right.
 #[test]
 fn a_loss_rate_that_jumps_with_growth_is_not_ill_for_long() {
     for seed in 0..5 {
@@ -324,8 +329,8 @@ fn a_loss_rate_that_jumps_with_growth_is_not_ill_for_long() {
     }
 }
 
-/// A candidate in two is lifted by collisions where flows end below the threshold: fewer of them in bursts than the model says. What is
-/// below the threshold for certain is not fewer for that.
+/// A candidate in two is lifted by collisions where flows end below the threshold: fewer of them in
+/// bursts than the model says. What is below the threshold for certain is not fewer for that.
 #[test]
 fn what_collisions_lift_does_not_scale_what_is_large() {
     let expects = |threshold: u32| Some(Expected { large: if threshold > 30 { 0.0 } else { 3500.0 }, lifted: 450.0 });
@@ -399,8 +404,8 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
     assert!(shown[decoded..].iter().all(|epoch| *epoch == shown[decoded]), "{shown:?}");
 }
 
-/// Flows of ten packets, two on many counters: below 21 far more are candidates than the model says, however often it is
-/// asked. What failed is not tried again while the traffic stays.
+/// Flows of ten packets, two on many counters: below 21 far more are candidates than the model
+/// says, however often it is asked. What failed is not tried again while the traffic stays.
 #[test]
 fn a_threshold_that_failed_is_not_tried_again() {
     let partition = Sizing::new(SHAPE).healthy(3072);
@@ -441,8 +446,8 @@ fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)
     Observation { runtime, edges: vec![edge], losses: Some(losses) }
 }
 
-/// Light losses of flows of T_l packets and more are of those that lost packets before they were heavy: few large
-/// ones. They do not tell how large heavy losses are that could not be decoded.
+/// Light losses of flows of T_l packets and more are of those that lost packets before they were
+/// heavy: few large ones. They do not tell how large heavy losses are that could not be decoded.
 #[test]
 fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
     let light = vec![(1, 5000.0), (2, 4000.0)];
@@ -455,7 +460,8 @@ fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
     assert!(attention.decide(&after, &latest, 3).runtime.hl_threshold > 7);
 }
 
-/// Large flows that are light victims, as they lost one packet early, are heavy ones at a lower T_l.
+/// Large flows that are light victims, as they lost one packet early, are heavy ones at a lower
+/// T_l.
 #[test]
 fn a_lower_threshold_finds_large_flows_that_were_light() {
     let seen = ill(11, (1300.0, true), [vec![(12, 1300.0)], vec![(1, 50.0), (5, 3300.0), (12, 2500.0)]]);
@@ -570,14 +576,15 @@ proptest! {
         let decoded = shown[16..].iter().filter(|(_, decoded)| *decoded).count();
         prop_assert!(decoded >= 7, "{} victims: {:?}", traffic.victims(), &shown[16..]);
         let last = shown[23].0;
-        // Where what fits is a matter of the sample, a sample that makes victims seem fewer ends the ill state, or turns T_l down, late. It
-        // does not come back.
+        // Where what fits is a matter of the sample, a sample that makes victims seem fewer ends
+        // the ill state, or turns T_l down, late. It does not come back.
         let mut held: Vec<_> =
             shown[16..].iter().map(|(runtime, _)| (runtime.partition, runtime.hh_threshold, runtime.hl_threshold)).collect();
         held.dedup();
         prop_assert!(held.len() <= 3, "{:?}", held);
         prop_assert!((1..held.len()).all(|i| !held[..i].contains(&held[i])), "{:?}", held);
-        // The light losses that are sampled differ from epoch to epoch; their share follows T_l two epochs later.
+        // The light losses that are sampled differ from epoch to epoch; their share follows T_l two
+        // epochs later.
         let same = |(runtime, _): &&(Runtime, bool)| (runtime.partition, runtime.hl_threshold) == (last.partition, last.hl_threshold);
         for (runtime, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
             let change = f64::from(runtime.sample) / f64::from(last.sample);

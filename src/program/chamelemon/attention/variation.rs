@@ -4,12 +4,13 @@
 const EPOCHS: usize = 6;
 const STEPS: usize = 10;
 const LEAST: usize = 4;
-/// Where the usual step stands among all, from the smallest on: of ten, three may be changes of the traffic.
+/// Where the usual step stands among all, from the smallest on: of ten, three may be changes of the
+/// traffic.
 const USUAL: f64 = 0.6;
 /// Steps of chance are larger than this times the usual one twice in ten times, by a normal law.
 const LARGE: f64 = 1.23;
-/// A value is of other traffic when it is above the expected peak by this share, or below the mean by
-/// this share and [`FAR`] usual steps.
+/// A value is of other traffic when it is above the expected peak by this share, or below the mean
+/// by this share and [`FAR`] usual steps.
 const OTHER: f64 = 0.05;
 const FAR: f64 = 2.5;
 /// A step of this size is expected of any count: a sample varies by it.

@@ -1,18 +1,21 @@
 //! How many heavy-hitter candidates another threshold would make.
 //!
-//! A flow is a candidate when the classifier's answer reaches T_h. That answer is too large by what else is on the flow's counters at
-//! that time, so more flows are candidates than have so many packets: of 15 000 flows, most of one packet, on the default
-//! classifier a tenth more at T_h = 2; of 25 000 of which two in five have hundreds of packets, twice as many at T_h = 4000. A part of an
-//! encoder at its target load has no room for them.
+//! A flow is a candidate when the classifier's answer reaches T_h. That answer is too large by what
+//! else is on the flow's counters at that time, so more flows are candidates than have so many
+//! packets: of 15 000 flows, most of one packet, on the default classifier a tenth more at T_h = 2;
+//! of 25 000 of which two in five have hundreds of packets, twice as many at T_h = 4000. A part of
+//! an encoder at its target load has no room for them.
 //!
-//! So here a flow of s packets is a candidate with the probability that on each of its counters the noise is T_h − s or more, or
-//! enough to fill it; its last packet comes at a random time, when a part of the others has come. Up to [`DENSE`] packets
-//! noise is a compound Poisson variable of the estimated sizes, as in [`super::estimate`]; more than that is of a large flow, and the
-//! array's own counters say how often it is there.
+//! So here a flow of s packets is a candidate with the probability that on each of its counters the
+//! noise is T_h − s or more, or enough to fill it; its last packet comes at a random time, when a
+//! part of the others has come. Up to [`DENSE`] packets noise is a compound Poisson variable of the
+//! estimated sizes, as in [`super::estimate`]; more than that is of a large flow, and the array's
+//! own counters say how often it is there.
 //!
-//! *Guarantee.* None; on packets in random order its tests hold it to 4 % and chance. Packets in bursts are not measured. *Memory.* The estimated sizes, and a word for each
-//! counter above [`DENSE`]. *Deviation.* §4.3.1 takes the number of flows of that size from the distribution, which with large flows on every third counter is 20 to
-//! 45 % too few.
+//! *Guarantee.* None; on packets in random order its tests hold it to 4 % and chance. Packets in
+//! bursts are not measured. *Memory.* The estimated sizes, and a word for each counter above
+//! [`DENSE`]. *Deviation.* §4.3.1 takes the number of flows of that size from the distribution,
+//! which with large flows on every third counter is 20 to 45 % too few.
 
 use super::estimate::{DENSE, panjer};
 use super::{Analysis, Level};
@@ -51,7 +54,8 @@ impl Candidates {
         Some(Self::of(&analysis.sketches().tower, analysis.distribution()?, decoded))
     }
 
-    /// From an estimate in which all candidates of the threshold `decoded` have their decoded sizes.
+    /// From an estimate in which all candidates of the threshold `decoded` have their decoded
+    /// sizes.
     pub fn of(tower: &[Level], sizes: &Distribution, decoded: Option<u32>) -> Self {
         let noise = tower.iter().map(|level| Noise::new(level, sizes)).collect();
         let mut candidates = Self { sizes: sizes.clone(), noise };
@@ -86,8 +90,9 @@ impl Candidates {
         last_packet(size).into_iter().enumerate().filter(|(_, probability)| *probability > 0.0).map(at).sum()
     }
 
-    /// Flows that were lifted over the threshold stand in the estimate twice: with their own sizes, and with decoded ones, which are the smallest
-    /// as only what came after the threshold is decoded.
+    /// Flows that were lifted over the threshold stand in the estimate twice: with their own sizes,
+    /// and with decoded ones, which are the smallest as only what came after the threshold is
+    /// decoded.
     fn take_lifted(&mut self, threshold: u32) {
         let mut lifted = self.lifted_over(threshold);
         let first = self.sizes.0.partition_point(|&(size, _)| size < threshold);
@@ -98,8 +103,9 @@ impl Candidates {
     }
 }
 
-/// When the last of so many packets comes, that come at random times: the probability of each of the [`TIMES`]. It falls into the first third
-/// with (1/3)ⁿ and into the first two with (2/3)ⁿ; in the last third it is nearer to the end the more there are.
+/// When the last of so many packets comes, that come at random times: the probability of each of
+/// the [`TIMES`]. It falls into the first third with (1/3)ⁿ and into the first two with (2/3)ⁿ; in
+/// the last third it is nearer to the end the more there are.
 fn last_packet(packets: u32) -> [f64; TIMES.len()] {
     if packets > LATE {
         return [0.0, 0.0, 0.0, 1.0];
@@ -138,7 +144,8 @@ impl Noise {
         })
     }
 }
-/// The probabilities that a counter holds at least 0, 1, … packets when a share `time` of the packets has come.
+/// The probabilities that a counter holds at least 0, 1, … packets when a share `time` of the
+/// packets has come.
 fn tails(sizes: &Distribution, level: &Level, time: f64) -> Vec<f64> {
     let scale = (level.sizes.len().max(1) as f64).recip();
     let mut rates = vec![0.0; DENSE];

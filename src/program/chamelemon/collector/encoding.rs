@@ -1,8 +1,8 @@
 //! Sketches as bytes, for a controller. docs/record-format.md describes them to others.
 //!
-//! Empty counters and buckets are not written: cells come as runs of empty ones and of filled ones. Every record has one
-//! encoding only, and a reader takes no other; what it allocates follows from the shape that it was made for, never from the
-//! bytes.
+//! Empty counters and buckets are not written: cells come as runs of empty ones and of filled ones.
+//! Every record has one encoding only, and a reader takes no other; what it allocates follows from
+//! the shape that it was made for, never from the bytes.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ impl Form {
 
     /// The length in bytes that no encoding exceeds.
     pub fn longest(&self) -> usize {
-        // Between two runs lies a cell of each, so what says how long they are takes less than the cells it stands for.
+        // Between two runs lies a cell of each, so what says how long they are takes less than the
+        // cells it stands for.
         let counters: usize = self.tower.0.iter().map(|level| level.counters as usize).sum();
         let row = |row| self.shape.cells(row, self.shape.upstream) + 2 * self.shape.cells(row, self.shape.downstream);
         let buckets: usize = (0..self.shape.rows()).map(|number| row(number) as usize).sum();

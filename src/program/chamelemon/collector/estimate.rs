@@ -1,44 +1,51 @@
-//! What counters say without naming flows: linear counting (Whang et al., 1990), the distribution of flow sizes (MRAC: Kumar et al.,
-//! 2004), entropy.
+//! What counters say without naming flows: linear counting (Whang et al., 1990), the distribution
+//! of flow sizes (MRAC: Kumar et al., 2004), entropy.
 //!
-//! MRAC asks for each counter which flow sizes make up its value, by maximum likelihood, with expectation maximisation.
-//! The published form lists the ways to split a value, which grow exponentially, so it cuts them off and still takes
-//! minutes. This one needs no list: when λ_k flows of size k fall on a counter on average, their number is a Poisson variable, a
-//! counter's value is a compound Poisson variable with probabilities g_v, and the expected number of flows of size k in a
-//! counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the expectation cost V² / 2 for
-//! values up to V: 33 000 multiplications each for 8-bit counters, for each array, `STEPS` times at the most.
+//! MRAC asks for each counter which flow sizes make up its value, by maximum likelihood, with
+//! expectation maximisation. The published form lists the ways to split a value, which grow
+//! exponentially, so it cuts them off and still takes minutes. This one needs no list: when λ_k
+//! flows of size k fall on a counter on average, their number is a Poisson variable, a counter's
+//! value is a compound Poisson variable with probabilities g_v, and the expected number of flows of
+//! size k in a counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the
+//! expectation cost V² / 2 for values up to V: 33 000 multiplications each for 8-bit counters, for
+//! each array, `STEPS` times at the most.
 //!
-//! All arrays have counted the same flows, so each says something of small sizes and of the number of flows. They are taken together, and
-//! the emptier an array, the more it counts.
+//! All arrays have counted the same flows, so each says something of small sizes and of the number
+//! of flows. They are taken together, and the emptier an array, the more it counts.
 //!
-//! Values above `DENSE` are rare: there a counter is taken to hold one large flow and small ones of the known distribution, over a
-//! window of `WINDOW` values. The work is bounded by counters × window × `SPARSE_STEPS`. Two large flows on one counter are told apart
-//! afterwards, for all counters together, by solving Panjer's recursion for the rates.
+//! Values above `DENSE` are rare: there a counter is taken to hold one large flow and small ones of
+//! the known distribution, over a window of `WINDOW` values. The work is bounded by counters ×
+//! window × `SPARSE_STEPS`. Two large flows on one counter are told apart afterwards, for all
+//! counters together, by solving Panjer's recursion for the rates.
 
 use super::{INFINITE, Level};
 use crate::program::answers::Distribution;
 
 /// Sizes below it are estimated with all ways to collide.
 pub(super) const DENSE: usize = 255;
-/// Most steps of expectation maximisation, and the change of the number of flows, as a share, below which it ends.
+/// Most steps of expectation maximisation, and the change of the number of flows, as a share, below
+/// which it ends.
 const STEPS: usize = 60;
 const ENOUGH: f64 = 1e-4;
 const SPARSE_STEPS: usize = 6;
 const WINDOW: usize = 256;
-/// The most sizes that are looked at, for all values together: the window is smaller when there are very many values.
+/// The most sizes that are looked at, for all values together: the window is smaller when there are
+/// very many values.
 const MAX_SIZES: usize = 1 << 22;
 /// Classes of sizes above it for what large flows on one counter look like.
 const CLASSES: usize = 1024;
 /// Above so many flows a counter, nothing can be told apart.
 const MAX_COUNTED_LOAD: f64 = 30.0;
 
-/// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when none is empty.
+/// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when
+/// none is empty.
 pub fn linear_counting(width: usize, empty: usize) -> Option<f64> {
     (empty > 0).then(|| -(width as f64) * (empty as f64 / width as f64).ln()).map(|flows| flows.max(0.0))
 }
 
-/// The number of flows that left so many counters of each array empty. Each array is counted linearly, and weighs by the inverse
-/// of its variance w (e^t − t − 1) for t flows a counter (Whang et al.). `None` when no array has an empty counter.
+/// The number of flows that left so many counters of each array empty. Each array is counted
+/// linearly, and weighs by the inverse of its variance w (e^t − t − 1) for t flows a counter (Whang
+/// et al.). `None` when no array has an empty counter.
 pub fn flows(tower: &[Level]) -> Option<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for level in tower {
@@ -55,14 +62,15 @@ pub fn flows(tower: &[Level]) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// Maximum number of flows for each counter of the array with most counters at which the distribution of
-/// sizes is told. Up to it the estimate's weighted mean relative error is 0.1 to 0.25 (five measured
-/// laws, default classifier); at twice as many flows it is up to 0.8.
+/// Maximum number of flows for each counter of the array with most counters at which the
+/// distribution of sizes is told. Up to it the estimate's weighted mean relative error is 0.1 to
+/// 0.25 (five measured laws, default classifier); at twice as many flows it is up to 0.8.
 pub const MAX_LOAD: f64 = 2.5;
 /// Maximum standard error, as a share, at which the number of flows is told.
 pub const MAX_ERROR: f64 = 0.05;
 
-/// The standard error of [`flows`] as a share (Whang et al.). `None` when no array has an empty counter.
+/// The standard error of [`flows`] as a share (Whang et al.). `None` when no array has an empty
+/// counter.
 pub fn flows_error(tower: &[Level]) -> Option<f64> {
     let flows = flows(tower)?;
     let variance = |width: f64| width * ((flows / width).exp_m1() - flows / width);
@@ -76,8 +84,9 @@ pub fn tells_sizes(tower: &[Level]) -> bool {
     flows(tower).is_some_and(|flows| flows <= MAX_LOAD * widest as f64)
 }
 
-/// The distribution from the classifier's arrays: small sizes from all, larger ones each from the first that can say them. Sizes
-/// of `known.0` and more come from the flows `known.1` instead, whose sizes were decoded. `None` when the arrays are too full to tell.
+/// The distribution from the classifier's arrays: small sizes from all, larger ones each from the
+/// first that can say them. Sizes of `known.0` and more come from the flows `known.1` instead,
+/// whose sizes were decoded. `None` when the arrays are too full to tell.
 pub fn distribution(tower: &[Level], known: Option<(u32, &[u64])>) -> Option<Distribution> {
     let first = tower.first()?;
     let cap = DENSE.min(first.max() as usize);
@@ -117,20 +126,23 @@ impl Histogram {
             }
         }
         let (width, seen) = (level.sizes.len() as f64, counters.iter().sum::<f64>());
-        // With t flows a counter, e^−t of the counters are empty, and collisions make an estimate of small flows vary as e^t − 1.
+        // With t flows a counter, e^−t of the counters are empty, and collisions make an estimate
+        // of small flows vary as e^t − 1.
         let empty = counters.first().copied().unwrap_or(0.0) / width;
         let weight = empty / (1.0 - empty).max(1.0 / width);
         Self { counters, width, seen, weight }
     }
 
-    /// Expectation and maximisation: `next` gains this array's share of the flows of each size, given those `now`.
+    /// Expectation and maximisation: `next` gains this array's share of the flows of each size,
+    /// given those `now`.
     fn step(&self, now: &[f64], share: f64, next: &mut [f64]) {
         let rates: Vec<f64> = now.iter().map(|flows| flows / self.width).collect();
         let g = panjer(&rates, rates.len());
         let reversed: Vec<f64> = g.iter().rev().copied().collect();
         let mut expected = vec![0.0; rates.len()];
         for (value, (&counters, &g)) in self.counters.iter().zip(&g).enumerate().skip(1) {
-            // A value that the flows do not explain at all is left out, before dividing by next to nothing.
+            // A value that the flows do not explain at all is left out, before dividing by next to
+            // nothing.
             if counters > 0.0 && g > 1e-280 {
                 let others = &reversed[rates.len() - 1 - value..];
                 expected.iter_mut().zip(others).for_each(|(sum, other)| *sum += counters / g * other);
@@ -181,7 +193,8 @@ pub(super) fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
     let weights: Vec<f64> = rates.iter().enumerate().map(|(size, rate)| size as f64 * rate).collect();
     let mut g = vec![0.0; cap];
     g[0] = (-rates.iter().sum::<f64>()).exp();
-    // What is known goes into the sums of all larger values at once, which a vector unit adds side by side.
+    // What is known goes into the sums of all larger values at once, which a vector unit adds side
+    // by side.
     for value in 0..cap {
         let (known, sums) = g.split_at_mut(value + 1);
         known[value] /= value.max(1) as f64;
@@ -191,7 +204,8 @@ pub(super) fn panjer(rates: &[f64], cap: usize) -> Vec<f64> {
     g
 }
 
-/// Flows of the sizes from `from` to what the array can say, given the smaller ones; two on one counter are told apart below `cut`.
+/// Flows of the sizes from `from` to what the array can say, given the smaller ones; two on one
+/// counter are told apart below `cut`.
 fn sparse(level: &Level, from: u32, cut: u32, small: &[f64]) -> Vec<(u32, f64)> {
     let width = level.sizes.len() as f64;
     let rates: Vec<f64> = small.iter().map(|flows| flows / width).collect();
@@ -227,7 +241,8 @@ fn sparse(level: &Level, from: u32, cut: u32, small: &[f64]) -> Vec<(u32, f64)> 
     flows
 }
 
-/// The sizes that a counter's large flow can have, for each value, side by side where values are close.
+/// The sizes that a counter's large flow can have, for each value, side by side where values are
+/// close.
 struct Windows {
     /// In ascending order; no others can be.
     sizes: Vec<u32>,
@@ -270,9 +285,11 @@ impl Windows {
     }
 }
 
-/// From the probabilities that a counter's large content has some size to those of single flows: two large ones on one counter look
-/// like one. Their content is a compound Poisson variable, too, so with the probabilities g known Panjer's recursion is solved for
-/// the rates, λ_v = (g_v − Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `min` is the smallest probability that there is.
+/// From the probabilities that a counter's large content has some size to those of single flows:
+/// two large ones on one counter look like one. Their content is a compound Poisson variable, too,
+/// so with the probabilities g known Panjer's recursion is solved for the rates, λ_v = (g_v −
+/// Σ_{k<v} k λ_k g_{v−k} / v) / g_0, over `CLASSES` classes of sizes below `cut`. `min` is the
+/// smallest probability that there is.
 pub(super) fn untangle(contents: &mut [(u32, f64)], cut: u32, min: f64) {
     let none = (1.0 - contents.iter().map(|(_, share)| share).sum::<f64>()).max(min);
     let largest = contents.partition_point(|&(size, _)| size < cut);

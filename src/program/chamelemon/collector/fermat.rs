@@ -10,7 +10,8 @@ use super::super::field;
 use super::super::hashes::{Hashes, Key};
 use super::super::id::{self, FRAGMENTS, FlowId};
 
-/// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a subtraction that took too much.
+/// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a
+/// subtraction that took too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     pub ids: [u32; FRAGMENTS],
@@ -54,7 +55,8 @@ pub struct Decoded {
     /// Packets of each flow; below 0 where more was subtracted than added.
     pub flows: FxHashMap<FlowId, i64>,
     /// Nothing is left over: these are the flows that the sketch holds, all of them and no others.
-    /// If not, each of them was verified, but some are missing, and one may be wrong that a later step would have undone.
+    /// If not, each of them was verified, but some are missing, and one may be wrong that a later
+    /// step would have undone.
     pub complete: bool,
     /// Buckets that still hold something.
     pub buckets_left: usize,
@@ -162,8 +164,8 @@ impl Fermat {
         Ok(())
     }
 
-    /// The number of flows by linear counting on the median number of empty buckets of the full rows: what is known when
-    /// decoding fails. `None` when no bucket is empty.
+    /// The number of flows by linear counting on the median number of empty buckets of the full
+    /// rows: what is known when decoding fails. `None` when no bucket is empty.
     pub fn estimated_flows(&self) -> Option<f64> {
         let width = self.row(0).len();
         if width == 0 {
@@ -175,15 +177,17 @@ impl Fermat {
         super::estimate::linear_counting(width, empty[empty.len() / 2])
     }
 
-    /// Extracts flow after flow from pure buckets (Algorithm 2). A flow that was wrongly extracted makes other buckets that
-    /// verify with a count of the opposite sign; extracting those undoes it (appendix A.2). Time is linear in the number of
-    /// buckets: each extraction asks for at most d more, and there are at most eight for each bucket.
+    /// Extracts flow after flow from pure buckets (Algorithm 2). A flow that was wrongly extracted
+    /// makes other buckets that verify with a count of the opposite sign; extracting those undoes
+    /// it (appendix A.2). Time is linear in the number of buckets: each extraction asks for at most
+    /// d more, and there are at most eight for each bucket.
     pub fn decode(self, verify: Verify) -> Decoded {
         self.decode_knowing(verify, [])
     }
 
-    /// The same, and beyond it tells two flows apart that share all their buckets, when one is among `known`: flows that were found
-    /// elsewhere. They are looked at only when something is left over.
+    /// The same, and beyond it tells two flows apart that share all their buckets, when one is
+    /// among `known`: flows that were found elsewhere. They are looked at only when something is
+    /// left over.
     pub fn decode_knowing(mut self, verify: Verify, known: impl IntoIterator<Item = FlowId>) -> Decoded {
         let mut flows = self.peel(verify);
         if self.nonempty() > 0 {
@@ -220,8 +224,8 @@ impl Fermat {
         flows
     }
 
-    /// The flow of a bucket that holds no other, and its key (§3.1: f = ID · count^(p − 2) mod p). Where the flow's buckets are is not
-    /// asked yet.
+    /// The flow of a bucket that holds no other, and its key (§3.1: f = ID · count^(p − 2) mod p).
+    /// Where the flow's buckets are is not asked yet.
     #[inline(always)]
     pub(super) fn pure(&self, bucket: &Bucket, verify: Verify) -> Option<(FlowId, Key)> {
         let inverse = field::inverse(bucket.count)?;

@@ -1,8 +1,9 @@
 //! Several epochs of one switch, one after the other, as one answer.
 //!
-//! Encoders add up over epochs, as their counts do. The classifier does not: in each epoch the first T_h − 1 packets of a
-//! flow are not encoded. So each counter is cut to T_h − 1 before it is added. A flow's smallest sum is then what came before
-//! it was a candidate, in all epochs together, and as little too large as the classifier is.
+//! Encoders add up over epochs, as their counts do. The classifier does not: in each epoch the
+//! first T_h − 1 packets of a flow are not encoded. So each counter is cut to T_h − 1 before it is
+//! added. A flow's smallest sum is then what came before it was a candidate, in all epochs
+//! together, and as little too large as the classifier is.
 
 use super::Sketches;
 
@@ -14,7 +15,8 @@ pub struct Below {
 }
 
 impl Below {
-    /// Adds an epoch. Sketches of other sizes, whose merging makes them [mixed](Sketches::mixed), leave the sums as they are.
+    /// Adds an epoch. Sketches of other sizes, whose merging makes them [mixed](Sketches::mixed),
+    /// leave the sums as they are.
     pub fn add(&mut self, sketches: &Sketches) {
         let max = sketches.hh_threshold() - 1;
         self.epochs += 1;

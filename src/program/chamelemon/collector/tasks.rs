@@ -45,7 +45,8 @@ impl Analysis {
         Self { sketches, below: None, hh, distribution: OnceLock::new() }
     }
 
-    /// Of the merged sketches of several epochs, and what of each came before flows were candidates.
+    /// Of the merged sketches of several epochs, and what of each came before flows were
+    /// candidates.
     pub fn of_series(sketches: Sketches, below: Below) -> Self {
         let below = Some(below).filter(|below| below.epochs() > 1);
         Self { below, ..Self::new(sketches) }
@@ -66,13 +67,14 @@ impl Analysis {
         self.hh.complete && self.sketches.runtime.partition.hh > 0
     }
 
-    /// The heavy-hitter candidates, and the packets of each from the one that made it a candidate on.
+    /// The heavy-hitter candidates, and the packets of each from the one that made it a candidate
+    /// on.
     pub fn hh(&self) -> &Decoded {
         &self.hh
     }
 
-    /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that was encoded. Of a series,
-    /// in each epoch as many as its counters say, up to T_h − 1.
+    /// Packets of a flow that was a heavy-hitter candidate: T_h − 1 came before the first one that
+    /// was encoded. Of a series, in each epoch as many as its counters say, up to T_h − 1.
     pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
         let before = match &self.below {
@@ -82,8 +84,9 @@ impl Analysis {
         Some(encoded + before)
     }
 
-    /// Packets of a flow: decoded for a heavy-hitter candidate, else what the classifier says, which is never less than the
-    /// truth. `None` when all its counters are full and it was not decoded.
+    /// Packets of a flow: decoded for a heavy-hitter candidate, else what the classifier says,
+    /// which is never less than the truth. `None` when all its counters are full and it was not
+    /// decoded.
     pub fn flow_size(&self, id: FlowId) -> Option<u64> {
         let queried = || Some(self.sketches.query(id)).filter(|&size| size != INFINITE).map(u64::from);
         self.decoded_size(id).or_else(queried)
@@ -94,19 +97,21 @@ impl Analysis {
         self.hh.flows.keys().filter_map(|&id| self.decoded_size(id).map(|packets| Sized { id, packets }))
     }
 
-    /// Flows of more than `threshold` packets, the largest first. All of them when the candidates' decoding is complete and
-    /// T_h is not above the threshold.
+    /// Flows of more than `threshold` packets, the largest first. All of them when the candidates'
+    /// decoding is complete and T_h is not above the threshold.
     pub fn heavy_hitters(&self, threshold: u64) -> Vec<Sized> {
         let mut heavy: Vec<_> = self.candidates_sized().filter(|flow| flow.packets > threshold).collect();
         heavy.sort_unstable_by_key(|flow| (Reverse(flow.packets), flow.id));
         heavy
     }
 
-    /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the largest change first. A size that
-    /// neither epoch can tell counts as T_h − 1, since the flow was no candidate.
+    /// Heavy-hitter candidates of either epoch whose sizes differ by more than `threshold`, the
+    /// largest change first. A size that neither epoch can tell counts as T_h − 1, since the flow
+    /// was no candidate.
     ///
-    /// A flow falls on the same counters in both epochs, and much of what collides with it is there in both: the two errors
-    /// largely cancel. Correcting only the size that was not decoded would make the difference worse.
+    /// A flow falls on the same counters in both epochs, and much of what collides with it is there
+    /// in both: the two errors largely cancel. Correcting only the size that was not decoded would
+    /// make the difference worse.
     pub fn heavy_changes(before: &Self, after: &Self, threshold: u64) -> Vec<Change> {
         let size = |epoch: &Self, id| epoch.flow_size(id).unwrap_or(u64::from(epoch.sketches.hh_threshold() - 1));
         let candidates =
@@ -117,12 +122,14 @@ impl Analysis {
         changes
     }
 
-    /// Number of flows, by linear counting on all the classifier's arrays; `None` when no counter is empty.
+    /// Number of flows, by linear counting on all the classifier's arrays; `None` when no counter
+    /// is empty.
     pub fn cardinality(&self) -> Option<f64> {
         estimate::flows(&self.sketches.tower)
     }
 
-    /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None` when too many to tell.
+    /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None`
+    /// when too many to tell.
     pub fn candidates(&self) -> Option<f64> {
         match self.sketches.runtime.partition.hh {
             0 => None,
@@ -131,27 +138,29 @@ impl Analysis {
         }
     }
 
-    /// Flows by size; `None` when the classifier was too full to tell. When the candidates' decoding is complete their decoded
-    /// sizes stand for all sizes from T_h on. It is computed once.
+    /// Flows by size; `None` when the classifier was too full to tell. When the candidates'
+    /// decoding is complete their decoded sizes stand for all sizes from T_h on. It is computed
+    /// once.
     pub fn distribution(&self) -> Option<&Distribution> {
         self.distribution.get_or_init(|| self.estimated()).as_ref()
     }
 
-    /// The number of flows where its standard error is at most [`estimate::MAX_ERROR`]: what users are told.
+    /// The number of flows where its standard error is at most [`estimate::MAX_ERROR`]: what users
+    /// are told.
     pub fn told_cardinality(&self) -> Option<f64> {
         let error = estimate::flows_error(&self.sketches.tower)?;
         self.cardinality().filter(|_| error <= estimate::MAX_ERROR)
     }
 
-    /// The distribution where it can be trusted: what users are told. Estimated from arrays with more than
-    /// [`estimate::MAX_LOAD`] flows a counter it would be wrong for most sizes.
+    /// The distribution where it can be trusted: what users are told. Estimated from arrays with
+    /// more than [`estimate::MAX_LOAD`] flows a counter it would be wrong for most sizes.
     pub fn told_distribution(&self) -> Option<&Distribution> {
         let decoded = self.hh.complete && self.sketches.hh_threshold() == 1;
         self.distribution().filter(|_| decoded || estimate::tells_sizes(&self.sketches.tower))
     }
 
-    /// The entropy where it can be trusted. Flows with most packets decide it, so where these were decoded
-    /// a full classifier makes it at most 2 % wrong.
+    /// The entropy where it can be trusted. Flows with most packets decide it, so where these were
+    /// decoded a full classifier makes it at most 2 % wrong.
     pub fn told_entropy_bits(&self) -> Option<f64> {
         let told = if self.hh.complete { self.distribution() } else { self.told_distribution() };
         told.map(Distribution::entropy_bits)
@@ -170,8 +179,8 @@ impl Analysis {
         }
     }
 
-    /// Packets that entered this switch and did not leave it, by flow: the network is this switch alone. Registers that ran on
-    /// over an epoch's end hold both bits.
+    /// Packets that entered this switch and did not leave it, by flow: the network is this switch
+    /// alone. Registers that ran on over an epoch's end hold both bits.
     pub fn losses(&self) -> Losses {
         let delta = Delta::entered(self).and_then(|mut delta| {
             delta.left(&self.sketches, self.sketches.bit)?;
@@ -241,8 +250,9 @@ impl Delta {
         Ok(())
     }
 
-    /// Takes off what left a switch and carried this epoch bit. The first packets of an epoch may have left before the registers
-    /// of the egress stages changed hands: those are in the record of the epoch before, with the same bit.
+    /// Takes off what left a switch and carried this epoch bit. The first packets of an epoch may
+    /// have left before the registers of the egress stages changed hands: those are in the record
+    /// of the epoch before, with the same bit.
     ///
     /// # Errors
     /// If the sketches do not fit. The sum is then worth nothing.
@@ -261,7 +271,8 @@ impl Delta {
         self.ll.subtract(ll)
     }
 
-    /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are known.
+    /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are
+    /// known.
     pub fn decode(self) -> Losses {
         let Self { hl, ll, known, packets, sure, runtime, hashes } = self;
         let measured = runtime.partition.hl > 0;
@@ -338,7 +349,8 @@ pub struct Victims {
     pub flows: Option<f64>,
     /// Whether all of them were decoded.
     pub complete: bool,
-    /// Packets that entered less packets that left: exact, also when the flows could not be decoded.
+    /// Packets that entered less packets that left: exact, also when the flows could not be
+    /// decoded.
     pub packets: i64,
 }
 
@@ -351,14 +363,14 @@ pub struct Losses {
     pub heavy: Victims,
     /// Those that lost packets as sampled light-loss candidates.
     pub light: Victims,
-    /// Packets that the encoders saw enter and not leave, and those that they saw leave and not enter.
-    /// The difference is exact, also when the flows could not be decoded; each is then the least that
-    /// it can be.
+    /// Packets that the encoders saw enter and not leave, and those that they saw leave and not
+    /// enter. The difference is exact, also when the flows could not be decoded; each is then the
+    /// least that it can be.
     pub lost_packets: u64,
     pub gained_packets: u64,
-    /// These are all the flows that the encoders saw, and no others. Whether they saw all is another
-    /// question, which [`losses_lack`](crate::program::chamelemon::completeness::losses_lack)
-    /// answers.
+    /// These are all the flows that the encoders saw, and no others. Whether they saw all is
+    /// another question, which
+    /// [`losses_lack`](crate::program::chamelemon::completeness::losses_lack) answers.
     pub decoded: bool,
 }
 

@@ -73,7 +73,8 @@ proptest! {
     }
 }
 
-/// Sketches so full that most decodings fail: of the flows that they name, with fingerprints none is wrong, without them some are.
+/// Sketches so full that most decodings fail: of the flows that they name, with fingerprints none
+/// is wrong, without them some are.
 #[test]
 fn false_flows() {
     let (mut rng, mut wrong, mut named) = (SplitMix64::new(7), [0, 0], 0);
@@ -95,8 +96,8 @@ fn false_flows() {
     assert_eq!(wrong[1], 0);
 }
 
-/// Two flows that share all their buckets stop the peeling; a small fourth array tells most of them apart (NOTES: 1 000 flows
-/// need 2.44 buckets a flow with three arrays).
+/// Two flows that share all their buckets stop the peeling; a small fourth array tells most of them
+/// apart (NOTES: 1 000 flows need 2.44 buckets a flow with three arrays).
 #[test]
 fn a_small_array_helps_few_flows() {
     let (mut rng, mut failed) = (SplitMix64::new(3), [0, 0]);
@@ -133,7 +134,8 @@ fn twins(sketch: &Fermat, rng: &mut SplitMix64, pairs: usize) -> Vec<[FlowId; 2]
 }
 
 proptest! {
-    /// Two flows that share all buckets are told apart when one is known, and are never taken for others.
+    /// Two flows that share all buckets are told apart when one is known, and are never taken for
+    /// others.
     #[test]
     fn twins_are_split_when_one_is_known(
         seed in 0u64..1000,
@@ -191,7 +193,8 @@ proptest! {
     }
 }
 
-/// A heavy-hitter candidate and another flow, both victims, share all their buckets: the candidate's ID tells them apart.
+/// A heavy-hitter candidate and another flow, both victims, share all their buckets: the
+/// candidate's ID tells them apart.
 #[test]
 fn losses_of_twins_are_known_from_heavy_hitters() {
     let sketch = sketch(9, SHAPE, 24);
@@ -288,8 +291,8 @@ fn the_distribution_of_flow_sizes() {
     assert!(with.rounded().0.len() < 1856 && (with.rounded().flows() - with.flows()).abs() < 1e-6);
 }
 
-/// Flows of one size alone, of few sizes, and arrays of very different load: the number of flows is right, and two arrays are no
-/// worse than either.
+/// Flows of one size alone, of few sizes, and arrays of very different load: the number of flows is
+/// right, and two arrays are no worse than either.
 #[test]
 fn arrays_are_taken_together() {
     let mut rng = SplitMix64::new(5);
@@ -324,7 +327,8 @@ fn counters_that_tell_nothing() {
 }
 
 proptest! {
-    /// What counters hold of flows that come at known rates, with up to 24 of them on one, is taken apart into those rates.
+    /// What counters hold of flows that come at known rates, with up to 24 of them on one, is taken
+    /// apart into those rates.
     #[test]
     fn contents_are_untangled(
         rates in proptest::collection::vec((1..40u32, 0.001..0.2f64), 1..12),
@@ -334,7 +338,8 @@ proptest! {
         let mut expected = vec![0.0; MOST];
         rates.iter().for_each(|&(size, rate)| expected[size as usize] += rate);
         let all: f64 = expected.iter().sum();
-        // Poisson: e^−λ λⁿ / n! of the counters have n flows, and the sizes of n flows are convolved.
+        // Poisson: e^−λ λⁿ / n! of the counters have n flows, and the sizes of n flows are
+        // convolved.
         let (mut held, mut flows, mut share) = (vec![0.0; MOST], vec![0.0; MOST], (-all).exp());
         flows[0] = 1.0;
         for number in 1..=24 {
@@ -355,7 +360,8 @@ proptest! {
     }
 }
 
-/// A classifier of the default size that measured a trace, and the answer that each flow's last packet got.
+/// A classifier of the default size that measured a trace, and the answer that each flow's last
+/// packet got.
 fn classified(trace: &Workload, rng: &mut SplitMix64) -> (Vec<Level>, Vec<u32>) {
     let widths = [32_768, 16_384];
     let places: Vec<_> = (0..trace.flows).map(|_| widths.map(|width| rng.below(width) as usize)).collect();
@@ -371,8 +377,9 @@ fn classified(trace: &Workload, rng: &mut SplitMix64) -> (Vec<Level>, Vec<u32>) 
     (vec![Level::new(8, first), Level::new(16, second)], answers)
 }
 
-/// A flow is a candidate by its counters, and a classifier full of large flows makes candidates of small ones: their number is
-/// foreseen at any threshold, also where two flows in five are not as large as that.
+/// A flow is a candidate by its counters, and a classifier full of large flows makes candidates of
+/// small ones: their number is foreseen at any threshold, also where two flows in five are not as
+/// large as that.
 #[test]
 fn candidates_at_other_thresholds() {
     let mut rng = SplitMix64::new(3);
@@ -384,7 +391,8 @@ fn candidates_at_other_thresholds() {
         let (tower, answers) = classified(&trace, &mut rng);
         let candidates = |threshold: u32| answers.iter().filter(|answer| **answer >= threshold).count() as f64;
         for decoded in [None, Some(5), Some(70), Some(900)] {
-            // The first of its packets that is encoded comes when its answer is the threshold, so what was lifted there has its smallest sizes.
+            // The first of its packets that is encoded comes when its answer is the threshold, so
+            // what was lifted there has its smallest sizes.
             let sizes = trace.flow_sizes();
             let known = |threshold: u32| {
                 let decoded = sizes.iter().zip(&answers).filter(|(_, answer)| **answer >= threshold);

@@ -1,13 +1,16 @@
-//! Two flows that share their bucket in every row, which peeling cannot take apart: solved when one of them is known.
+//! Two flows that share their bucket in every row, which peeling cannot take apart: solved when one
+//! of them is known.
 //!
-//! Such buckets are the same in every row: a count c = a + b, and four sums S = a f + b g modulo p. That is too little to find two
-//! unknown IDs. With f known each a gives one candidate b⁻¹ (S − a f) for g. The right one is an ID, has the right fingerprint and
-//! shares f's bucket in every row; a wrong one does with a probability of 2⁻⁴ · 2⁻²⁰ · m⁻ᵈ.
+//! Such buckets are the same in every row: a count c = a + b, and four sums S = a f + b g modulo p.
+//! That is too little to find two unknown IDs. With f known each a gives one candidate b⁻¹ (S − a
+//! f) for g. The right one is an ID, has the right fingerprint and shares f's bucket in every row;
+//! a wrong one does with a probability of 2⁻⁴ · 2⁻²⁰ · m⁻ᵈ.
 
 use super::super::id::FlowId;
 use super::{Bucket, Fermat, Verify};
 
-/// Most counts that are tried in one decoding. With short rows mᵈ, so that fewer than 2⁻²⁴ wrong flows come of them.
+/// Most counts that are tried in one decoding. With short rows mᵈ, so that fewer than 2⁻²⁴ wrong
+/// flows come of them.
 const MAX_TRIED: u64 = 1 << 16;
 
 impl Fermat {
@@ -28,7 +31,8 @@ impl Fermat {
         }
     }
 
-    /// The content of a flow's buckets, when it is the same in all of them and more than one packet.
+    /// The content of a flow's buckets, when it is the same in all of them and more than one
+    /// packet.
     fn shared(&self, id: FlowId) -> Option<Bucket> {
         let places = self.places(&self.key(id));
         let mut buckets = places[..self.rows.len()].iter().map(|&at| self.buckets[at as usize]);
@@ -36,7 +40,8 @@ impl Fermat {
         buckets.all(|bucket| bucket == first).then_some(first)
     }
 
-    /// Packets of the known flow, and the other flow. `None` when no number of packets gives one, or when several do.
+    /// Packets of the known flow, and the other flow. `None` when no number of packets gives one,
+    /// or when several do.
     fn split(&self, known: FlowId, shared: Bucket) -> Option<(i64, FlowId)> {
         let key = self.key(known);
         let (places, sign) = (self.places(&key), shared.count.signum());

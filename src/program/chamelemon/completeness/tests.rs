@@ -145,8 +145,8 @@ proptest! {
     }
 }
 
-/// Candidates for heavy hitters leave among the heavy losses: without memory for these, no loss is known of them, and none is
-/// invented.
+/// Candidates for heavy hitters leave among the heavy losses: without memory for these, no loss is
+/// known of them, and none is invented.
 #[test]
 fn without_memory_for_heavy_losses_none_are_invented() {
     let config = Config { hl: Some(0), hh_threshold: 1, ..Config::default() };

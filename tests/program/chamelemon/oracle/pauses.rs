@@ -1,5 +1,5 @@
-//! Two switches whose drivers stand still now and then, between two rounds or in the midst of one. No packet
-//! is lost, and no epoch of which nothing else is told seems to have lost or gained any.
+//! Two switches whose drivers stand still now and then, between two rounds or in the midst of one.
+//! No packet is lost, and no epoch of which nothing else is told seems to have lost or gained any.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,8 +123,8 @@ fn pauses(seed: u64, telemetry_header: TelemetryHeader, longest: u64) -> [usize;
     [known, told.len()]
 }
 
-/// Packets that wait for a switch that stands still, or that it sends when it goes on, are told with the
-/// epochs that they may be of.
+/// Packets that wait for a switch that stands still, or that it sends when it goes on, are told
+/// with the epochs that they may be of.
 #[test]
 fn a_pause_spoils_the_epochs_that_it_confuses() {
     for telemetry_header in [TelemetryHeader::Dscp, TelemetryHeader::Shim] {

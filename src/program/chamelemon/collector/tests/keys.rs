@@ -1,4 +1,5 @@
-//! Keys in a row: sketches decode and estimate as with random keys, which linear row hashes would not.
+//! Keys in a row: sketches decode and estimate as with random keys, which linear row hashes would
+//! not.
 
 use super::*;
 use crate::program::chamelemon::runtime::counter_range;
@@ -11,7 +12,8 @@ fn id(keys: Keys, seed: u64, flow: u32) -> FlowId {
     }
 }
 
-/// Decodings that fail, of `draws` with other polynomials each, of so many flows in rows of so many buckets.
+/// Decodings that fail, of `draws` with other polynomials each, of so many flows in rows of so many
+/// buckets.
 fn failures(keys: Keys, draws: u64, flows: u32, buckets: u32) -> u32 {
     let mut failed = 0;
     for draw in 0..draws {
@@ -29,8 +31,8 @@ fn failures(keys: Keys, draws: u64, flows: u32, buckets: u32) -> u32 {
     failed
 }
 
-/// 1 000 flows in three rows of 512 buckets: 0.3 to 0.5 % of the draws fail. With linear hashes 90 to 97 % of those with keys in a
-/// row did.
+/// 1 000 flows in three rows of 512 buckets: 0.3 to 0.5 % of the draws fail. With linear hashes 90
+/// to 97 % of those with keys in a row did.
 #[test]
 fn keys_in_a_row_decode_as_random_ones_do() {
     let failed = Keys::ALL.map(|keys| failures(keys, 300, 1000, 512));
@@ -52,7 +54,8 @@ fn scanned(keys: Keys, seed: u64, flows: u32) -> Vec<Level> {
     levels
 }
 
-/// A scan of 20 000 addresses with one packet each: with linear hashes the number of flows was off by 25 to 72 %, and nothing said so.
+/// A scan of 20 000 addresses with one packet each: with linear hashes the number of flows was off
+/// by 25 to 72 %, and nothing said so.
 #[test]
 fn a_scan_is_counted() {
     let truth = Distribution::of_sizes((0..20_000).map(|_| 1));
@@ -69,8 +72,8 @@ fn a_scan_is_counted() {
             100.0 * square.sqrt(),
             100.0 * max
         );
-        // The standard error of linear counting with these arrays is 0.37 % (Whang et al.). The sum without its halves joined gives
-        // 1.6 to 1.9 % with keys in a row.
+        // The standard error of linear counting with these arrays is 0.37 % (Whang et al.). The sum
+        // without its halves joined gives 1.6 to 1.9 % with keys in a row.
         assert!(square.sqrt() < 0.006 && max < 0.015 && wmre < 0.03, "{keys:?}: {} {max} {wmre}", square.sqrt());
     }
 }
