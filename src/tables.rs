@@ -32,7 +32,7 @@ pub use vlans::{VlanEntry, VlanTable};
 
 use crate::forward::acl::RuleConfig;
 use crate::forward::mirror::MirrorConfig;
-use crate::forward::policy::{Publisher, Settings};
+use crate::forward::policy::{PortFeatures, Publisher};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 
@@ -131,7 +131,7 @@ pub trait Configured {
     /// Whether it holds what is wanted, and nothing else.
     fn is(&self, wanted: &Desired) -> bool;
     /// Takes over what is wanted. Entries that stay as they are go on counting.
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings);
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures);
 }
 
 /// The tables of a running switch, by name.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir::network::controller::{Controller, EpochAnswers, JoinRequest, NetworkProfile, Report, Settings};
+use weir::network::controller::{Controller, ControllerSettings, EpochAnswers, JoinRequest, NetworkProfile, Report};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::answers::Described;
@@ -107,7 +107,7 @@ impl ControllerTime {
         let config = Config::default();
         let hashes = HashFamily::reproducible(self.seed);
         let mut edges = (0..EDGES).map(|_| Edge::new(&config, &hashes)).collect::<Result<Vec<_>>>()?;
-        let mut controller = Controller::new(Settings::new(LENGTH, self.seed));
+        let mut controller = Controller::new(ControllerSettings::new(LENGTH, self.seed));
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
         let reader = program.reader(&hashes);
         let header = weir::switch::TelemetryHeader::default();

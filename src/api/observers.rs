@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::view::{self, packet::Packet};
 use crate::api::Service;
-use crate::observe::{Capture, CaptureOptions, Direction, Opened, PacketTrace, Record, TraceOnce};
+use crate::observe::{Capture, CaptureOptions, CapturedPacket, Direction, Opened, PacketTrace, TraceOnce};
 use crate::pisa::{DropReason, PortId};
 use crate::trace::{INBOUND, OUTBOUND, PcapNgStream};
 use crate::wire::{FABRIC_L2_OVERHEAD, Filter};
@@ -283,7 +283,7 @@ impl<S: Service> Pump<S> {
         false
     }
 
-    fn write(&mut self, record: &Record) {
+    fn write(&mut self, record: &CapturedPacket) {
         let known = self.interfaces.iter().position(|&port| port == record.port).map(|at| at as u32);
         let interface = known.unwrap_or_else(|| {
             // A port that was added since.

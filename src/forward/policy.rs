@@ -13,14 +13,14 @@ use crate::pisa::table::{Reader, Shared};
 
 /// One version of all settings. What is not set is not looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct PortFeatures {
     pub acl: Option<Arc<Acl>>,
     pub limits: Option<Arc<Limits>>,
     pub mirrors: Option<Arc<Mirrors>>,
     pub vlans: Option<Arc<Vlans>>,
 }
 
-impl Settings {
+impl PortFeatures {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.acl.is_none() && self.limits.is_none() && self.mirrors.is_none() && self.vlans.is_none()
@@ -56,21 +56,21 @@ impl Mirrors {
 
 /// The writers' end, shared by the tables of the settings.
 #[derive(Clone, Debug)]
-pub struct Publisher(Arc<Mutex<Shared<Settings>>>);
+pub struct Publisher(Arc<Mutex<Shared<PortFeatures>>>);
 
 impl Default for Publisher {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Shared::new(Settings::default()))))
+        Self(Arc::new(Mutex::new(Shared::new(PortFeatures::default()))))
     }
 }
 
 impl Publisher {
-    pub fn reader(&self) -> Reader<Settings> {
+    pub fn reader(&self) -> Reader<PortFeatures> {
         self.0.hold().reader()
     }
 
     /// Workers see the change as a whole.
-    pub fn publish(&self, change: impl FnOnce(&mut Settings)) {
+    pub fn publish(&self, change: impl FnOnce(&mut PortFeatures)) {
         self.0.hold().update(change);
     }
 }
@@ -78,8 +78,8 @@ impl Publisher {
 /// One worker's end.
 #[derive(Debug)]
 pub struct Policy {
-    reader: Reader<Settings>,
-    settings: Arc<Settings>,
+    reader: Reader<PortFeatures>,
+    settings: Arc<PortFeatures>,
     counts: Arc<RuleCounts>,
 }
 
@@ -104,7 +104,7 @@ impl Policy {
     }
 
     #[inline(always)]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &PortFeatures {
         &self.settings
     }
 

@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
-use super::slots::{NoBuffers, Slot, Slots, fits_buffers, has_room};
+use super::slots::{NoBuffers, PortSlot, PortSlots, fits_buffers, has_room};
 use crate::api::view;
 use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
@@ -88,7 +88,7 @@ impl Next {
 pub(super) struct State {
     pub config: Config,
     pub pairs: Vec<[String; 2]>,
-    pub slots: Slots,
+    pub slots: PortSlots,
     pub removed: view::Removed,
     pub remotes: Vec<WorkerHandle>,
 }
@@ -102,7 +102,7 @@ pub(super) struct Renewal {
 
 /// What has been made for a change, and not been given to the workers yet.
 struct Made {
-    opened: Vec<(PortId, Slot)>,
+    opened: Vec<(PortId, PortSlot)>,
     removed: Vec<PortId>,
     /// All ports by number, if any has changed.
     infos: Option<Vec<PortInfo>>,
@@ -218,11 +218,11 @@ impl Shared {
         &self,
         added: &[(PortId, crate::config::PortConfig)],
         workers: usize,
-    ) -> Result<Vec<(PortId, Slot)>, ChangeError> {
+    ) -> Result<Vec<(PortId, PortSlot)>, ChangeError> {
         let mut opened = Vec::new();
         for (id, config) in added {
             has_room(config, workers, &self.workers.pool)?;
-            let slot = Slot::open(config, &self.workers.cores, &self.workers.pool)?;
+            let slot = PortSlot::open(config, &self.workers.cores, &self.workers.pool)?;
             slot.look_at_link();
             opened.push((*id, slot));
         }
@@ -268,7 +268,7 @@ impl Shared {
         &self,
         state: &mut State,
         removed: &[PortId],
-        opened: Vec<(PortId, Slot)>,
+        opened: Vec<(PortId, PortSlot)>,
         (learning, routing): (Option<Option<Learning>>, Option<Option<Routing>>),
     ) {
         let now = self.now();
@@ -292,13 +292,13 @@ impl Shared {
     }
 
     /// Before the workers have new ports, so that none is used without what is set on it.
-    fn set_tables(&self, state: &State, opened: &[(PortId, Slot)], wanted: &Desired) {
+    fn set_tables(&self, state: &State, opened: &[(PortId, PortSlot)], wanted: &Desired) {
         self.name_ports(state.slots.iter().chain(opened.iter().map(|(id, slot)| (*id, slot))));
         self.tables.all.reconcile(wanted, &self.tables.publisher);
     }
 
     /// Tables know the ports by these names from now on.
-    fn name_ports<'a>(&self, slots: impl Iterator<Item = (PortId, &'a Slot)>) {
+    fn name_ports<'a>(&self, slots: impl Iterator<Item = (PortId, &'a PortSlot)>) {
         let mut names = Vec::new();
         for (id, slot) in slots {
             names.resize(names.len().max(usize::from(id) + 1), (String::new(), false));
@@ -343,7 +343,7 @@ fn set_devices(state: &State, kept: &[(PortId, crate::config::PortConfig)]) -> R
 }
 
 /// All ports by number as they will be.
-fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<PortInfo> {
+fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, PortSlot)]) -> Vec<PortInfo> {
     let old = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.clone());
     let old = kept
         .iter()
@@ -356,7 +356,7 @@ fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[
 }
 
 /// The ports' numbers and names as they will be.
-fn named(kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]) -> Vec<(PortId, String)> {
+fn named(kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, PortSlot)]) -> Vec<(PortId, String)> {
     let kept = kept.iter().map(|(id, config)| (*id, config.name.clone()));
     kept.chain(opened.iter().map(|(id, slot)| (*id, slot.config.name.clone()))).collect()
 }
@@ -365,7 +365,7 @@ fn named(kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, Slot)]
 fn numbered(
     next: &Next,
     kept: &[(PortId, crate::config::PortConfig)],
-    opened: &[(PortId, Slot)],
+    opened: &[(PortId, PortSlot)],
 ) -> Vec<(PortId, PortId)> {
     let find = |name: &str| {
         let kept = kept.iter().map(|(id, config)| (*id, config));

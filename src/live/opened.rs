@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::facade::ApiFacade;
-use super::slots::Slots;
+use super::slots::PortSlots;
 use super::{LiveError, Rights, setup};
 use crate::api;
 use crate::api::serve::TlsListener;
@@ -33,7 +33,7 @@ pub(super) struct Opened {
     pub socket: SocketFile,
     pub eal: Eal,
     pub pool: Arc<Mempool>,
-    pub slots: Slots,
+    pub slots: PortSlots,
 }
 
 /// Where the switch answers.

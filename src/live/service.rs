@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
 use super::change::{ChangeError, Next, State};
-use super::slots::Slot;
+use super::slots::PortSlot;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, Service};
@@ -204,7 +204,7 @@ impl Service for Shared {
     }
 
     fn observed_ports(&self) -> Vec<ObservedPort> {
-        let port = |(id, slot): (PortId, &Slot)| ObservedPort {
+        let port = |(id, slot): (PortId, &PortSlot)| ObservedPort {
             id,
             name: slot.config.name.clone(),
             dev: slot.config.dev.to_string(),

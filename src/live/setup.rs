@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 
 use super::LiveError;
 use super::change::Renewal;
-use super::slots::{Slot, Slots, buffers_held};
+use super::slots::{PortSlot, PortSlots, buffers_held};
 use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PemFiles, PortConfig};
@@ -79,10 +79,10 @@ pub(super) fn open_ports(
     cores: &[usize],
     pool: &Arc<Mempool>,
     opened: impl Fn() -> Result<(), PrivilegeError>,
-) -> Result<Slots, LiveError> {
-    let mut slots = Slots::default();
+) -> Result<PortSlots, LiveError> {
+    let mut slots = PortSlots::default();
     for ((id, port), info) in (0..).zip(&config.ports).zip(infos) {
-        let mut slot = Slot::open(port, cores, pool)?;
+        let mut slot = PortSlot::open(port, cores, pool)?;
         opened()?;
         info.mac.store(slot.info.mac.load(Relaxed), Relaxed);
         slot.info = info;
@@ -94,7 +94,7 @@ pub(super) fn open_ports(
 /// Deals the ports out over the workers, and waits until all of them poll.
 pub(super) fn start_workers(
     switches: Vec<Switch>,
-    slots: &Slots,
+    slots: &PortSlots,
     eal: &Eal,
     cores: &[usize],
     stop: &Arc<AtomicBool>,

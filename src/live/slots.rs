@@ -22,7 +22,7 @@ use crate::worker::Queues;
 pub(super) const DESCRIPTORS: u16 = 1024;
 
 /// One port.
-pub(super) struct Slot {
+pub(super) struct PortSlot {
     pub config: PortConfig,
     pub port: Port,
     pub info: PortInfo,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
     pollers: Vec<usize>,
 }
 
-impl Slot {
+impl PortSlot {
     /// Opens the device. There is a worker on each of the cores.
     pub fn open(config: &PortConfig, cores: &[usize], pool: &Arc<Mempool>) -> Result<Self, PortError> {
         let pollers = pollers(config, cores).map_err(|problem| PortError {
@@ -242,18 +242,18 @@ pub(super) fn fits_buffers(port: &PortConfig, pool: &Mempool) -> Result<(), NoBu
 
 /// The ports by number.
 #[derive(Default)]
-pub(super) struct Slots(Vec<Option<Slot>>);
+pub(super) struct PortSlots(Vec<Option<PortSlot>>);
 
-impl Slots {
-    pub fn iter(&self) -> impl Iterator<Item = (PortId, &Slot)> {
+impl PortSlots {
+    pub fn iter(&self) -> impl Iterator<Item = (PortId, &PortSlot)> {
         (0..).zip(&self.0).filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
     }
 
-    pub fn get(&self, id: PortId) -> Option<&Slot> {
+    pub fn get(&self, id: PortId) -> Option<&PortSlot> {
         self.0.get(usize::from(id))?.as_ref()
     }
 
-    pub fn get_mut(&mut self, id: PortId) -> Option<&mut Slot> {
+    pub fn get_mut(&mut self, id: PortId) -> Option<&mut PortSlot> {
         self.0.get_mut(usize::from(id))?.as_mut()
     }
 
@@ -261,13 +261,13 @@ impl Slots {
         self.iter().find(|(_, slot)| slot.config.name == name).map(|(id, _)| id)
     }
 
-    pub fn insert(&mut self, id: PortId, slot: Slot) {
+    pub fn insert(&mut self, id: PortId, slot: PortSlot) {
         let at = usize::from(id);
         self.0.resize_with(self.0.len().max(at + 1), || None);
         self.0[at] = Some(slot);
     }
 
-    pub fn remove(&mut self, id: PortId) -> Option<Slot> {
+    pub fn remove(&mut self, id: PortId) -> Option<PortSlot> {
         self.0.get_mut(usize::from(id))?.take()
     }
 

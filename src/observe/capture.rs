@@ -38,7 +38,7 @@ pub enum Direction {
 
 /// One captured packet.
 #[derive(Debug)]
-pub struct Record {
+pub struct CapturedPacket {
     pub at_ns: Nanos,
     pub port: PortId,
     pub direction: Direction,
@@ -47,7 +47,7 @@ pub struct Record {
 }
 
 /// Both ends of a queue of records.
-type Queue = (Sender<Box<Record>>, Receiver<Box<Record>>);
+type Queue = (Sender<Box<CapturedPacket>>, Receiver<Box<CapturedPacket>>);
 
 /// One capture. Records go round: a worker takes an empty one, fills it and hands it over; the
 /// control side gives it back. Both queues are asked without waiting, so neither side ever wakes
@@ -68,7 +68,7 @@ impl Capture {
         let (empty, full) = (bounded(records), bounded(records));
         for _ in 0..records {
             let bytes = Vec::with_capacity(options.snaplen);
-            let record = Record { at_ns: 0, port: 0, direction: Direction::Rx, wire_bytes: 0, bytes };
+            let record = CapturedPacket { at_ns: 0, port: 0, direction: Direction::Rx, wire_bytes: 0, bytes };
             // There is room for all.
             let _ = empty.0.try_send(Box::new(record));
         }
@@ -123,11 +123,11 @@ impl Capture {
     }
 
     /// The oldest packet, if there is one; to be given back.
-    pub fn take(&self) -> Option<Box<Record>> {
+    pub fn take(&self) -> Option<Box<CapturedPacket>> {
         self.full.1.try_recv().ok()
     }
 
-    pub fn give_back(&self, record: Box<Record>) {
+    pub fn give_back(&self, record: Box<CapturedPacket>) {
         let _ = self.empty.0.try_send(record);
     }
 

@@ -15,7 +15,7 @@ mod packet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-pub use capture::{Capture, CaptureOptions, Direction, Record};
+pub use capture::{Capture, CaptureOptions, CapturedPacket, Direction};
 pub use packet::{Observer, PacketTrace, ProgramTrace, Recorder, SentTrace, TraceOnce, Unobserved};
 
 use crate::lock::Hold;

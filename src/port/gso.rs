@@ -43,7 +43,7 @@ impl Pieces<'_> {
 /// How a large frame is cut: a function of its headers alone, so that packets can be made one at a
 /// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct SegmentPlan {
     cut: Cut,
     transport: Transport,
     /// Bytes of all headers, which every packet begins with.
@@ -53,7 +53,7 @@ pub(super) struct Plan {
     total: usize,
 }
 
-impl Plan {
+impl SegmentPlan {
     /// `start` is where the kernel says that the transport header begins: in a tunnel not where we
     /// find one, and packets in tunnels are not cut.
     pub fn new(frame: Pieces<'_>, cut: Cut, payload: usize, start: usize) -> Option<Self> {
@@ -213,7 +213,7 @@ mod tests {
             let bytes = large(v6, cut, vlan, options, &payload);
             let (head, tail) = bytes.split_at(split.min(bytes.len()));
             let frame = Pieces { head, tail };
-            let plan = Plan::new(frame, cut, size, start(v6, vlan)).unwrap();
+            let plan = SegmentPlan::new(frame, cut, size, start(v6, vlan)).unwrap();
             let mut whole = Vec::new();
             for i in 0..plan.packets() {
                 let mut out = vec![0; plan.len(i)];
@@ -246,7 +246,7 @@ mod tests {
             bytes.truncate(cut_at.max(1));
             let (head, tail) = bytes.split_at(bytes.len() / 2 + 1);
             let frame = Pieces { head, tail };
-            if let Some(plan) = Plan::new(frame, cut, size, start(v6, false)) {
+            if let Some(plan) = SegmentPlan::new(frame, cut, size, start(v6, false)) {
                 for i in 0..plan.packets() {
                     plan.write(frame, i, &mut vec![0; plan.len(i)]);
                 }
@@ -258,7 +258,7 @@ mod tests {
     fn identifications_count_up() {
         let bytes = large(false, Cut::Tcp, false, false, &[0; 3000]);
         let frame = Pieces { head: &bytes, tail: &[] };
-        let plan = Plan::new(frame, Cut::Tcp, 1000, 34).unwrap();
+        let plan = SegmentPlan::new(frame, Cut::Tcp, 1000, 34).unwrap();
         let ids = (0..3).map(|i| {
             let mut out = vec![0; plan.len(i)];
             plan.write(frame, i, &mut out);
@@ -271,7 +271,7 @@ mod tests {
     fn a_tunnel_is_not_cut() {
         let bytes = large(false, Cut::Udp, false, false, &[0; 3000]);
         let frame = Pieces { head: &bytes, tail: &[] };
-        assert_eq!(Plan::new(frame, Cut::Udp, 1000, 34 + 50), None);
-        assert_eq!(Plan::new(frame, Cut::Tcp, 1000, 34), None);
+        assert_eq!(SegmentPlan::new(frame, Cut::Udp, 1000, 34 + 50), None);
+        assert_eq!(SegmentPlan::new(frame, Cut::Tcp, 1000, 34), None);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::{
     PortDrop, PortOptions, Sent, checksum,
-    gso::{Cut, Pieces, Plan},
+    gso::{Cut, Pieces, SegmentPlan},
     queue::{Link, insert_vlan},
     stats::QueueCounters,
 };
@@ -89,7 +89,7 @@ pub(super) struct VethRx {
     received: usize,
     next: usize,
     /// Of that frame, when it is a large one: how it is cut, and the next packet.
-    cutting: Option<(Plan, usize)>,
+    cutting: Option<(SegmentPlan, usize)>,
 }
 
 impl VethRx {
@@ -157,18 +157,24 @@ impl VethRx {
     }
 }
 
-fn plan(received: &Received, (head, tail): (&[u8], &[u8])) -> Option<Plan> {
+fn plan(received: &Received, (head, tail): (&[u8], &[u8])) -> Option<SegmentPlan> {
     let cut = match received.header.segmentation() {
         VnetHeader::TCP4 | VnetHeader::TCP6 => Cut::Tcp,
         VnetHeader::UDP => Cut::Udp,
         _ => return None,
     };
     let (start, _) = received.header.checksum()?;
-    Plan::new(Pieces { head, tail }, cut, received.header.gso_size.into(), start)
+    SegmentPlan::new(Pieces { head, tail }, cut, received.header.gso_size.into(), start)
 }
 
 /// One packet of a large frame.
-fn cut(plan: &Plan, packet: usize, frame: Pieces<'_>, from: &Received, pool: &Mempool) -> Result<Mbuf, PortDrop> {
+fn cut(
+    plan: &SegmentPlan,
+    packet: usize,
+    frame: Pieces<'_>,
+    from: &Received,
+    pool: &Mempool,
+) -> Result<Mbuf, PortDrop> {
     let mut mbuf = pool.alloc().ok_or(PortDrop::RxNoBuffer)?;
     if !mbuf.resize(plan.len(packet)) {
         return Err(PortDrop::RxTooLong);

@@ -7,7 +7,7 @@ use super::Setup;
 use super::report::ProgramReport;
 use super::topology::MAX_SWITCHES;
 use crate::network::controller::{
-    Controller, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report, Settings,
+    Controller, ControllerSettings, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
 };
 use crate::program::{AnyAnalysis, AnyEpoch, ProgramConfig};
 use crate::telemetry::epoch::Nanos;
@@ -39,7 +39,7 @@ impl SimulatedController {
     /// # Errors
     /// If there are too many of them.
     pub fn new(program: &ProgramConfig, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
-        let settings = Settings {
+        let settings = ControllerSettings {
             // Without faults no record is ever late.
             record_timeout: setup.wait.unwrap_or(setup.epoch),
             lead_time: setup.latency,
@@ -48,7 +48,7 @@ impl SimulatedController {
             shifts: setup.shifts,
             one_clock: setup.faults.is_empty(),
             switches: MAX_SWITCHES,
-            ..Settings::new(setup.epoch, setup.workload.seed)
+            ..ControllerSettings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
         let profile = NetworkProfile {

@@ -9,7 +9,7 @@ use super::{Change, Configured, Desired, Op, Table, read, refused, without_count
 use crate::forward::acl::{
     Acl, Counted, DEFAULT_SLOT, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, check_size, usage,
 };
-use crate::forward::policy::{Publisher, Settings};
+use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::text::{PortNames, Word};
 use crate::pisa::table::TableUse;
 
@@ -92,7 +92,7 @@ impl AclTable {
         Entry { config, rule, slot, before: self.counted(slot) }
     }
 
-    fn put(&mut self, entries: Vec<Entry>, free: VecDeque<u16>, settings: &mut Settings) {
+    fn put(&mut self, entries: Vec<Entry>, free: VecDeque<u16>, settings: &mut PortFeatures) {
         let rules: Vec<_> = entries.iter().map(|entry| (entry.rule.clone(), entry.slot)).collect();
         let needed = !rules.is_empty() || !self.setup.permit_by_default;
         settings.acl = needed.then(|| Arc::new(Acl::new(&rules, self.setup.permit_by_default)));
@@ -154,7 +154,7 @@ impl Configured for AclTable {
             && named(&wanted.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
         self.setup = wanted.acl_setup.clone();
         let (entries, free) = self.renewed(&wanted.acl);
         self.put(entries, free, settings);

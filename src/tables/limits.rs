@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Change, Configured, Desired, Table, edited};
-use crate::forward::policy::{Publisher, Settings};
+use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::rate::{Limit, Limiter, Limits};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 
@@ -63,7 +63,7 @@ impl LimitTable {
     }
 
     /// A limit that has not changed keeps its bucket and its counts.
-    fn put(&mut self, entries: Vec<LimitEntry>, settings: &mut Settings) {
+    fn put(&mut self, entries: Vec<LimitEntry>, settings: &mut PortFeatures) {
         let (ports, mut limits) = (self.ports.len(), Limits::default());
         limits.rx.resize(ports, None);
         limits.tx.resize(ports, None);
@@ -87,7 +87,7 @@ impl Configured for LimitTable {
         self.entries == wanted.limits
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
         self.put(wanted.limits.clone(), settings);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Change, Configured, Desired, Table, edited};
 use crate::forward::mirror::MirrorConfig;
-use crate::forward::policy::{Mirror, Mirrors, Publisher, Settings};
+use crate::forward::policy::{Mirror, Mirrors, PortFeatures, Publisher};
 use crate::forward::text::PortNames;
 
 /// Table `mirrors`.
@@ -31,7 +31,7 @@ impl MirrorTable {
     }
 
     /// A mirror that has not changed goes on counting.
-    fn put(&mut self, entries: Vec<MirrorConfig>, settings: &mut Settings) {
+    fn put(&mut self, entries: Vec<MirrorConfig>, settings: &mut PortFeatures) {
         let count = |entry: &MirrorConfig| {
             let old = self.entries.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
             old.map(|(_, copies)| copies.clone()).unwrap_or_default()
@@ -59,7 +59,7 @@ impl Configured for MirrorTable {
         self.entries.iter().map(|(entry, _)| entry).eq(&wanted.mirrors)
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
         self.put(wanted.mirrors.clone(), settings);
     }
 }

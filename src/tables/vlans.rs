@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Change, Configured, Desired, Table, edited};
-use crate::forward::policy::{Publisher, Settings};
+use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::forward::vlan::{PortVlans, VlanList, Vlans};
 
@@ -60,7 +60,7 @@ impl VlanTable {
         publisher.publish(|settings| self.put(entries, settings));
     }
 
-    fn put(&mut self, entries: Vec<VlanEntry>, settings: &mut Settings) {
+    fn put(&mut self, entries: Vec<VlanEntry>, settings: &mut PortFeatures) {
         let mut vlans = vec![PortVlans::Every; self.ports.len()];
         for entry in &entries {
             if let (Ok(port), Ok(of)) = (self.ports.id("port", &entry.port.0), entry.vlans()) {
@@ -77,7 +77,7 @@ impl Configured for VlanTable {
         self.entries == wanted.vlans
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut Settings) {
+    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
         self.put(wanted.vlans.clone(), settings);
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn may_be<F: Frame>(frame: &F, headers: &Headers, mtu: u32) -> bool {
     let whole = frame.bytes().len() == frame.wire_len();
     headers.net == Net::Ipv4
         && whole
-        && Plan::new(frame.bytes(), headers.l3.into(), mtu)
+        && FragmentPlan::new(frame.bytes(), headers.l3.into(), mtu)
             .is_ok_and(|plan| !plan.dont_fragment && plan.pieces() <= MAX_PIECES)
 }
 
@@ -50,7 +50,7 @@ pub fn cut<F: Frame>(
     room: usize,
 ) -> Result<ArrayVec<F, MAX_PIECES>, DropReason> {
     let l3 = usize::from(headers.l3);
-    let plan = Plan::new(frame.bytes(), l3, mtu)?;
+    let plan = FragmentPlan::new(frame.bytes(), l3, mtu)?;
     if plan.pieces() > MAX_PIECES || l3 > LINK {
         return Err(DropReason::TooLong);
     }
@@ -78,7 +78,7 @@ pub fn cut<F: Frame>(
 }
 
 /// How a packet is to be cut.
-struct Plan {
+struct FragmentPlan {
     dont_fragment: bool,
     /// Flags and offset of the packet, which may be a fragment itself.
     more: bool,
@@ -93,7 +93,7 @@ struct Plan {
     later: usize,
 }
 
-impl Plan {
+impl FragmentPlan {
     /// The name of what is wrong with the packet, when it cannot be cut.
     fn new(bytes: &[u8], l3: usize, mtu: u32) -> Result<Self, DropReason> {
         let wrong = DropReason::BadHeader;

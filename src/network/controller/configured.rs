@@ -1,6 +1,6 @@
 //! A controller as its file configures it.
 
-use super::{NetworkProfile, Settings};
+use super::{ControllerSettings, NetworkProfile};
 use crate::config::{Length, NetworkConfig};
 
 impl NetworkConfig {
@@ -11,12 +11,12 @@ impl NetworkConfig {
     }
 
     /// How the controller behaves. `salt` makes the sampling of this deployment its own.
-    pub fn settings(&self, salt: u64) -> Settings {
+    pub fn settings(&self, salt: u64) -> ControllerSettings {
         let length = self.epoch.nanos();
-        let settings = Settings::new(length, salt);
+        let settings = ControllerSettings::new(length, salt);
         let history = usize::try_from(self.history.nanos() / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
         let (record_timeout, edges_named) =
             (self.record_timeout.map_or(length, Length::nanos), !self.switches.is_empty());
-        Settings { record_timeout, history, shifts: self.shifts(), edges_named, ..settings }
+        ControllerSettings { record_timeout, history, shifts: self.shifts(), edges_named, ..settings }
     }
 }

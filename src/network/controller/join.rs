@@ -11,7 +11,7 @@ use crate::telemetry::epoch::Nanos;
 
 /// Most bytes of a switch's name.
 pub const MAX_NAME: usize = 64;
-/// Most switches of a network, unless the [settings](super::Settings) say otherwise.
+/// Most switches of a network, unless the [settings](super::ControllerSettings) say otherwise.
 pub const MAX_SWITCHES: usize = 1024;
 
 /// What all switches of a network that report have in common.

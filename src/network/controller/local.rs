@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Controller, JoinRequest, KEPT_FLOWS, NetworkProfile, Report, SWITCH_FLOWS, Settings};
+use super::{Controller, ControllerSettings, JoinRequest, KEPT_FLOWS, NetworkProfile, Report, SWITCH_FLOWS};
 use crate::lock::Hold;
 use crate::program::{AnySchedule, ProgramConfig};
 use crate::switch::TelemetryHeader;
@@ -144,7 +144,8 @@ impl LocalController {
             NetworkProfile { program, length, transit: transit.min(length / 2), header: TelemetryHeader::default() };
         let parameters = self.schedule.at(epoch);
         let request = JoinRequest { name: name.into(), profile, parameters, first_epoch: epoch.saturating_add(1) };
-        let settings = Settings { flows: FLOWS, shifts, one_clock: true, ..Settings::new(length, salt) };
+        let settings =
+            ControllerSettings { flows: FLOWS, shifts, one_clock: true, ..ControllerSettings::new(length, salt) };
         let mut controller = Controller { store: self.store.clone(), ..Controller::new(settings) };
         let admitted = controller.admit(&request, epoch.saturating_mul(length));
         admitted.inspect_err(|error| tracing::error!("{error}")).ok()?;

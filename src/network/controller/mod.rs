@@ -46,7 +46,7 @@ pub struct ParameterUpdate {
 
 /// How the controller behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ControllerSettings {
     /// So long after the end of the transit time a record is waited for.
     pub record_timeout: Nanos,
     /// An order needs so long to reach all switches. The transit time, in which they are prepared
@@ -71,7 +71,7 @@ pub struct Settings {
     pub salt: u64,
 }
 
-impl Settings {
+impl ControllerSettings {
     /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
         let (record_timeout, lead_time) = (length / 4, length / 10);
@@ -147,7 +147,7 @@ impl Member {
 
 /// The controller's state.
 pub struct Controller {
-    settings: Settings,
+    settings: ControllerSettings,
     profile: Option<NetworkProfile>,
     members: BTreeMap<Arc<str>, Member>,
     analysis: Option<AnyAnalysis>,
@@ -166,7 +166,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ControllerSettings) -> Self {
         Self {
             settings,
             profile: None,
@@ -187,7 +187,7 @@ impl Controller {
     ///
     /// # Errors
     /// Says why the state is not one that this version can go on from.
-    pub fn restore(settings: Settings, saved: &Saved) -> Result<Self, SavedError> {
+    pub fn restore(settings: ControllerSettings, saved: &Saved) -> Result<Self, SavedError> {
         if saved.version != saved::SAVED_VERSION {
             return Err(SavedError::Version { version: saved.version });
         }

@@ -40,8 +40,8 @@ fn profile_of(config: Config) -> NetworkProfile {
     NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::TelemetryHeader::Shim }
 }
 
-fn settings() -> Settings {
-    Settings::new(LENGTH, 3)
+fn settings() -> ControllerSettings {
+    ControllerSettings::new(LENGTH, 3)
 }
 
 fn hashes() -> HashFamily {
@@ -131,7 +131,7 @@ impl Network {
         Self::with(settings(), config().runtime(), TRANSIT, names, epoch)
     }
 
-    fn with(settings: Settings, runtime: Runtime, transit: Nanos, names: &[&str], epoch: u64) -> Self {
+    fn with(settings: ControllerSettings, runtime: Runtime, transit: Nanos, names: &[&str], epoch: u64) -> Self {
         let controller = Controller::new(settings);
         let mut network = Self { controller, edges: Vec::new(), runtime, transit, epoch };
         names.iter().for_each(|name| network.join(name));

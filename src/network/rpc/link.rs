@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, watch};
 
-use super::messages::Record;
+use super::messages::RecordMessage;
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready};
 use crate::lock::Hold;
@@ -205,7 +205,8 @@ impl Sink for Reporter {
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
         let (first, last) = (epoch.first, epoch.last);
         strays.tell_with(&mut record);
-        let record = Record { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
+        let record =
+            RecordMessage { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
     }

@@ -146,7 +146,7 @@ pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<HashFamily, BadMes
 
 /// What a switch has measured, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RecordMessage {
     pub first: u64,
     pub last: u64,
     pub record: prost::bytes::Bytes,
@@ -156,7 +156,7 @@ pub struct Record {
     pub sent: Nanos,
 }
 
-impl TryFrom<proto::Record> for Record {
+impl TryFrom<proto::Record> for RecordMessage {
     type Error = BadMessage;
 
     fn try_from(record: proto::Record) -> Result<Self, BadMessage> {
@@ -169,9 +169,9 @@ impl TryFrom<proto::Record> for Record {
     }
 }
 
-impl From<Record> for proto::Record {
-    fn from(record: Record) -> Self {
-        let Record { first, last, record, unsent, sent } = record;
+impl From<RecordMessage> for proto::Record {
+    fn from(record: RecordMessage) -> Self {
+        let RecordMessage { first, last, record, unsent, sent } = record;
         Self { first_epoch: first, last_epoch: last, record, unsent_records: unsent, sent_ns: sent }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(error.to_string(), "welcome.secret: 32 bytes");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
-        assert_eq!(Record::try_from(record).unwrap_err().field, "record.last_epoch");
+        assert_eq!(RecordMessage::try_from(record).unwrap_err().field, "record.last_epoch");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::messages::{BadMessage, Hello, Record, Refusal};
+use super::messages::{BadMessage, Hello, RecordMessage, Refusal};
 use super::proto::controller_server::{Controller, ControllerServer};
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
@@ -43,7 +43,7 @@ pub trait Network: Send + Sync + 'static {
     fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal>;
     /// The switch measures with them from this epoch's beginning.
     fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
-    fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage>;
+    fn reports(&self, switch: &str, record: RecordMessage) -> Result<(), BadMessage>;
     fn leaves(&self, switch: &str);
     /// The updates in force and to come.
     fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>>;
@@ -196,7 +196,7 @@ impl<N: Network> Member<N> {
         let bad = |field, why: &str| Err(BadMessage { field, why: why.into() });
         let heard = match message.what {
             Some(From::Record(record)) => {
-                Record::try_from(record).and_then(|record| self.network.reports(&self.hello.name, record))
+                RecordMessage::try_from(record).and_then(|record| self.network.reports(&self.hello.name, record))
             }
             Some(From::Hello(_)) => bad("hello", "said once"),
             Some(From::Ready(_)) => bad("ready", "said once"),

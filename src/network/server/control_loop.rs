@@ -9,7 +9,7 @@ use super::Event;
 use super::members::{ControllerServer, Waiting};
 use super::state::{State, StateError, StateFile};
 use crate::lock::Hold;
-use crate::network::controller::{Controller, NetworkProfile, Settings};
+use crate::network::controller::{Controller, ControllerSettings, NetworkProfile};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 
@@ -34,7 +34,7 @@ impl ControllerLoop {
     /// A controller that goes on from `state`, which is stored before any switch hears of it.
     pub fn new(
         profile: NetworkProfile,
-        settings: Settings,
+        settings: ControllerSettings,
         state: State,
         file: StateFile,
         expected: Vec<String>,

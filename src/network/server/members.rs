@@ -13,7 +13,7 @@ use super::Event;
 use crate::lock::Hold;
 use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
-use crate::network::rpc::{BadMessage, Hello, Network, Record, Refusal};
+use crate::network::rpc::{BadMessage, Hello, Network, RecordMessage, Refusal};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
 
@@ -218,8 +218,8 @@ impl Network for ControllerServer {
         Ok(joined?)
     }
 
-    fn reports(&self, switch: &str, record: Record) -> Result<(), BadMessage> {
-        let Record { first, last, record, unsent, sent } = record;
+    fn reports(&self, switch: &str, record: RecordMessage) -> Result<(), BadMessage> {
+        let RecordMessage { first, last, record, unsent, sent } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
             seen.unsent += unsent;

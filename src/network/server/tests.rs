@@ -16,7 +16,7 @@ use crate::api::serve::TlsListener;
 use crate::api::serve::tests::{Identity, ca, files, roles};
 use crate::api::view;
 use crate::config::{Address, NetworkConfig};
-use crate::network::controller::{MAX_SWITCHES, Saved, SavedUpdate, Settings};
+use crate::network::controller::{ControllerSettings, MAX_SWITCHES, Saved, SavedUpdate};
 use crate::network::rpc::proto::controller_client::ControllerClient;
 use crate::network::rpc::proto::from_switch::What as From;
 use crate::network::rpc::proto::to_switch::What as To;
@@ -73,7 +73,7 @@ impl Lab {
         let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
         let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controller: saved };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
-        let settings = Settings { switches: max, ..config.settings(1) };
+        let settings = ControllerSettings { switches: max, ..config.settings(1) };
         let mut control_loop = ControllerLoop::new(config.profile(), settings, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));

@@ -11,7 +11,7 @@ fn selected(network: &Network, seconds: f64) -> Selected {
 
 /// A network whose parameters stay, with T_h = 20.
 fn steady(flows: usize, runtime: Runtime) -> Network {
-    let settings = Settings { shifts: false, flows, ..settings() };
+    let settings = ControllerSettings { shifts: false, flows, ..settings() };
     Network::with(settings, runtime, TRANSIT, &["a", "b"], 6)
 }
 

@@ -35,7 +35,7 @@ fn clocks_that_are_off_are_named() {
 /// is ahead by the transit time.
 #[test]
 fn orders_reach_a_switch_whose_clock_is_ahead() {
-    let Settings { lead_time, .. } = settings();
+    let ControllerSettings { lead_time, .. } = settings();
     for phase in 0..50 {
         let mut network = Network::new(&["a", "b"], 6);
         network.epoch(90, &[]);
@@ -52,7 +52,7 @@ fn orders_reach_a_switch_whose_clock_is_ahead() {
 /// With one clock there is no such switch.
 #[test]
 fn one_clock_needs_no_room() {
-    let settings = Settings { one_clock: true, ..settings() };
+    let settings = ControllerSettings { one_clock: true, ..settings() };
     let mut network = Network::with(settings, config().runtime(), LENGTH / 2, &["a"], 6);
     network.epoch(90, &[]);
     let [a] = network.records(90).try_into().unwrap();

@@ -58,7 +58,7 @@ fn switches_that_differ_may_not_join() {
 
 #[test]
 fn a_network_has_room_for_so_many_switches() {
-    let settings = Settings { switches: 2, ..Settings::new(LENGTH, 1) };
+    let settings = ControllerSettings { switches: 2, ..ControllerSettings::new(LENGTH, 1) };
     let mut controller = Controller::new(settings);
     let mut join = |name: &str| controller.join(&Edge::new(name, 0, config().runtime()).request(0), 0).map(drop);
     assert_eq!((join("a"), join("b"), join("a")), (Ok(()), Ok(()), Ok(())));
@@ -76,7 +76,7 @@ fn a_restart_goes_on() {
     let saved = network.controller.save();
     let text = serde_json::to_string(&saved).unwrap();
     assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
-    let settings = Settings { salt: 4, ..settings() };
+    let settings = ControllerSettings { salt: 4, ..settings() };
     let mut again = Controller::restore(settings, &saved).unwrap();
     assert_eq!(again.switches().collect::<Vec<_>>(), [("a", false), ("b", false)]);
     let updates = again.join(&network.edges[0].request(13), 12 * LENGTH + 5).unwrap();

@@ -6,7 +6,7 @@ use crate::api::view;
 /// A switch may be slower than the others by many epochs, when the controller is patient.
 #[test]
 fn patience_over_many_epochs_loses_nothing() {
-    let patient = Settings { record_timeout: 40 * LENGTH, ..settings() };
+    let patient = ControllerSettings { record_timeout: 40 * LENGTH, ..settings() };
     let mut network = Network::with(patient, config().runtime(), TRANSIT, &["a", "b"], 6);
     let mut late = Vec::new();
     for epoch in 6..36 {
