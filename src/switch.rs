@@ -227,7 +227,7 @@ impl Switch {
         Self { header, ..self }
     }
 
-    /// Lets the taps that are opened there look at this replica's packets.
+    /// Lets the observers that are opened there look at this replica's packets.
     pub fn attach(&mut self, observers: &Observers) {
         self.tap = observers.tap();
     }
@@ -374,7 +374,7 @@ impl Switch {
         }
     }
 
-    /// Hands over what has been measured so far; nothing may be processed afterwards.
+    /// Sends off what has been measured so far; nothing may be processed afterwards.
     pub fn finish(&mut self) {
         self.telemetry.finish(&self.stats);
     }

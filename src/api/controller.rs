@@ -56,11 +56,11 @@ async fn evict(
     State(api): State<Arc<ControllerApi>>,
     Path(name): Path<String>,
 ) -> Result<Json<view::EvictedSwitch>, (StatusCode, Json<view::Failure>)> {
-    let forgotten = api.server.evict(&name).await.map_err(|error| {
+    let evicted = api.server.evict(&name).await.map_err(|error| {
         let code = if matches!(error, EvictError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
         (code, Json(view::Failure { error: error.to_string() }))
     });
-    forgotten.map(|()| Json(view::EvictedSwitch { name }))
+    evicted.map(|()| Json(view::EvictedSwitch { name }))
 }
 
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {

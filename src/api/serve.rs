@@ -55,7 +55,7 @@ pub struct TlsListener {
     pub config: Arc<ServerConfig>,
 }
 
-/// What happened at the doors.
+/// Connections and handshakes of the listeners.
 #[derive(Debug, Default)]
 pub struct Counters {
     socket_connections: AtomicU64,

@@ -22,7 +22,7 @@ pub use status::{SinceReset, Status, Worker, WorkerProgram};
 pub use crate::network::documents::{ControllerLink, EpochAttention, EvictedSwitch, NetworkSwitch, NetworkSwitches};
 pub use crate::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
 
-/// `weir show api`: what happened at the doors of the API.
+/// `weir show api`: connections to the API's listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Api {
     /// Connections to the control socket.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// ControlQueue that wait for the control thread.
+/// Tasks that wait for the control thread.
 const WAITING: usize = 16;
 /// Longest wait for one to be done.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,11 +25,11 @@ impl<S> ControlHandle<S> {
     /// Has it done and waits for the answer. Not to be called by the control thread.
     pub fn ask<T: Send + 'static>(
         &self,
-        duty: impl FnOnce(&S) -> Result<T, String> + Send + 'static,
+        task: impl FnOnce(&S) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         let (answer, answered) = sync_channel(1);
         let busy = "the switch is busy, or stopping";
-        self.0.try_send(Box::new(move |shared| drop(answer.send(duty(shared))))).map_err(|_| busy)?;
+        self.0.try_send(Box::new(move |shared| drop(answer.send(task(shared))))).map_err(|_| busy)?;
         answered.recv_timeout(TIMEOUT).map_err(|_| busy)?
     }
 }
@@ -41,7 +41,7 @@ impl<S> ControlQueue<S> {
         let wait = || std::thread::sleep(end.saturating_duration_since(Instant::now()));
         loop {
             match self.0.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(duty) => duty(shared),
+                Ok(task) => task(shared),
                 Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => return wait(),
             }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duties_are_done_by_the_thread_that_serves() {
+    fn tasks_are_done_by_the_thread_that_serves() {
         let (asking, control_queue) = control_queue::<std::thread::ThreadId>();
         let asked = std::thread::spawn(move || {
             let where_done = asking.ask(|by| Ok((*by, std::thread::current().id()))).unwrap();

@@ -60,7 +60,7 @@ pub struct ControllerLink {
     pub unsent_records: u64,
     /// Those that were not, because they were hashed otherwise than the network does.
     pub foreign_records: u64,
-    /// WorkerCommands that came, the one in force at each connection included.
+    /// Parameter updates that came, the one in force at each connection included.
     pub orders: u64,
     /// What the running epoch is measured with; absent until a controller has taken the switch in.
     #[serde(default, skip_serializing_if = "Option::is_none")]

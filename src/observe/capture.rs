@@ -49,7 +49,7 @@ pub struct CapturedPacket {
 /// Both ends of a queue of records.
 type Queue = (Sender<Box<CapturedPacket>>, Receiver<Box<CapturedPacket>>);
 
-/// One capture. Records go round: a worker takes an empty one, fills it and hands it over; the
+/// One capture. Records go round: a worker takes an empty one, fills it and sends it; the
 /// control side gives it back. Both queues are asked without waiting, so neither side ever wakes
 /// the other.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Capture {
         self.options.drops && self.is_of(port)
     }
 
-    /// Copies a packet into the ring. With no room there it is counted and forgotten.
+    /// Copies a packet into the ring. With no room there it is counted and dropped.
     pub(super) fn keep(&self, at_ns: Nanos, port: PortId, direction: Direction, wire_bytes: u32, bytes: &[u8]) {
         let Ok(mut record) = self.empty.1.try_recv() else {
             if let Some(missed) = self.missed.get(usize::from(port)) {

@@ -7,7 +7,7 @@
 //! comparison.
 //!
 //! Opening and closing allocate and free on the control side; on the worker only a traced packet
-//! and a look at changed taps do.
+//! and a look at a changed list of observers do.
 
 mod capture;
 mod packet;

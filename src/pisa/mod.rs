@@ -5,6 +5,7 @@ mod budget;
 mod count;
 mod group;
 pub mod hash;
+mod drops;
 mod phv;
 mod pipeline;
 mod probe;
@@ -18,8 +19,9 @@ pub use budget::{
     ReportUse, StageUse, TableNeed, Target,
 };
 pub use count::Count;
+pub use drops::DropReason;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
-pub use phv::{Disposition, DropReason, MAX_PORTS, Phv, PortId, Verdict};
+pub use phv::{Disposition, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};

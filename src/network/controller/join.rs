@@ -53,7 +53,7 @@ pub enum JoinError {
     Parameters { name: String, why: String },
 }
 
-/// Why a switch is not forgotten.
+/// Why a switch is not evicted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvictError {
     #[error("there is no switch {0}")]
@@ -162,7 +162,7 @@ impl Controller {
     }
 
     /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins
-    /// again or is [forgotten](Self::evict).
+    /// again or is [evicted](Self::evict).
     pub fn leave(&mut self, name: &str) {
         if let Some(member) = self.members.get_mut(name) {
             member.joined = false;

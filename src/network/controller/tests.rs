@@ -82,7 +82,7 @@ impl Edge {
         self.schedule.update(update.epoch, *update.parameters.get().unwrap()).unwrap();
     }
 
-    /// A packet of a flow enters; what it carries on through the network.
+    /// A packet of a flow enters; what it carries through the network.
     fn enter(&mut self, flow: u32, epoch: u64) -> Phv {
         let headers =
             Headers { net: Net::Ipv4, src_ip: address(flow).into(), dst_ip: 7, proto: 17, ..Headers::default() };

@@ -18,7 +18,7 @@ use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 use crate::telemetry::{Closed, Sink};
 
-/// WorkerCommands that are kept for programs that come later.
+/// Parameter updates that are kept for programs that come later.
 const KEPT_UPDATES: usize = 8;
 /// By so much the clocks of workers may differ from this one.
 const SLACK: Nanos = 5_000_000;

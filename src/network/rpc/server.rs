@@ -29,7 +29,7 @@ use crate::pisa::hash::HashFamily;
 const HELLO: Duration = Duration::from_secs(5);
 /// And one that does not hash as the others by then.
 const READY: Duration = Duration::from_secs(30);
-/// WorkerCommands that a switch may leave unread.
+/// Parameter updates that a switch may leave unread.
 const UNREAD: usize = 64;
 /// Longest hello, and most bytes of a record's message besides the record's own.
 const HELLO_BYTES: usize = 4 << 10;

@@ -35,7 +35,7 @@ struct MemberState {
     refusal: Option<String>,
 }
 
-/// The network's door.
+/// The switches of a network, as the connection threads see them.
 pub struct ControllerServer {
     profile: NetworkProfile,
     hashes: HashFamily,
@@ -154,15 +154,15 @@ impl ControllerServer {
         let (answer, answered) = oneshot::channel();
         let _ = self.events.send(Event::Evicts(name.into(), answer));
         let unknown = Err(EvictError::Unknown(name.into()));
-        let forgotten = answered.await.unwrap_or(unknown);
+        let evicted = answered.await.unwrap_or(unknown);
         let mut seen = self.seen();
         // One that was refused before it could join was never the controller's.
         let gone = seen.get(name).is_some_and(|seen| seen.since.is_none());
-        if gone && !matches!(forgotten, Err(EvictError::Connected(_))) {
+        if gone && !matches!(evicted, Err(EvictError::Connected(_))) {
             seen.remove(name);
             return Ok(());
         }
-        forgotten
+        evicted
     }
 
     fn fits(&self, hello: &Hello) -> Result<(), Refusal> {

@@ -406,7 +406,7 @@ fn lost_fragments_are_in_no_complete_answer() {
 fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1500, "");
     let edge = edge.replace("role = \"host\"", "role = \"host\"\nvlan = 5");
-    let edge = format!("[switch]\ntelemetry_header = \"tos\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let edge = format!("[switch]\ntelemetry_header = \"dscp\"\nreproducible = 1\n{edge}{PROGRAM}");
     let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
     let with_tos = |mut frame: Vec<u8>, tos: u8| {
         frame[15] = tos;

@@ -31,7 +31,7 @@ pub struct Options {
     /// Workloads of chamelemon-network: dctcp, cache, vl2, hadoop
     #[arg(long = "network-workload", value_name = "NAME", value_delimiter = ',', value_parser = workload)]
     workloads: Vec<usize>,
-    /// WorkerCommands of chamelemon-network's packets: uniform, burst
+    /// Orders of chamelemon-network's packets: uniform, burst
     #[arg(long = "network-order", value_name = "NAME", value_delimiter = ',', value_parser = order)]
     orders: Vec<usize>,
     /// Seeds of chamelemon-network, each a run of its own

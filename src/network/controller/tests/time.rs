@@ -5,7 +5,7 @@ use crate::api::view;
 
 /// A switch may be slower than the others by many epochs, when the controller is patient.
 #[test]
-fn patience_over_many_epochs_loses_nothing() {
+fn record_timeout_over_many_epochs_loses_nothing() {
     let patient = ControllerSettings { record_timeout: 40 * LENGTH, ..settings() };
     let mut network = Network::with(patient, config().runtime(), TRANSIT, &["a", "b"], 6);
     let mut late = Vec::new();
@@ -91,7 +91,7 @@ fn a_switch_starts_again_while_epochs_are_open() {
     network.assert_exact(90);
 }
 
-/// After a restart epochs count from the running one, and after the last switch was forgotten they
+/// After a restart epochs count from the running one, and after the last switch was evicted they
 /// may have another length.
 #[test]
 fn epochs_are_counted_anew() {

@@ -8,7 +8,7 @@
 //! load factors ([`sizing`]).
 //!
 //! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next
-//! epoch shows the result. WorkerCommands take effect two epochs after the one that they were made
+//! epoch shows the result. Parameter updates take effect two epochs after the one that they were made
 //! from, so that three such steps would take six. What a failed decoding leaves unknown is
 //! therefore foreseen from the last epoch in which all victims were known: victims are as many as
 //! would lose the packets that were lost (their sum is exact, decoded or not) when each loses as
@@ -25,7 +25,7 @@
 //!   [`LOW`]; §4.3.1 sets it to T_h, which finds few of them until the ill state's own steps take
 //!   effect. The load is the lower one because it is foreseen, as after every failed decoding of
 //!   heavy losses. With nothing remembered T_l is T_h.
-//! - WorkerCommands from epochs of the two states can meet. The healthy one stands up to
+//! - Parameter updates from epochs of the two states can meet. The healthy one stands up to
 //!   [`sizing::LIMIT`].
 //! - Memory for heavy losses grows at [`sizing::FULL`] although decoding succeeded, and the sample
 //!   rate moves at [`sizing::FULL_SAMPLED`]: two epochs pass until it takes effect, and waiting for
@@ -140,7 +140,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Thresholds above `max` have no effect, as the [classifier](super::TowerShape::most) cannot
+    /// Thresholds above `max` have no effect, as the [classifier](super::TowerShape::max) cannot
     /// say more. `salt` makes the sampling of a deployment its own.
     pub fn new(shape: Shape, max: u32, salt: u64) -> Self {
         Self {

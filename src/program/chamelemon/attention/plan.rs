@@ -258,7 +258,7 @@ impl Attention {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
-        // WorkerCommands from epochs of the two states meet here, and the healthy one stands when
+        // Parameter updates from epochs of the two states meet here, and the healthy one stands when
         // it can.
         let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
