@@ -125,6 +125,10 @@ fn with_testpmd(test: &str, port: impl Fn(&str) -> String, vdev: impl Fn(&str) -
         let counts = ["rx_packets", "tx_packets"].map(|key| ports["ports"][0][key].as_u64().unwrap_or(0));
         counts.iter().all(|&packets| packets > 10_000).then_some(())
     });
+    // Nothing is under way when the peer goes: DPDK's memif driver unmaps its rings while a worker may
+    // be in them.
+    assert!(weir.try_ask("port remove b").status.success());
+    std::thread::sleep(Duration::from_millis(100));
     let forwarded = peer.stop();
     let totals = weir.stop();
     let count = |key: &str| totals.port("a")[key].as_u64().expect("a count");
