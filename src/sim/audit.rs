@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::ledger::Ledger;
 use super::report::nets;
 use crate::program::ProgramConfig;
-use crate::program::answers::{EpochAnswers, FlowName, Reason};
+use crate::program::answers::{EpochAnswers, FlowName, Reason, Task};
 
 /// Answers about losses beside the truth, after the last record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ pub struct Audit {
 impl Audit {
     /// Adds an epoch of a program, if it answers the task.
     pub(super) fn add(&mut self, program: &ProgramConfig, answers: &EpochAnswers, ledger: &Ledger) {
-        if !answers.measures_losses() {
+        if program.rank(Task::Losses).is_none() {
             return;
         }
         let truth = nets(program, ledger.nets(answers.epoch as u32));

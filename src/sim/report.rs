@@ -11,7 +11,7 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
     Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Losses, Reason,
-    Reasons,
+    Reasons, Task,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -201,7 +201,7 @@ impl ProgramReport {
         let told = answers.network.distribution.clone().map(Distribution);
         Self {
             measured: answers.adaptation.clone().map(Measured::new),
-            losses: answers.measures_losses().then(|| LossReport::new(answers, &lost())),
+            losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -216,7 +216,7 @@ impl ProgramReport {
     /// What is told at last of an epoch in which something went wrong, beside the net of each flow.
     #[must_use]
     pub fn revised(&self, answers: &EpochAnswers, nets: &FxHashMap<FlowName, i64>) -> Self {
-        let losses = answers.measures_losses().then(|| LossReport::new(answers, nets));
+        let losses = self.losses.as_ref().map(|_| LossReport::new(answers, nets));
         Self { losses, gaps: gaps(answers), ..self.clone() }
     }
 }

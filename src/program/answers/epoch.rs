@@ -189,11 +189,6 @@ pub struct EpochAnswers {
 }
 
 impl EpochAnswers {
-    /// Whether the program answers the task losses: it told some, or why not.
-    pub fn measures_losses(&self) -> bool {
-        self.losses.is_some() || !self.losses_lack.is_empty()
-    }
-
     /// Whether its losses are all, and exact.
     pub fn has_all_losses(&self) -> bool {
         self.losses_lack.is_empty()
@@ -210,7 +205,7 @@ impl EpochAnswers {
     /// Something is missing of the epoch, as is known only now.
     pub fn spoil(&mut self, switch: &Arc<str>, gap: Gap) {
         SwitchGap::add(&mut self.gaps, switch, gap);
-        self.losses_lack.add_if(self.measures_losses(), Reason::Gap);
+        self.losses_lack.add(Reason::Gap);
         self.network.lack.add_if(gap.hides_flows(), Reason::Gap);
     }
 }
