@@ -13,8 +13,8 @@ use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
-use crate::program::{AnySchedule, ProgramConfig, ProgramError};
-use crate::switch::{PortInfo, Switch, Telemetry};
+use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
+use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitTable, MirrorTable, Table, VlanTable};
 use crate::tables::{Learning, Routing};
 use crate::telemetry::Collector;
@@ -42,6 +42,10 @@ pub enum AssembleError {
     Randomness(io::Error),
     #[error("{0} and {1} would hash with the same polynomial, under every secret; another label for one of them helps")]
     Clash(Derived, Derived),
+    #[error(
+        "switch.telemetry_header = dscp: program {0} needs a digest in each packet, for which the DSCP has no room; shim has"
+    )]
+    Digest(&'static str),
 }
 
 /// A switch, ready to be driven.
@@ -152,6 +156,7 @@ pub fn telemetries(
 /// Also if two names of arrays have the same polynomial.
 pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, AssembleError> {
     distinct(&derived(config, hashes)?)?;
+    check_digests(config, hashes)?;
     let with_acl = config.has_acl();
     placed(config, hashes, with_acl)?.or_else(|error| {
         let (usage, tables) = (usage(config, hashes)?, tables(config, with_acl));
@@ -177,6 +182,18 @@ fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramEr
 /// nowhere.
 fn distinct(recorder: &HashFamily) -> Result<(), AssembleError> {
     recorder.clash().map_or(Ok(()), |[a, b]| Err(AssembleError::Clash(a, b)))
+}
+
+/// Three bits of the DSCP carry class and epoch, and no digest.
+fn check_digests(config: &Config, hashes: &HashFamily) -> Result<(), AssembleError> {
+    if config.switch.telemetry_header == TelemetryHeader::Dscp {
+        for program in &config.programs {
+            if program.build(hashes)?.needs().contains(Needs::DIGEST) {
+                return Err(AssembleError::Digest(program.name()));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn usage(config: &Config, hashes: &HashFamily) -> Result<Vec<ProgramUse>, ProgramError> {

@@ -49,11 +49,13 @@ pub struct Config {
     pub sub_epochs: u32,
     /// Let depth and sub-epochs follow what the epochs show.
     pub adapt: bool,
+    /// Carry a digest in each packet.
+    pub digest: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { slots: 4096, reports: 64, depth: 8, sub_epochs: 4, adapt: true }
+        Self { slots: 4096, reports: 64, depth: 8, sub_epochs: 4, adapt: true, digest: false }
     }
 }
 
@@ -263,7 +265,8 @@ impl Dataplane for Microbursting {
     }
 
     fn needs(&self) -> Needs {
-        Needs::TIME | Needs::QUEUE_DEPTH | Needs::SUB_EPOCHS
+        let digest = if self.config.digest { Needs::DIGEST } else { Needs::NONE };
+        Needs::TIME | Needs::QUEUE_DEPTH | Needs::SUB_EPOCHS | digest
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {

@@ -9,6 +9,7 @@ use weir::pisa::{BatchOrder, Phv};
 use weir::program::answers::{Gap, Limits, Reason};
 use weir::program::*;
 use weir::replay::Replayer;
+use weir::switch::TelemetryHeader;
 use weir::trace::{Frames, Workload};
 use weir::wire::{FiveTuple, parse};
 
@@ -230,7 +231,7 @@ proptest! {
 /// in a long queue is reported or counted.
 #[test]
 fn a_switch_counts_every_packet() {
-    let config = Config { slots: 1 << 16, reports: 100, depth: 20, sub_epochs: 7, adapt: false };
+    let config = Config { slots: 1 << 16, reports: 100, depth: 20, sub_epochs: 7, adapt: false, digest: false };
     let mut switch = weir::config::Config {
         programs: vec![ProgramConfig::new::<Microbursts>(config)],
         ports: ["a", "b"].map(|name| weir::config::PortConfig::new(name, weir::port::Dev::Memory)).into(),
@@ -295,4 +296,19 @@ fn the_analysis_adapts() {
     assert_eq!(decoded, decided);
     let wrong = Settings { sub_epochs: MAX_SUB_EPOCHS + 1, ..decided };
     assert!(Microbursts::fits(&config, &wrong).unwrap_err().to_string().contains("sub_epochs = 65"));
+}
+
+/// Three bits of the DSCP have no room for a digest.
+#[test]
+fn a_digest_needs_the_shim() {
+    let check = |digest, telemetry_header| {
+        let programs = vec![ProgramConfig::new::<Microbursts>(Config { digest, ..Config::default() })];
+        let mut config = weir::config::Config { programs, ..weir::config::Config::default() };
+        config.switch.telemetry_header = telemetry_header;
+        weir::assemble::place(&config, &HashFamily::reproducible(1)).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(true, TelemetryHeader::Shim), Ok(()));
+    assert_eq!(check(false, TelemetryHeader::Dscp), Ok(()));
+    let error = check(true, TelemetryHeader::Dscp).unwrap_err();
+    assert!(error.starts_with("switch.telemetry_header = dscp: program microbursts needs a digest"), "{error}");
 }
