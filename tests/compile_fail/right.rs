@@ -1,5 +1,4 @@
-// The control: a program that keeps the rules compiles, so the others do not fail for a reason of
-// their surroundings.
+// The control: a program that keeps the rules compiles, so the others fail for their own reasons.
 //~ none
 use weir::pisa::{Array, Pipeline, Salu, Slot, Stage};
 
