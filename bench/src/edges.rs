@@ -89,7 +89,7 @@ impl EdgesReport {
     }
 }
 
-/// What is counted of a flow: the classes of the packets that entered, and of those that were lost.
+/// Packets of a flow by class: those that entered, and those that were lost.
 #[derive(Clone, Copy, Default)]
 struct Classes {
     entered: [u32; 4],
@@ -160,7 +160,7 @@ impl Edges {
         Ok((network, why))
     }
 
-    /// What is measured with these parameters.
+    /// Measures an epoch with these parameters.
     fn measure(&mut self, workload: &Workload, victims: Option<Victims>, runtime: Runtime) -> Result<NetworkEpoch> {
         let epoch = self.next;
         self.next += 1;
