@@ -244,12 +244,11 @@ impl Program for CountMin {
     type Parameters = ();
     type Record = Sketch;
     type Analysis = HeavyAnalysis<Sketch>;
-    type Series = NoSeries<Sketch>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
-        ProgramError::check(Self::NAME, "rows", config.rows, 1..=MAX_ROWS as u64)?;
-        ProgramError::check(Self::NAME, "columns", config.columns, 1..=MAX_CELLS.into())?;
-        ProgramError::check(Self::NAME, "flows", config.flows, 1..=MAX_CELLS.into())
+        ProgramError::check(Self::NAME, "rows", config.rows, 1..=MAX_ROWS as u32)?;
+        ProgramError::check(Self::NAME, "columns", config.columns, 1..=MAX_CELLS)?;
+        ProgramError::check(Self::NAME, "flows", config.flows, 1..=MAX_CELLS)
     }
 
     fn blame(_: &Config, array: &str, excess: Excess) -> (&'static str, &'static str) {
@@ -278,10 +277,7 @@ impl Program for CountMin {
         Ok(Box::new(Staged::new(Self::NAME, hashing, stages, enter, move |memory| blank.read_out(memory))))
     }
 
-    fn reader(
-        config: &Config,
-        family: &HashFamily,
-    ) -> impl Fn(&[u8]) -> Result<Sketch, DecodeError> + Send + Sync + 'static {
+    fn reader(config: &Config, family: &HashFamily) -> impl ReadRecord<Sketch> {
         let blank = Sketch::new(config, family);
         move |bytes| blank.clone().decode(bytes)
     }
@@ -293,14 +289,6 @@ impl Program for CountMin {
 
     fn analysis(_: &Config, _: u64) -> HeavyAnalysis<Sketch> {
         HeavyAnalysis::new(Sketch::heaviest)
-    }
-
-    fn run(_: &Config, record: &Sketch, _: &NoSeries<Sketch>, _: Option<&Truth>, max: usize) -> RunAnswers {
-        RunAnswers { heavy: record.heaviest(max), ..RunAnswers::default() }
-    }
-
-    fn exact(_: &Config) -> impl Exact + 'static {
-        FlowCounts::new(Unit::Packets)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
-use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
+use crate::program::{AnySchedule, Needs, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitTable, MirrorTable, Table, VlanTable};
 use crate::tables::{Learning, Routing};
@@ -135,7 +135,7 @@ pub fn telemetries(
     replicas: usize,
 ) -> Result<Telemetries, AssembleError> {
     let (mut telemetries, mut collecting) = (Vec::new(), Vec::new());
-    let schedules: Vec<_> = config.programs.iter().map(ProgramConfig::schedule).collect();
+    let schedules: Vec<_> = config.programs.iter().map(|program| program.schedule()).collect();
     let transit = config.switch.transit.nanos();
     for _ in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
@@ -337,6 +337,7 @@ pub fn forwarding(
 mod tests {
     use super::*;
     use crate::pisa::hash::CLASH;
+    use crate::program::ProgramConfig;
 
     /// Every array asks by a name of its own, and other names have other polynomials: under these
     /// secrets, and so under all.
@@ -351,7 +352,7 @@ mod tests {
         for (switch, seed) in switches.iter().zip(0..) {
             let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();
             assert_eq!(
-                programs.iter().map(ProgramConfig::name).collect::<Vec<_>>(),
+                programs.iter().map(|program| program.name()).collect::<Vec<_>>(),
                 ProgramConfig::names().collect::<Vec<_>>()
             );
             let config = Config { programs, ..Config::default() };

@@ -7,7 +7,7 @@ use weir::config::{BatchOrderConfig, Config, ForwardMode, PortConfig};
 use weir::observe::{Capture, CaptureOptions, Direction, Observers, Opened, PacketTrace, TraceOnce};
 use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
-use weir::program::{AnyRecord, ProgramConfig};
+use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, Role, Switch, TxBursts};
 use weir::telemetry::{Collector, Run};
 use weir::wire::{Frame, HeapFrame};
@@ -99,11 +99,11 @@ impl World {
         (0..PORTS as PortId).flat_map(|id| port(stats.port(id))).chain([stats.unmeasured.get()]).collect()
     }
 
-    /// What each program measured.
-    fn finish(mut self) -> Vec<AnyRecord> {
+    /// The byte form of what each program measured.
+    fn finish(mut self) -> Vec<Vec<u8>> {
         self.switch.finish();
         self.collector.finish();
-        (0..PROGRAMS.len()).map_while(|program| self.run.record(program)).collect()
+        (0..PROGRAMS.len()).map_while(|program| Some(self.run.record(program)?.encode())).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! How long an epoch's collection, analysis and reconfiguration take (the paper's Figure 20), and
 //! all answers: four switches and their controller on one core.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -53,7 +54,7 @@ impl Edge {
         program.follow(&schedule);
         program.enter(0, true);
         let spare = program.spare();
-        Ok(Self { program, schedule: AnySchedule::new(schedule), spare })
+        Ok(Self { program, schedule: Arc::new(schedule), spare })
     }
 
     /// The epoch ends: its record, as it is sent.
@@ -133,7 +134,7 @@ impl ControllerTime {
                 let mut reports = Vec::with_capacity(EDGES);
                 for edge in &mut edges {
                     let bytes = edge.end(epoch).context("ChameleMon's record")?;
-                    reports.push(Report { first_epoch: epoch, epoch, whole: true, record: reader.read(&bytes)? });
+                    reports.push(Report { first_epoch: epoch, epoch, whole: true, record: reader(&bytes)? });
                 }
                 collected.push(start.elapsed());
                 let analysis = Instant::now();

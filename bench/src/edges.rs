@@ -154,7 +154,7 @@ impl Edges {
         let mut why = String::new();
         self.updates = [latest; 2];
         if self.shifts {
-            let decision = self.analysis.decide(&network, &latest, network.epoch + 2);
+            let decision = self.analysis.decide(&network, &latest, network.number + 2);
             Decision { parameters: self.updates[1], why } = decision;
         }
         Ok((network, why))

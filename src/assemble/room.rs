@@ -3,7 +3,6 @@
 
 use crate::config::{Config, ConfigError};
 use crate::pisa::{BudgetError, Excess};
-use crate::program::ProgramConfig;
 
 /// The key to blame, with the ways out: a smaller value, or one of the targets that the pipeline
 /// `fits` as it is.
@@ -32,9 +31,6 @@ fn blame(config: &Config, error: &BudgetError) -> (String, String, String) {
     let found = config.programs.iter().enumerate().find(|(_, configured)| configured.name() == program);
     let Some((i, program)) = found else { return ("program".into(), program.into(), "fewer programs".into()) };
     let (key, smaller) = program.blame(array.split(' ').next().unwrap_or_default(), excess);
-    (format!("program[{i}].{key}"), value(program, key), smaller.into())
-}
-
-fn value(program: &ProgramConfig, key: &str) -> String {
-    program.parameter(key).map_or_else(String::new, |value| value.to_string())
+    let value = program.fields().get(key).map_or_else(String::new, ToString::to_string);
+    (format!("program[{i}].{key}"), value, smaller.into())
 }

@@ -249,6 +249,7 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
 mod tests {
     use super::*;
     use crate::network::controller;
+    use crate::program::AnyParameters;
     use crate::program::chamelemon::Runtime;
 
     /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered
@@ -260,8 +261,9 @@ mod tests {
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config("");
         let mut stored = state(&shifting, &file).unwrap();
-        let mut ordered = shifting.program.start();
-        ordered.get_mut::<Runtime>().unwrap().hh_threshold += 1;
+        let mut ordered = *shifting.program.start().get::<Runtime>().unwrap();
+        ordered.hh_threshold += 1;
+        let ordered = AnyParameters::new(ordered);
         stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: ordered.encode() }];
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig| {

@@ -90,7 +90,7 @@ impl Replay {
         config.validate()?;
         let mut replayer =
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
-        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(ProgramConfig::exact).collect();
+        let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
 
         let started = Instant::now();
         let mut totals = Totals::default();

@@ -161,7 +161,7 @@ mod tests {
                     [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
         let config = read(text).unwrap();
         let profile = config.profile();
-        let upstream = profile.program.parameter("upstream").unwrap();
+        let upstream = profile.program.fields().remove("upstream").unwrap();
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(9);
         assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));

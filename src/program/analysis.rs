@@ -2,7 +2,7 @@
 //! and the parameters of a later epoch.
 
 use std::any::Any;
-use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::answers::{Adaptation, EpochAnswers, Gap, Limits, SwitchGap, Task};
@@ -14,6 +14,20 @@ pub struct Reported<'a, R, E> {
     /// Its record of the epoch, or why there is none.
     pub record: Result<R, Gap>,
     pub before: Before<'a, E>,
+}
+
+impl<'a> Reported<'a, AnyRecord, AnyEarly> {
+    fn typed<R: Record, E: 'static>(self) -> Reported<'a, Box<R>, E> {
+        // A record of another program has been refused when it came.
+        let record = self.record.and_then(|record| record.into().ok_or(Gap::Foreign));
+        let before = match self.before {
+            Before::Nothing => Before::Nothing,
+            Before::Unknown => Before::Unknown,
+            Before::Elsewhere => Before::Elsewhere,
+            Before::Early(early) => early.downcast_ref().map_or(Before::Unknown, Before::Early),
+        };
+        Reported { switch: self.switch, record, before }
+    }
 }
 
 /// What left in an epoch before the transit time of its beginning was over. The record of the epoch
@@ -49,8 +63,8 @@ pub trait Analysis: Send + 'static {
     type Parameters: Parameters;
     /// What the record of one epoch tells of the next one.
     type Early: Send + 'static;
-    /// The records of one epoch, put together.
-    type Epoch: Epoch;
+    /// What it makes of the records of one epoch.
+    type Network: Send + 'static;
 
     /// Tasks that it answers, the main one first. By default the program with the earliest place
     /// for a task answers it.
@@ -73,47 +87,95 @@ pub trait Analysis: Send + 'static {
         parameters: &Self::Parameters,
         reported: Vec<Reported<'_, Box<Self::Record>, Self::Early>>,
         edges_named: bool,
-    ) -> Self::Epoch;
+    ) -> Epoch<Self::Network>;
 
     /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent
     /// last.
-    fn decide(&mut self, epoch: &Self::Epoch, latest: &Self::Parameters, next: u64) -> Decision<Self::Parameters>;
+    fn decide(
+        &mut self,
+        epoch: &Epoch<Self::Network>,
+        latest: &Self::Parameters,
+        next: u64,
+    ) -> Decision<Self::Parameters>;
 
     /// The answers of an epoch, without its adaptation; `before` is the epoch before it, when that
     /// is known.
-    fn answers(&self, epoch: &Self::Epoch, before: Option<&Self::Epoch>, limits: Limits) -> EpochAnswers;
+    fn answers(
+        &self,
+        epoch: &Epoch<Self::Network>,
+        before: Option<&Epoch<Self::Network>>,
+        limits: Limits,
+    ) -> EpochAnswers;
 
     /// What an epoch was measured with, and what is decided from it, as people see it; `None` for a
     /// program without parameters.
-    fn adaptation(&self, epoch: &Self::Epoch) -> Option<Adaptation>;
+    fn adaptation(&self, epoch: &Epoch<Self::Network>) -> Option<Adaptation>;
 }
 
 /// The records of one epoch, put together.
-pub trait Epoch: Any + Send {
-    fn number(&self) -> u64;
-    /// What is missing, and where.
-    fn gaps(&self) -> &Vec<SwitchGap>;
-    /// Adds to what is missing what is known only now.
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap>;
+#[derive(Clone, Debug)]
+pub struct Epoch<T> {
+    pub number: u64,
+    /// What is missing, and where. Some of it is known only after the records were put together.
+    pub gaps: Vec<SwitchGap>,
+    /// What the program makes of them.
+    pub network: T,
+}
+
+impl<T> Deref for Epoch<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.network
+    }
 }
 
 /// An [`Analysis`] of any program.
-pub struct AnyAnalysis {
-    analysis: Box<dyn Erased>,
-    /// [`Analysis::ADDS`].
-    pub adds: bool,
-}
+pub type AnyAnalysis = Box<dyn ErasedAnalysis>;
 
 /// [`Analysis::Early`] of any program.
-pub struct AnyEarly(Box<dyn Any + Send>);
+pub type AnyEarly = Box<dyn Any + Send>;
 
-/// [`Analysis::Epoch`] of any program.
-pub struct AnyEpoch(Box<dyn Epoch>);
+/// An [`Epoch`] of any program.
+pub type AnyEpoch = Box<dyn ErasedEpoch>;
 
-/// [`Analysis`] without its types.
-trait Erased: Send {
+/// [`Epoch`] without its type.
+pub trait ErasedEpoch: Any + Send {
+    fn number(&self) -> u64;
+    fn gaps(&self) -> &Vec<SwitchGap>;
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap>;
+}
+
+impl<T: Send + 'static> ErasedEpoch for Epoch<T> {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn gaps(&self) -> &Vec<SwitchGap> {
+        &self.gaps
+    }
+
+    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
+        &mut self.gaps
+    }
+}
+
+impl dyn ErasedEpoch {
+    /// The epoch, if it is of this type.
+    pub fn get<T: 'static>(&self) -> Option<&Epoch<T>> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+/// [`Analysis`] without its types. What is of another program is `None`.
+pub trait ErasedAnalysis: Send {
+    /// [`Analysis::ADDS`].
+    fn adds(&self) -> bool;
+    /// Whether a record is of this program and shape.
     fn fits(&self, record: &AnyRecord) -> bool;
+    /// [`Analysis::early`].
     fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly>;
+    /// [`Analysis::epoch`].
     fn epoch(
         &self,
         epoch: u64,
@@ -121,17 +183,30 @@ trait Erased: Send {
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
         edges_named: bool,
     ) -> Option<AnyEpoch>;
+    /// [`Analysis::decide`].
     fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>>;
-    fn answers(&self, epoch: &AnyEpoch, before: Option<&AnyEpoch>, limits: Limits) -> Option<EpochAnswers>;
+    /// The answers of an epoch and how it was measured. `decided` is what follows from it, with the
+    /// epoch from which it holds.
+    fn answers(
+        &self,
+        epoch: &AnyEpoch,
+        before: Option<&AnyEpoch>,
+        decided: Option<&(u64, Decision<AnyParameters>)>,
+        limits: Limits,
+    ) -> Option<EpochAnswers>;
 }
 
-impl<A: Analysis> Erased for A {
+impl<A: Analysis> ErasedAnalysis for A {
+    fn adds(&self) -> bool {
+        A::ADDS
+    }
+
     fn fits(&self, record: &AnyRecord) -> bool {
         record.get().is_some_and(|record| Analysis::fits(self, record))
     }
 
     fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
-        Some(AnyEarly(Box::new(Analysis::early(self, record.get_mut()?)?)))
+        Some(Box::new(Analysis::early(self, record.get_mut()?)?))
     }
 
     fn epoch(
@@ -141,19 +216,8 @@ impl<A: Analysis> Erased for A {
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
         edges_named: bool,
     ) -> Option<AnyEpoch> {
-        let typed = |Reported { switch, record, before }| {
-            // A record of another program has been refused when it came.
-            let record = record.and_then(|record: AnyRecord| record.into().ok_or(Gap::Foreign));
-            let before = match before {
-                Before::Nothing => Before::Nothing,
-                Before::Unknown => Before::Unknown,
-                Before::Elsewhere => Before::Elsewhere,
-                Before::Early(AnyEarly(early)) => early.downcast_ref().map_or(Before::Unknown, Before::Early),
-            };
-            Reported { switch, record, before }
-        };
-        let reported = reported.into_iter().map(typed).collect();
-        Some(AnyEpoch(Box::new(Analysis::epoch(self, epoch, parameters.get()?, reported, edges_named))))
+        let reported = reported.into_iter().map(Reported::typed).collect();
+        Some(Box::new(Analysis::epoch(self, epoch, parameters.get()?, reported, edges_named)))
     }
 
     fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
@@ -161,83 +225,20 @@ impl<A: Analysis> Erased for A {
         Some(Decision { parameters: AnyParameters::new(parameters), why })
     }
 
-    fn answers(&self, epoch: &AnyEpoch, before: Option<&AnyEpoch>, limits: Limits) -> Option<EpochAnswers> {
-        let epoch = epoch.get()?;
-        let answers = Analysis::answers(self, epoch, before.and_then(AnyEpoch::get), limits);
-        Some(EpochAnswers { adaptation: Analysis::adaptation(self, epoch), ..answers })
-    }
-}
-
-impl AnyAnalysis {
-    pub fn new<A: Analysis>(analysis: A) -> Self {
-        Self { analysis: Box::new(analysis), adds: A::ADDS }
-    }
-
-    /// Whether a record is of this program and shape.
-    pub fn fits(&self, record: &AnyRecord) -> bool {
-        self.analysis.fits(record)
-    }
-
-    /// [`Analysis::early`].
-    pub fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly> {
-        self.analysis.early(record)
-    }
-
-    /// [`Analysis::epoch`]; `None` for parameters of another program.
-    pub fn epoch(
-        &self,
-        epoch: u64,
-        parameters: &AnyParameters,
-        reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
-        edges_named: bool,
-    ) -> Option<AnyEpoch> {
-        self.analysis.epoch(epoch, parameters, reported, edges_named)
-    }
-
-    /// [`Analysis::decide`]; `None` for what is of another program.
-    pub fn decide(&mut self, epoch: &AnyEpoch, latest: &AnyParameters, next: u64) -> Option<Decision<AnyParameters>> {
-        self.analysis.decide(epoch, latest, next)
-    }
-
-    /// The answers of an epoch and how it was measured; `None` for an epoch of another program.
-    /// `decided` is what follows from it, with the epoch from which it holds.
-    pub fn answers(
+    fn answers(
         &self,
         epoch: &AnyEpoch,
         before: Option<&AnyEpoch>,
         decided: Option<&(u64, Decision<AnyParameters>)>,
         limits: Limits,
     ) -> Option<EpochAnswers> {
-        let mut answers = self.analysis.answers(epoch, before, limits)?;
-        if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut answers.adaptation, decided) {
+        let epoch = epoch.get()?;
+        let answers = Analysis::answers(self, epoch, before.and_then(|before| before.get()), limits);
+        let mut adaptation = Analysis::adaptation(self, epoch);
+        if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut adaptation, decided) {
             adaptation.ordered = parameters.describe().map(|described| (*from, described));
             adaptation.why.clone_from(why);
         }
-        Some(answers)
-    }
-}
-
-impl AnyEpoch {
-    pub fn number(&self) -> u64 {
-        self.0.number()
-    }
-
-    pub fn gaps(&self) -> &Vec<SwitchGap> {
-        self.0.gaps()
-    }
-
-    pub fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
-        self.0.gaps_mut()
-    }
-
-    /// The epoch, if it is of this type.
-    pub fn get<E: Epoch>(&self) -> Option<&E> {
-        (&*self.0 as &dyn Any).downcast_ref()
-    }
-}
-
-impl fmt::Debug for AnyEarly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyEarly")
+        Some(EpochAnswers { adaptation, ..answers })
     }
 }

@@ -25,20 +25,15 @@ impl<R: Record> HeavyAnalysis<R> {
     }
 }
 
-/// The records of one epoch.
-#[derive(Clone, Debug)]
-pub struct HeavyEpoch<R> {
-    pub epoch: u64,
-    pub switches: Vec<(Arc<str>, Box<R>)>,
-    pub gaps: Vec<SwitchGap>,
-}
+/// The records of one epoch, by switch.
+type Network<R> = Vec<(Arc<str>, Box<R>)>;
 
 impl<R: Record> Analysis for HeavyAnalysis<R> {
     type Record = R;
     type Parameters = ();
     /// A packet is counted where and when it enters a switch.
     type Early = ();
-    type Epoch = HeavyEpoch<R>;
+    type Network = Network<R>;
 
     const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows];
     const ADDS: bool = true;
@@ -51,28 +46,28 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         Some(())
     }
 
-    fn epoch(&self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> HeavyEpoch<R> {
-        let mut network = HeavyEpoch { epoch, switches: Vec::with_capacity(reported.len()), gaps: Vec::new() };
+    fn epoch(&self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> Epoch<Network<R>> {
+        let mut network = Epoch { number: epoch, gaps: Vec::new(), network: Vec::with_capacity(reported.len()) };
         for Reported { switch, record, .. } in reported {
             match record {
-                Ok(record) => network.switches.push((switch, record)),
+                Ok(record) => network.network.push((switch, record)),
                 Err(gap) => network.gaps.push(SwitchGap { switch, gap }),
             }
         }
         network
     }
 
-    fn decide(&mut self, _: &HeavyEpoch<R>, (): &(), _: u64) -> Decision<()> {
+    fn decide(&mut self, _: &Epoch<Network<R>>, (): &(), _: u64) -> Decision<()> {
         Decision { parameters: (), why: String::new() }
     }
 
-    fn answers(&self, network: &HeavyEpoch<R>, _: Option<&HeavyEpoch<R>>, limits: Limits) -> EpochAnswers {
-        let max = if network.switches.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
+    fn answers(&self, network: &Epoch<Network<R>>, _: Option<&Epoch<Network<R>>>, limits: Limits) -> EpochAnswers {
+        let max = if network.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
         let of_switch = |(switch, record): &(Arc<str>, Box<R>)| SwitchAnswers {
             switch: switch.clone(),
             answers: (self.0)(record, max),
         };
-        let mut switches: Vec<_> = network.switches.iter().map(of_switch).collect();
+        let mut switches: Vec<_> = network.iter().map(of_switch).collect();
         let mut all = match &switches[..] {
             [only] => only.answers.clone(),
             several => largest(several),
@@ -81,8 +76,8 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         all.lack.add_if(!network.gaps.is_empty(), Reason::Gap);
         switches.iter_mut().for_each(|switch| switch.answers.keep(limits.switch_flows));
         EpochAnswers {
-            epoch: network.epoch,
-            first_epoch: network.epoch,
+            epoch: network.number,
+            first_epoch: network.number,
             gaps: network.gaps.clone(),
             network: all,
             switches,
@@ -90,7 +85,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         }
     }
 
-    fn adaptation(&self, _: &HeavyEpoch<R>) -> Option<Adaptation> {
+    fn adaptation(&self, _: &Epoch<Network<R>>) -> Option<Adaptation> {
         None
     }
 }
@@ -109,20 +104,6 @@ fn largest(switches: &[SwitchAnswers]) -> FlowAnswers {
     }
     let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
     FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found, usize::MAX) }
-}
-
-impl<R: Record> Epoch for HeavyEpoch<R> {
-    fn number(&self) -> u64 {
-        self.epoch
-    }
-
-    fn gaps(&self) -> &Vec<SwitchGap> {
-        &self.gaps
-    }
-
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
-        &mut self.gaps
-    }
 }
 
 impl<R> fmt::Debug for HeavyAnalysis<R> {

@@ -27,19 +27,20 @@ mod sub_epoch;
 use std::any::Any;
 use std::ops::RangeInclusive;
 
+use self::answers::Limits;
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use exact::{Exact, FlowCounts, Heavy, Unit};
-pub use heavy::{HeavyAnalysis, HeavyEpoch};
+pub use heavy::HeavyAnalysis;
 pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use reports::{Report, ReportBuffer, Reports};
-pub use run::{AnySeries, NoSeries, RunAnswers, Series, Truth};
+pub use run::{RunAnswers, Truth};
 pub use schedule::{AnySchedule, Schedule, Steps};
 pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
@@ -65,8 +66,6 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Record: Record;
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
-    /// What of a series of epochs their merged record does not hold.
-    type Series: Series<Record = Self::Record>;
 
     /// Checks a configuration, without building anything.
     ///
@@ -102,10 +101,7 @@ pub trait Program: Sized + Send + Sync + 'static {
 
     /// What reads the byte form of records from switches with this configuration. What it allocates
     /// follows from the configuration, never from the bytes.
-    fn reader(
-        config: &Self::Config,
-        hashes: &HashFamily,
-    ) -> impl Fn(&[u8]) -> Result<Self::Record, DecodeError> + Send + Sync + 'static;
+    fn reader(config: &Self::Config, hashes: &HashFamily) -> impl ReadRecord<Self::Record>;
 
     /// The length in bytes that no record from such a switch exceeds.
     fn longest(config: &Self::Config) -> usize;
@@ -126,20 +122,28 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
 
-    /// The answers about a run, of its merged record. Names at most `max` flows of each kind;
-    /// `truth` names flows of which the record holds a digest alone, and is what estimates are held
-    /// to.
-    fn run(
-        config: &Self::Config,
-        record: &Self::Record,
-        series: &Self::Series,
-        truth: Option<&Truth>,
-        max: usize,
-    ) -> RunAnswers;
+    /// The answers about a run, of the record that its epochs were added to; by default those of an
+    /// epoch with that record. Names at most `max` flows of each kind; `truth` names flows of which
+    /// the record holds a digest alone, and is what estimates are held to.
+    fn run(config: &Self::Config, record: &Self::Record, _truth: Option<&Truth>, max: usize) -> RunAnswers {
+        let analysis = Self::analysis(config, 0);
+        let reported = Reported { switch: "".into(), record: Ok(record.clone().into()), before: Before::Nothing };
+        let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
+        let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });
+        let losses = answers.losses.map(|losses| (losses, answers.losses_lack));
+        RunAnswers { heavy: answers.network, losses, distribution_wmre: None }
+    }
 
-    /// Exact counts of what the program measures.
-    fn exact(config: &Self::Config) -> impl Exact + 'static;
+    /// Exact counts of what the program measures, by default the packets of five-tuples.
+    fn exact(_config: &Self::Config) -> impl Exact + 'static {
+        FlowCounts::new(Unit::Packets)
+    }
 }
+
+/// What reads the byte form of a program's records: all of the bytes, and no others.
+pub trait ReadRecord<R>: Fn(&[u8]) -> Result<R, DecodeError> + Send + Sync + 'static {}
+
+impl<R, F: Fn(&[u8]) -> Result<R, DecodeError> + Send + Sync + 'static> ReadRecord<R> for F {}
 
 /// A parameter that differs between two switches and may not, with both values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,13 +230,8 @@ impl ProgramError {
     ///
     /// # Errors
     /// If it is not.
-    pub fn check(
-        program: &'static str,
-        key: &'static str,
-        value: impl Into<u64>,
-        range: RangeInclusive<u64>,
-    ) -> Result<(), Self> {
-        let (value, min, max) = (value.into(), *range.start(), *range.end());
-        if range.contains(&value) { Ok(()) } else { Err(Self::Range { program, key, value, min, max }) }
+    pub fn check(program: &'static str, key: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), Self> {
+        let [value, min, max] = [value, *range.start(), *range.end()].map(u64::from);
+        if (min..=max).contains(&value) { Ok(()) } else { Err(Self::Range { program, key, value, min, max }) }
     }
 }

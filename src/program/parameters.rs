@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use super::answers::Described;
 use super::bytes::{DecodeError, Reader};
@@ -39,32 +41,45 @@ impl Parameters for () {
 }
 
 /// Parameters of any program.
-pub struct AnyParameters(Box<dyn Erased>);
+#[derive(Clone, Debug)]
+pub struct AnyParameters(Arc<dyn ErasedParameters>);
+
+impl AnyParameters {
+    pub fn new<P: Parameters>(parameters: P) -> Self {
+        Self(Arc::new(parameters))
+    }
+}
+
+impl Deref for AnyParameters {
+    type Target = dyn ErasedParameters;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
 
 /// [`Parameters`] without their type.
-trait Erased: Any + Send + Sync + fmt::Debug {
+pub trait ErasedParameters: Any + Send + Sync + fmt::Debug {
+    /// [`Parameters::encode`].
     fn encode(&self) -> Vec<u8>;
-    fn copy(&self) -> Box<dyn Erased>;
-    fn equals(&self, other: &dyn Any) -> bool;
-    fn is_like(&self, other: &dyn Any) -> bool;
+    fn equals(&self, other: &AnyParameters) -> bool;
+    /// [`Parameters::is_like`]; parameters of two programs are not alike.
+    fn is_like(&self, other: &AnyParameters) -> bool;
+    /// [`Parameters::describe`].
     fn describe(&self) -> Option<Described>;
 }
 
-impl<P: Parameters> Erased for P {
+impl<P: Parameters> ErasedParameters for P {
     fn encode(&self) -> Vec<u8> {
         Parameters::encode(self)
     }
 
-    fn copy(&self) -> Box<dyn Erased> {
-        Box::new(self.clone())
+    fn equals(&self, other: &AnyParameters) -> bool {
+        other.get() == Some(self)
     }
 
-    fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref() == Some(self)
-    }
-
-    fn is_like(&self, other: &dyn Any) -> bool {
-        other.downcast_ref().is_some_and(|other| Parameters::is_like(self, other))
+    fn is_like(&self, other: &AnyParameters) -> bool {
+        other.get().is_some_and(|other| Parameters::is_like(self, other))
     }
 
     fn describe(&self) -> Option<Described> {
@@ -72,52 +87,17 @@ impl<P: Parameters> Erased for P {
     }
 }
 
-impl AnyParameters {
-    pub fn new<P: Parameters>(parameters: P) -> Self {
-        Self(Box::new(parameters))
-    }
-
+impl dyn ErasedParameters {
     /// The parameters, if they are of this type.
     pub fn get<P: Parameters>(&self) -> Option<&P> {
-        (&*self.0 as &dyn Any).downcast_ref()
-    }
-
-    pub fn get_mut<P: Parameters>(&mut self) -> Option<&mut P> {
-        (&mut *self.0 as &mut dyn Any).downcast_mut()
-    }
-
-    /// [`Parameters::encode`].
-    pub fn encode(&self) -> Vec<u8> {
-        self.0.encode()
-    }
-
-    /// [`Parameters::describe`].
-    pub fn describe(&self) -> Option<Described> {
-        self.0.describe()
-    }
-
-    /// [`Parameters::is_like`]; parameters of two programs are not alike.
-    pub fn is_like(&self, other: &Self) -> bool {
-        self.0.is_like(&*other.0)
-    }
-}
-
-impl Clone for AnyParameters {
-    fn clone(&self) -> Self {
-        Self(self.0.copy())
+        (self as &dyn Any).downcast_ref()
     }
 }
 
 impl PartialEq for AnyParameters {
     fn eq(&self, other: &Self) -> bool {
-        self.0.equals(&*other.0)
+        self.equals(other)
     }
 }
 
 impl Eq for AnyParameters {}
-
-impl fmt::Debug for AnyParameters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}

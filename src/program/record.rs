@@ -28,6 +28,14 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
         self.merge(later)
     }
 
+    /// Adds the record of a later epoch, of a run that is answered as one.
+    ///
+    /// # Errors
+    /// If it is of another shape. This one is then as it was.
+    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
+        self.merge(later)
+    }
+
     /// The byte form: versioned, and one only for each record.
     fn encode(&self) -> Vec<u8>;
 
@@ -57,46 +65,51 @@ pub enum MergeError {
 }
 
 /// A record of any program.
-pub struct AnyRecord(Box<dyn Erased>);
+pub type AnyRecord = Box<dyn ErasedRecord>;
 
 /// [`Record`] without its type.
-trait Erased: Any + Send + Sync + fmt::Debug {
+pub trait ErasedRecord: Any + Send + Sync + fmt::Debug {
+    /// The name of the record's program.
     fn program(&self) -> &'static str;
-    fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError>;
-    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError>;
+    /// [`Record::merge`]; also an error for a record of another program.
+    fn merge(&mut self, other: &AnyRecord) -> Result<(), MergeError>;
+    /// [`Record::append`]; also an error for a record of another program.
+    fn append(&mut self, later: &AnyRecord) -> Result<(), MergeError>;
+    /// [`Record::add_epoch`]; also an error for a record of another program.
+    fn add_epoch(&mut self, later: &AnyRecord) -> Result<(), MergeError>;
+    /// [`Record::encode`].
     fn encode(&self) -> Vec<u8>;
-    fn copy(&self) -> Box<dyn Erased>;
-    fn equals(&self, other: &dyn Erased) -> bool;
+    fn copy(&self) -> AnyRecord;
+    /// [`Record::strays`].
     fn strays(&self) -> Option<&Strays>;
     fn strays_mut(&mut self) -> Option<&mut Strays>;
+    /// [`Record::is_hashed_with`].
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool;
 }
 
-impl<R: Record> Erased for R {
+impl<R: Record> ErasedRecord for R {
     fn program(&self) -> &'static str {
         R::PROGRAM
     }
 
-    fn merge(&mut self, other: &dyn Erased) -> Result<(), MergeError> {
-        let wrong = MergeError::Program { program: R::PROGRAM, other: other.program() };
-        Record::merge(self, (other as &dyn Any).downcast_ref().ok_or(wrong)?)
+    fn merge(&mut self, other: &AnyRecord) -> Result<(), MergeError> {
+        Record::merge(self, of_program(other)?)
     }
 
-    fn append(&mut self, later: &dyn Erased) -> Result<(), MergeError> {
-        let wrong = MergeError::Program { program: R::PROGRAM, other: later.program() };
-        Record::append(self, (later as &dyn Any).downcast_ref().ok_or(wrong)?)
+    fn append(&mut self, later: &AnyRecord) -> Result<(), MergeError> {
+        Record::append(self, of_program(later)?)
+    }
+
+    fn add_epoch(&mut self, later: &AnyRecord) -> Result<(), MergeError> {
+        Record::add_epoch(self, of_program(later)?)
     }
 
     fn encode(&self) -> Vec<u8> {
         Record::encode(self)
     }
 
-    fn copy(&self) -> Box<dyn Erased> {
+    fn copy(&self) -> AnyRecord {
         Box::new(self.clone())
-    }
-
-    fn equals(&self, other: &dyn Erased) -> bool {
-        (other as &dyn Any).downcast_ref() == Some(self)
     }
 
     fn strays(&self) -> Option<&Strays> {
@@ -112,86 +125,38 @@ impl<R: Record> Erased for R {
     }
 }
 
-impl AnyRecord {
-    pub fn new<R: Record>(record: R) -> Self {
-        Self(Box::new(record))
-    }
+fn of_program<R: Record>(record: &AnyRecord) -> Result<&R, MergeError> {
+    record.get().ok_or(MergeError::Program { program: R::PROGRAM, other: record.program() })
+}
 
-    /// The name of the record's program.
-    pub fn program(&self) -> &'static str {
-        self.0.program()
-    }
-
+impl dyn ErasedRecord {
     /// The record, if it is of this type.
     pub fn get<R: Record>(&self) -> Option<&R> {
-        (&*self.0 as &dyn Any).downcast_ref()
+        (self as &dyn Any).downcast_ref()
     }
 
     pub fn get_mut<R: Record>(&mut self) -> Option<&mut R> {
-        (&mut *self.0 as &mut dyn Any).downcast_mut()
+        (self as &mut dyn Any).downcast_mut()
     }
 
-    pub fn into<R: Record>(self) -> Option<Box<R>> {
-        (self.0 as Box<dyn Any>).downcast().ok()
-    }
-
-    /// [`Record::merge`], of two records of one program.
-    ///
-    /// # Errors
-    /// If they are of two programs, or of two shapes.
-    pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
-        self.0.merge(&*other.0)
-    }
-
-    /// [`Record::append`], of two records of one program.
-    ///
-    /// # Errors
-    /// If they are of two programs, or of two shapes.
-    pub fn append(&mut self, later: &Self) -> Result<(), MergeError> {
-        self.0.append(&*later.0)
-    }
-
-    /// [`Record::encode`].
-    pub fn encode(&self) -> Vec<u8> {
-        self.0.encode()
-    }
-
-    /// [`Record::strays`].
-    pub fn strays(&self) -> Option<&Strays> {
-        self.0.strays()
-    }
-
-    pub fn strays_mut(&mut self) -> Option<&mut Strays> {
-        self.0.strays_mut()
-    }
-
-    /// [`Record::is_hashed_with`].
-    pub fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
-        self.0.is_hashed_with(hashes)
+    pub fn into<R: Record>(self: Box<Self>) -> Option<Box<R>> {
+        (self as Box<dyn Any>).downcast().ok()
     }
 }
 
 impl Clone for AnyRecord {
     fn clone(&self) -> Self {
-        Self(self.0.copy())
-    }
-}
-
-impl PartialEq for AnyRecord {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.equals(&*other.0)
-    }
-}
-
-impl fmt::Debug for AnyRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.copy()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn any(record: impl Record) -> AnyRecord {
+        Box::new(record)
+    }
 
     #[derive(Clone, Debug, PartialEq)]
     struct One(u8);
@@ -224,13 +189,13 @@ mod tests {
     /// Parts are added in another way than replicas, if the record says so.
     #[test]
     fn parts_are_appended_and_replicas_merged() {
-        let mut record = AnyRecord::new(Apart(vec![1]));
-        record.append(&AnyRecord::new(Apart(vec![2]))).unwrap();
-        record.merge(&AnyRecord::new(Apart(vec![10, 20]))).unwrap();
+        let mut record = any(Apart(vec![1]));
+        record.append(&any(Apart(vec![2]))).unwrap();
+        record.merge(&any(Apart(vec![10, 20]))).unwrap();
         assert_eq!(record.get(), Some(&Apart(vec![11, 22])));
-        assert!(record.append(&AnyRecord::new(Other)).is_err());
-        let mut one = AnyRecord::new(One(3));
-        one.append(&AnyRecord::new(One(4))).unwrap();
+        assert!(record.append(&any(Other)).is_err());
+        let mut one = any(One(3));
+        one.append(&any(One(4))).unwrap();
         assert_eq!(one.get(), Some(&One(7)));
     }
 
@@ -262,12 +227,12 @@ mod tests {
 
     #[test]
     fn records_of_two_programs_do_not_merge() {
-        let mut record = AnyRecord::new(One(3));
-        assert_eq!(record.merge(&AnyRecord::new(One(4))), Ok(()));
-        let error = record.merge(&AnyRecord::new(Other)).unwrap_err();
+        let mut record = any(One(3));
+        assert_eq!(record.merge(&any(One(4))), Ok(()));
+        let error = record.merge(&any(Other)).unwrap_err();
         assert_eq!(error.to_string(), "a record of other is not added to one of one");
-        assert!(record.merge(&AnyRecord::new(One(255))).is_err());
+        assert!(record.merge(&any(One(255))).is_err());
         assert_eq!((record.get::<One>(), record.encode()), (Some(&One(7)), vec![7]), "errors change nothing");
-        assert!(record != AnyRecord::new(Other) && record.clone() == record && record.get::<Other>().is_none());
+        assert!(record.clone().get() == record.get::<One>() && record.get::<Other>().is_none());
     }
 }

@@ -4,7 +4,8 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error};
@@ -12,8 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::answers::Task;
+use super::schedule::own;
 use super::{
-    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, AnySeries, Dataplane, DecodeError, Difference, Exact,
+    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact,
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
 };
 use crate::pisa::Excess;
@@ -68,46 +70,63 @@ impl Programs {
 const NAME: &str = "name";
 
 /// A program and its parameters, as configured.
-pub struct ProgramConfig(Box<dyn Configured>);
+#[derive(Clone)]
+pub struct ProgramConfig(Arc<dyn Configured>);
 
-/// A [`Program::Config`] without its type.
-trait Configured: Send + Sync {
-    fn name(&self) -> &'static str;
-    fn config(&self) -> &dyn Any;
-    fn copy(&self) -> Box<dyn Configured>;
-    fn equals(&self, other: &dyn Any) -> bool;
-    fn fields(&self) -> Map<String, Value>;
-    fn validate(&self) -> Result<(), ProgramError>;
-    fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str);
-    fn schedule(&self) -> AnySchedule;
-    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
-    fn reader(&self, hashes: &HashFamily) -> RecordReader;
-    fn exact(&self) -> Box<dyn Exact>;
-    fn is_networked(&self) -> bool;
-    fn rank(&self, task: Task) -> Option<usize>;
-    fn start(&self) -> AnyParameters;
-    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
-    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
-    fn longest(&self) -> usize;
-    fn adapts(&self) -> bool;
-    fn difference(&self, other: &dyn Any) -> Option<Difference>;
-    fn analysis(&self, salt: u64) -> AnyAnalysis;
-    fn series(&self) -> AnySeries;
-    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers>;
-}
+impl Deref for ProgramConfig {
+    type Target = dyn Configured;
 
-/// Reads the byte form of records of one program, as it is configured.
-pub struct RecordReader(Box<Read>);
-
-type Read = dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync;
-
-impl RecordReader {
-    /// # Errors
-    /// If these are not the bytes of such a record, whole and without anything behind them.
-    pub fn read(&self, bytes: &[u8]) -> Result<AnyRecord, DecodeError> {
-        (self.0)(bytes)
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
+
+/// A [`Program::Config`] without its type.
+pub trait Configured: Any + Send + Sync {
+    fn name(&self) -> &'static str;
+    /// The parameters that are set, as JSON.
+    fn fields(&self) -> Map<String, Value>;
+    /// Whether the other one is the same program with the same parameters.
+    fn equals(&self, other: &dyn Configured) -> bool;
+    /// [`Program::validate`].
+    fn validate(&self) -> Result<(), ProgramError>;
+    /// [`Program::blame`].
+    fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str);
+    /// Where the parameters that may change from epoch to epoch are set.
+    fn schedule(&self) -> AnySchedule;
+    /// A replica of the program. All replicas of a switch are built from the same polynomials, and
+    /// read one schedule.
+    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
+    /// What reads the byte form of the records of switches that are configured like this.
+    fn reader(&self, hashes: &HashFamily) -> RecordReader;
+    /// [`Program::exact`].
+    fn exact(&self) -> Box<dyn Exact>;
+    /// [`Program::NETWORKED`].
+    fn is_networked(&self) -> bool;
+    /// Place of a task among those that the program answers, the main one first; `None` if not
+    /// answered.
+    fn rank(&self, task: Task) -> Option<usize>;
+    /// [`Program::start`].
+    fn start(&self) -> AnyParameters;
+    /// Reads the byte form of parameters. An error also says that the program cannot measure with
+    /// them as it is configured.
+    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
+    /// [`Program::fits`].
+    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
+    /// [`Program::longest`].
+    fn longest(&self) -> usize;
+    /// [`Program::adapts`].
+    fn adapts(&self) -> bool;
+    /// Why switches with these two configurations cannot stand in one network.
+    fn difference(&self, other: &ProgramConfig) -> Option<Difference>;
+    /// [`Program::analysis`].
+    fn analysis(&self, salt: u64) -> AnyAnalysis;
+    /// [`Program::run`]; `None` for a record of another program.
+    fn run(&self, record: &AnyRecord, truth: Option<&Truth>, max: usize) -> Option<RunAnswers>;
+}
+
+/// Reads the byte form of records of one program, as it is configured: all of the bytes.
+pub type RecordReader = Box<dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync>;
 
 struct Of<P: Program>(P::Config);
 
@@ -116,23 +135,15 @@ impl<P: Program> Configured for Of<P> {
         P::NAME
     }
 
-    fn config(&self) -> &dyn Any {
-        &self.0
-    }
-
-    fn copy(&self) -> Box<dyn Configured> {
-        Box::new(Self(self.0.clone()))
-    }
-
-    fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref() == Some(&self.0)
-    }
-
     fn fields(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut fields)) = serde_json::to_value(&self.0) else { return Map::new() };
         // What is not set is not written.
         fields.retain(|_, value| !value.is_null());
         fields
+    }
+
+    fn equals(&self, other: &dyn Configured) -> bool {
+        (other as &dyn Any).downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
     }
 
     fn validate(&self) -> Result<(), ProgramError> {
@@ -144,7 +155,7 @@ impl<P: Program> Configured for Of<P> {
     }
 
     fn schedule(&self) -> AnySchedule {
-        AnySchedule::new(Schedule::<P>::new(self.0.clone(), P::start(&self.0)))
+        Arc::new(Schedule::<P>::new(self.0.clone(), P::start(&self.0)))
     }
 
     fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
@@ -154,7 +165,7 @@ impl<P: Program> Configured for Of<P> {
 
     fn reader(&self, hashes: &HashFamily) -> RecordReader {
         let read = P::reader(&self.0, hashes);
-        RecordReader(Box::new(move |bytes| Ok(AnyRecord::new(read(bytes)?))))
+        Box::new(move |bytes| Ok(Box::new(read(bytes)?)))
     }
 
     fn exact(&self) -> Box<dyn Exact> {
@@ -180,8 +191,7 @@ impl<P: Program> Configured for Of<P> {
     }
 
     fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
-        P::fits(&self.0, parameters.get().ok_or(foreign)?)
+        P::fits(&self.0, own::<P>(parameters)?)
     }
 
     fn longest(&self) -> usize {
@@ -192,26 +202,40 @@ impl<P: Program> Configured for Of<P> {
         P::adapts(&self.0)
     }
 
-    fn difference(&self, other: &dyn Any) -> Option<Difference> {
-        P::difference(&self.0, other.downcast_ref()?)
+    fn difference(&self, other: &ProgramConfig) -> Option<Difference> {
+        match other.get::<P>() {
+            Some(other) => P::difference(&self.0, other),
+            None => Some(Difference { key: "program", value: P::NAME.into(), other: other.name().into() }),
+        }
     }
 
     fn analysis(&self, salt: u64) -> AnyAnalysis {
-        AnyAnalysis::new(P::analysis(&self.0, salt))
+        Box::new(P::analysis(&self.0, salt))
     }
 
-    fn series(&self) -> AnySeries {
-        AnySeries::new::<P::Series>()
+    fn run(&self, record: &AnyRecord, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
+        Some(P::run(&self.0, record.get()?, truth, max))
+    }
+}
+
+impl dyn Configured {
+    /// The parameters, if they are of this program.
+    pub fn get<P: Program>(&self) -> Option<&P::Config> {
+        (self as &dyn Any).downcast_ref::<Of<P>>().map(|of| &of.0)
     }
 
-    fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
-        Some(P::run(&self.0, record.get()?, series.get()?, truth, max))
+    /// A replica whose parameters never change.
+    ///
+    /// # Errors
+    /// If it cannot be built as configured.
+    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
+        self.dataplane(hashes, &self.schedule())
     }
 }
 
 impl ProgramConfig {
     pub fn new<P: Program>(config: P::Config) -> Self {
-        Self(Box::new(Of::<P>(config)))
+        Self(Arc::new(Of::<P>(config)))
     }
 
     /// The names of all programs there are.
@@ -238,152 +262,19 @@ impl ProgramConfig {
 
     /// The first program whose records a controller takes, with its default parameters.
     pub fn networked() -> Self {
-        let networked = Self::defaults().find(Self::is_networked);
+        let networked = Self::defaults().find(|program| program.is_networked());
         networked.unwrap_or_else(|| Self::new::<chamelemon::ChameleMon>(Default::default()))
     }
 
     /// The names of the programs whose records a controller takes.
     pub fn networked_names() -> Vec<&'static str> {
-        Self::defaults().filter(Self::is_networked).map(|program| program.name()).collect()
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    /// The parameters, if they are of this program.
-    pub fn get<P: Program>(&self) -> Option<&P::Config> {
-        self.0.config().downcast_ref()
-    }
-
-    /// The value of a parameter, as JSON.
-    pub fn parameter(&self, key: &str) -> Option<Value> {
-        self.0.fields().remove(key)
-    }
-
-    /// Checks the parameters, without building anything.
-    ///
-    /// # Errors
-    /// If one is out of its range, or some do not go together.
-    pub fn validate(&self) -> Result<(), ProgramError> {
-        self.0.validate()
-    }
-
-    /// Of an array that asks for too much of a target: the key that says how much, and what would
-    /// be less.
-    pub fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str) {
-        self.0.blame(array, excess)
-    }
-
-    /// Where the parameters that may change from epoch to epoch are set.
-    pub fn schedule(&self) -> AnySchedule {
-        self.0.schedule()
-    }
-
-    /// A replica of the program. All replicas of a switch are built from the same polynomials, and
-    /// read one schedule.
-    ///
-    /// # Errors
-    /// If it cannot be built as configured.
-    pub fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.0.dataplane(hashes, schedule)
-    }
-
-    /// A replica whose parameters never change.
-    ///
-    /// # Errors
-    /// If it cannot be built as configured.
-    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.dataplane(hashes, &self.schedule())
-    }
-
-    /// What reads the byte form of the records of switches that are configured like this.
-    pub fn reader(&self, hashes: &HashFamily) -> RecordReader {
-        self.0.reader(hashes)
-    }
-
-    /// Exact counts of what the program measures.
-    pub fn exact(&self) -> Box<dyn Exact> {
-        self.0.exact()
-    }
-
-    /// Whether a controller of many switches takes its records.
-    pub fn is_networked(&self) -> bool {
-        self.0.is_networked()
-    }
-
-    /// Place of a task among those that the program answers, the main one first; `None` if not
-    /// answered.
-    pub fn rank(&self, task: Task) -> Option<usize> {
-        self.0.rank(task)
-    }
-
-    /// The parameters of the first epoch.
-    pub fn start(&self) -> AnyParameters {
-        self.0.start()
-    }
-
-    /// Reads the byte form of parameters.
-    ///
-    /// # Errors
-    /// If these are not the bytes of any, or the program cannot measure with them as it is
-    /// configured.
-    pub fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError> {
-        self.0.parameters(bytes)
-    }
-
-    /// Checks parameters.
-    ///
-    /// # Errors
-    /// If the program cannot measure with them as it is configured.
-    pub fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        self.0.fits(parameters)
-    }
-
-    /// The length in bytes that no record of a switch exceeds.
-    pub fn longest(&self) -> usize {
-        self.0.longest()
-    }
-
-    /// Whether the parameters are to follow what the epochs show, or stay as they are.
-    pub fn adapts(&self) -> bool {
-        self.0.adapts()
-    }
-
-    /// Why switches with these two configurations cannot stand in one network.
-    pub fn difference(&self, other: &Self) -> Option<Difference> {
-        let names = [self, other].map(Self::name);
-        if names[0] != names[1] {
-            return Some(Difference { key: "program", value: names[0].into(), other: names[1].into() });
-        }
-        self.0.difference(other.0.config())
-    }
-
-    /// What a controller makes of the records of switches that are configured like this.
-    pub fn analysis(&self, salt: u64) -> AnyAnalysis {
-        self.0.analysis(salt)
-    }
-
-    /// What of a series of epochs their merged record does not hold; of no epoch yet.
-    pub fn series(&self) -> AnySeries {
-        self.0.series()
-    }
-
-    /// The answers about a run, of its merged record; `None` for a record of another program.
-    pub fn run(&self, record: &AnyRecord, series: &AnySeries, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
-        self.0.run(record, series, truth, max)
-    }
-}
-
-impl Clone for ProgramConfig {
-    fn clone(&self) -> Self {
-        Self(self.0.copy())
+        Self::defaults().filter(|program| program.is_networked()).map(|program| program.name()).collect()
     }
 }
 
 impl PartialEq for ProgramConfig {
     fn eq(&self, other: &Self) -> bool {
-        self.0.equals(other.0.config())
+        self.equals(&**other)
     }
 }
 
@@ -391,14 +282,14 @@ impl Eq for ProgramConfig {}
 
 impl fmt::Debug for ProgramConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.name(), self.0.fields())
+        write!(f, "{}{:?}", self.name(), self.fields())
     }
 }
 
 impl Serialize for ProgramConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = (NAME.to_owned(), Value::from(self.name()));
-        serializer.collect_map([name].into_iter().chain(self.0.fields()))
+        serializer.collect_map([name].into_iter().chain(self.fields()))
     }
 }
 

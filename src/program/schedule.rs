@@ -88,20 +88,21 @@ impl<P: Program> Schedule<P> {
 }
 
 /// A [`Schedule`] of any program.
-#[derive(Clone, Debug)]
-pub struct AnySchedule(Arc<dyn Erased>);
+pub type AnySchedule = Arc<dyn ErasedSchedule>;
 
 /// [`Schedule`] without its type.
-trait Erased: Any + Send + Sync + fmt::Debug {
+pub trait ErasedSchedule: Any + Send + Sync + fmt::Debug {
+    /// [`Schedule::update`]; also an error for parameters of another program.
     fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError>;
+    /// [`Schedule::at`].
     fn at(&self, epoch: u64) -> AnyParameters;
+    /// The program, as it is configured.
     fn program(&self) -> ProgramConfig;
 }
 
-impl<P: Program> Erased for Schedule<P> {
+impl<P: Program> ErasedSchedule for Schedule<P> {
     fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
-        Self::update(self, from, parameters.get::<P::Parameters>().ok_or(foreign)?.clone())
+        Self::update(self, from, own::<P>(parameters)?.clone())
     }
 
     fn at(&self, epoch: u64) -> AnyParameters {
@@ -113,39 +114,28 @@ impl<P: Program> Erased for Schedule<P> {
     }
 }
 
-impl AnySchedule {
-    pub fn new<P: Program>(schedule: Schedule<P>) -> Self {
-        Self(Arc::new(schedule))
-    }
-
+impl dyn ErasedSchedule {
     /// The schedule, if it is of this program.
-    pub fn get<P: Program>(&self) -> Option<&Schedule<P>> {
-        (&*self.0 as &dyn Any).downcast_ref()
+    pub(super) fn get<P: Program>(&self) -> Option<&Schedule<P>> {
+        (self as &dyn Any).downcast_ref()
     }
+}
 
-    /// [`Schedule::update`].
-    ///
-    /// # Errors
-    /// If the program as it is configured cannot measure with these parameters.
-    pub fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        self.0.update(from, parameters)
-    }
-
-    /// The program, as it is configured.
-    pub fn program(&self) -> ProgramConfig {
-        self.0.program()
-    }
-
-    /// [`Schedule::at`].
-    pub fn at(&self, epoch: u64) -> AnyParameters {
-        self.0.at(epoch)
-    }
+/// The parameters, which are to be of this program.
+pub(super) fn own<P: Program>(parameters: &AnyParameters) -> Result<&P::Parameters, ProgramError> {
+    let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
+    parameters.get().ok_or(foreign)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Parameters;
     use crate::program::chamelemon::{ChameleMon, Config, Runtime};
+
+    fn any(parameters: impl Parameters) -> AnyParameters {
+        AnyParameters::new(parameters)
+    }
 
     #[test]
     fn updates_hold_from_their_epoch_on() {
@@ -168,19 +158,19 @@ mod tests {
     fn updates_of_any_program() {
         let config = Config::default();
         let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
-        let any = AnySchedule::new(schedule.clone());
-        let runtime = |sample| AnyParameters::new(Runtime { sample, ..config.runtime() });
-        any.update(7, &runtime(9)).unwrap();
-        assert_eq!((schedule.at(7).sample, any.at(6)), (9, AnyParameters::new(config.runtime())));
-        assert!(any.update(8, &runtime(65_537)).unwrap_err().to_string().contains("sample = 65537"));
-        assert!(any.update(8, &AnyParameters::new(())).is_err());
-        assert_eq!(any.at(8), runtime(9));
+        let erased: AnySchedule = Arc::new(schedule.clone());
+        let runtime = |sample| any(Runtime { sample, ..config.runtime() });
+        erased.update(7, &runtime(9)).unwrap();
+        assert_eq!((schedule.at(7).sample, erased.at(6)), (9, any(config.runtime())));
+        assert!(erased.update(8, &runtime(65_537)).unwrap_err().to_string().contains("sample = 65537"));
+        assert!(erased.update(8, &any(())).is_err());
+        assert_eq!(erased.at(8), runtime(9));
     }
 
     #[test]
     fn parameters_come_as_bytes() {
         let program = crate::program::ProgramConfig::new::<ChameleMon>(Config::default());
-        let runtime = |sample| AnyParameters::new(Runtime { sample, ..Config::default().runtime() });
+        let runtime = |sample| any(Runtime { sample, ..Config::default().runtime() });
         assert_eq!(program.parameters(&runtime(9).encode()), Ok(runtime(9)));
         let refused = |bytes: &[u8]| program.parameters(bytes).unwrap_err().to_string();
         assert!(refused(&runtime(65_537).encode()).contains("sample = 65537"));

@@ -33,7 +33,7 @@ impl<V, P: Pipeline<V> + Banked, E: Fn(&Phv) -> Option<V>> Staged<V, P, E> {
         enter: E,
         read_out: impl Fn(&P::Bank) -> R + Send + Sync + 'static,
     ) -> Self {
-        let read_out = Arc::new(move |bank: &P::Bank| AnyRecord::new(read_out(bank)));
+        let read_out = Arc::new(move |bank: &P::Bank| Box::new(read_out(bank)) as AnyRecord);
         Self { program, hashing, stages, enter, read_out, packets: PhantomData }
     }
 }

@@ -9,7 +9,7 @@ use super::topology::MAX_SWITCHES;
 use crate::network::controller::{
     Controller, ControllerSettings, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
 };
-use crate::program::{AnyAnalysis, AnyEpoch, ProgramConfig};
+use crate::program::{AnyAnalysis, ProgramConfig};
 use crate::telemetry::epoch::Nanos;
 
 /// One switch's record, and what its clock showed when it was sent.
@@ -93,7 +93,7 @@ impl SimulatedController {
     }
 
     fn newest(&self) -> Option<u64> {
-        self.controller.newest().map(AnyEpoch::number)
+        self.controller.newest().map(|epoch| epoch.number())
     }
 
     fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&EpochAnswers)) {

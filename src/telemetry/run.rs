@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::{Closed, Collector, Sink};
 use crate::lock::Hold;
 use crate::program::answers::Reason;
-use crate::program::{AnyRecord, AnySeries, ProgramConfig, RunAnswers, Truth};
+use crate::program::{AnyRecord, ProgramConfig, RunAnswers, Truth};
 
 /// The records of a run, added up. Its memory grows with the flows.
 #[derive(Clone, Debug)]
@@ -16,7 +16,6 @@ pub struct Run(Arc<Mutex<Vec<Program>>>);
 struct Program {
     config: ProgramConfig,
     record: Option<AnyRecord>,
-    series: AnySeries,
     epochs: Option<(u64, u64)>,
     /// Records that could not be added.
     refused: u64,
@@ -25,13 +24,8 @@ struct Program {
 impl Run {
     /// Adds up what `collector` hands on. `programs` are in the order of the configuration.
     pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
-        let program = |config: &ProgramConfig| Program {
-            config: config.clone(),
-            record: None,
-            series: config.series(),
-            epochs: None,
-            refused: 0,
-        };
+        let program =
+            |config: &ProgramConfig| Program { config: config.clone(), record: None, epochs: None, refused: 0 };
         let run = Self(Arc::new(Mutex::new(programs.iter().map(program).collect())));
         collector.subscribe(Box::new(run.clone()));
         run
@@ -54,8 +48,8 @@ impl Run {
     /// Answers of program number `program`, with at most `max` flows of each kind.
     pub fn answers(&self, program: usize, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
         let programs = self.lock();
-        let Program { config, record, series, refused, .. } = programs.get(program)?;
-        let mut answers = config.run(record.as_ref()?, series, truth, max)?;
+        let Program { config, record, refused, .. } = programs.get(program)?;
+        let mut answers = config.run(record.as_ref()?, truth, max)?;
         answers.heavy.lack.add_if(*refused > 0, Reason::Gap);
         answers.losses.iter_mut().for_each(|(_, lack)| lack.add_if(*refused > 0, Reason::Gap));
         Some(answers)
@@ -69,14 +63,13 @@ impl Sink for Run {
         match &mut program.record {
             None => program.record = Some(record.clone()),
             Some(sum) => {
-                if let Err(error) = sum.merge(record) {
+                if let Err(error) = sum.add_epoch(record) {
                     tracing::error!(target: "weir", event = "records", "epoch {last}: {error}");
                     program.refused += 1;
                     return;
                 }
             }
         }
-        program.series.add(record);
         program.epochs = Some(program.epochs.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
     }
 
@@ -93,7 +86,7 @@ mod tests {
 
     fn record(counts: impl IntoIterator<Item = (u16, u64)>) -> AnyRecord {
         let flow = |sport| Flow { sport: Some(sport), ..Flow::default() };
-        AnyRecord::new(Counts(counts.into_iter().map(|(port, count)| (flow(port), count)).collect()))
+        Box::new(Counts(counts.into_iter().map(|(port, count)| (flow(port), count)).collect()))
     }
 
     #[test]
@@ -121,6 +114,7 @@ mod tests {
         };
         assert_eq!(complete(&run), (true, true));
         run.closed(Closed { program: 0, first: 2, last: 2, record: &record([(1, 1)]) });
-        assert_eq!((complete(&run), run.record(0), run.epochs(0)), ((false, false), Some(own), Some((1, 1))));
+        assert_eq!((complete(&run), run.epochs(0)), ((false, false), Some((1, 1))));
+        assert_eq!(run.record(0).unwrap().encode(), own.encode());
     }
 }

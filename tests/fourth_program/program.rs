@@ -355,7 +355,7 @@ impl Bank for MicroburstBank {
         let depths = std::array::from_fn(|depth| self.depths.cells()[depth].into());
         let packets = flows.values().sum();
         let fragments = vec![Fragment { coverage: self.coverage, packets, depths }];
-        AnyRecord::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
+        Box::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
     }
 }
 
@@ -478,26 +478,12 @@ impl Record for Bursts {
 }
 
 /// The records of an epoch.
-pub struct Burst {
-    epoch: u64,
+pub struct Network {
     settings: Settings,
     pub switches: Vec<(Arc<str>, Box<Bursts>)>,
-    gaps: Vec<SwitchGap>,
 }
 
-impl Epoch for Burst {
-    fn number(&self) -> u64 {
-        self.epoch
-    }
-
-    fn gaps(&self) -> &Vec<SwitchGap> {
-        &self.gaps
-    }
-
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
-        &mut self.gaps
-    }
-}
+type Burst = Epoch<Network>;
 
 pub struct BurstAnalysis {
     adapts: bool,
@@ -508,7 +494,7 @@ impl Analysis for BurstAnalysis {
     type Record = Bursts;
     type Parameters = Settings;
     type Early = ();
-    type Epoch = Burst;
+    type Network = Network;
 
     fn fits(&self, _: &Bursts) -> bool {
         true
@@ -519,7 +505,7 @@ impl Analysis for BurstAnalysis {
     }
 
     fn epoch(&self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Box<Bursts>, ()>>, _: bool) -> Burst {
-        let mut burst = Burst { epoch, settings: *settings, switches: Vec::new(), gaps: Vec::new() };
+        let (mut gaps, mut switches) = (Vec::new(), Vec::new());
         for Reported { switch, record, .. } in reported {
             let lacking = match &record {
                 Err(gap) => Some(*gap),
@@ -528,10 +514,10 @@ impl Analysis for BurstAnalysis {
                     (reports > 0).then_some(Gap::Overflow { reports })
                 }
             };
-            burst.gaps.extend(lacking.map(|gap| SwitchGap { switch: switch.clone(), gap }));
-            burst.switches.extend(record.ok().map(|record| (switch, record)));
+            gaps.extend(lacking.map(|gap| SwitchGap { switch: switch.clone(), gap }));
+            switches.extend(record.ok().map(|record| (switch, record)));
         }
-        burst
+        Epoch { number: epoch, gaps, network: Network { settings: *settings, switches } }
     }
 
     /// Cuts epochs in which packets come unevenly finer, and others coarser; reports as many
@@ -575,8 +561,8 @@ impl Analysis for BurstAnalysis {
         all.lack.add_if(burst.gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
         EpochAnswers {
-            epoch: burst.epoch,
-            first_epoch: burst.epoch,
+            epoch: burst.number,
+            first_epoch: burst.number,
             gaps: burst.gaps.clone(),
             network: FlowAnswers { lack: all.lack, ..FlowAnswers::heaviest(Unit::Packets, found, limits.flows) },
             switches,
@@ -597,7 +583,7 @@ pub enum Microbursts {}
 
 impl Microbursts {
     fn check(key: &'static str, value: u32, max: u32) -> Result<(), ProgramError> {
-        ProgramError::check(Self::NAME, key, value, 1..=max.into())
+        ProgramError::check(Self::NAME, key, value, 1..=max)
     }
 }
 
@@ -608,7 +594,6 @@ impl Program for Microbursts {
     type Parameters = Settings;
     type Record = Bursts;
     type Analysis = BurstAnalysis;
-    type Series = NoSeries<Bursts>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         Self::check("slots", config.slots, MAX_SLOTS)?;
@@ -638,10 +623,7 @@ impl Program for Microbursts {
         Ok(Box::new(Microbursting::new(config, family, schedule)))
     }
 
-    fn reader(
-        config: &Config,
-        _: &HashFamily,
-    ) -> impl Fn(&[u8]) -> Result<Bursts, DecodeError> + Send + Sync + 'static {
+    fn reader(config: &Config, _: &HashFamily) -> impl ReadRecord<Bursts> {
         let config = config.clone();
         move |bytes| Bursts::decode(&config, bytes)
     }
@@ -660,13 +642,5 @@ impl Program for Microbursts {
 
     fn analysis(config: &Config, _: u64) -> BurstAnalysis {
         BurstAnalysis { adapts: config.adapt }
-    }
-
-    fn run(_: &Config, record: &Bursts, _: &NoSeries<Bursts>, _: Option<&Truth>, max: usize) -> RunAnswers {
-        RunAnswers { heavy: record.heaviest(max), ..RunAnswers::default() }
-    }
-
-    fn exact(_: &Config) -> impl Exact + 'static {
-        FlowCounts::new(Unit::Packets)
     }
 }

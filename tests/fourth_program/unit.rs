@@ -198,8 +198,9 @@ proptest! {
     #[test]
     fn records_add_up(steps in prop::collection::vec(step(), 1..30), at: prop::sample::Index, byte: u8) {
         let records = records(&small(), BatchOrder::PacketMajor, &steps);
-        let mut sum = AnyRecord::new(records[0].clone());
-        records[1..].iter().for_each(|record| sum.append(&AnyRecord::new(record.clone())).unwrap());
+        let any = |record: &Bursts| -> AnyRecord { Box::new(record.clone()) };
+        let mut sum = any(&records[0]);
+        records[1..].iter().for_each(|record| sum.append(&any(record)).unwrap());
         let mut reversed = records[records.len() - 1].clone();
         records.iter().rev().skip(1).for_each(|record| reversed.merge(record).unwrap());
         let sum = *sum.into::<Bursts>().unwrap();

@@ -99,7 +99,7 @@ impl Controller {
     /// Whether a record answers for the epochs, or the part of one, that it covers. Records of
     /// several switches are put together by epoch, so they must be whole.
     fn adds(&self) -> bool {
-        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds)
+        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds())
     }
 
     /// Takes the only switch's record, whatever it covers, with its gap. Its epochs before the last

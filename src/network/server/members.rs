@@ -225,7 +225,7 @@ impl Network for ControllerServer {
             seen.unsent += unsent;
         }
         let bad = |why: String| BadMessage { field: "record.record", why };
-        let record = self.reader.read(&record).map_err(|error| bad(error.to_string()))?;
+        let record = (self.reader)(&record).map_err(|error| bad(error.to_string()))?;
         if self.waiting.load(Relaxed) >= WAITING {
             self.refuse(switch, format!("epoch {last}: the controller is behind"));
             return Ok(());

@@ -3,10 +3,10 @@
 use super::answers;
 use super::attention::Attention;
 use super::collector::encoding::Form;
-use super::network::{Early, NetworkEpoch, Reported};
+use super::network::{Early, Network, NetworkEpoch, Reported};
 use super::{Config, Runtime, Sketches};
-use crate::program::answers::{Adaptation, EpochAnswers, Limits, SwitchGap, Task};
-use crate::program::{Analysis, Decision, Epoch};
+use crate::program::answers::{Adaptation, EpochAnswers, Limits, Task};
+use crate::program::{Analysis, Decision};
 
 /// Puts records together, and shifts attention.
 pub struct NetworkAnalysis {
@@ -24,7 +24,7 @@ impl Analysis for NetworkAnalysis {
     type Record = Sketches;
     type Parameters = Runtime;
     type Early = Early;
-    type Epoch = NetworkEpoch;
+    type Network = Network;
 
     const TASKS: &'static [Task] =
         &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
@@ -40,9 +40,9 @@ impl Analysis for NetworkAnalysis {
     }
 
     fn epoch(&self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
-        let mut network = NetworkEpoch::analyse(epoch, *runtime, reported);
-        network.edges_named = edges_named;
-        network
+        let mut epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
+        epoch.network.edges_named = edges_named;
+        epoch
     }
 
     fn decide(&mut self, network: &NetworkEpoch, latest: &Runtime, next: u64) -> Decision<Runtime> {
@@ -60,19 +60,5 @@ impl Analysis for NetworkAnalysis {
 
     fn adaptation(&self, network: &NetworkEpoch) -> Option<Adaptation> {
         Some(answers::adaptation(network))
-    }
-}
-
-impl Epoch for NetworkEpoch {
-    fn number(&self) -> u64 {
-        self.epoch
-    }
-
-    fn gaps(&self) -> &Vec<SwitchGap> {
-        &self.gaps
-    }
-
-    fn gaps_mut(&mut self) -> &mut Vec<SwitchGap> {
-        &mut self.gaps
     }
 }

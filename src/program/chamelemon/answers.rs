@@ -78,13 +78,13 @@ fn changes(before: &NetworkEpoch, network: &NetworkEpoch, max: usize) -> Changes
 }
 
 pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
-    let before = before.filter(|before| before.epoch + 1 == network.epoch);
+    let before = before.filter(|before| before.number + 1 == network.number);
     let max = limits.flows.min(limits.switch_flows);
     let switch =
         |edge: &Edge| SwitchAnswers { switch: edge.switch.clone(), answers: flows_of_switch(&edge.analysis, max) };
     EpochAnswers {
-        epoch: network.epoch,
-        first_epoch: network.epoch,
+        epoch: network.number,
+        first_epoch: network.number,
         gaps: network.gaps.clone(),
         network: flows_of_network(network, limits.flows),
         switches: network.edges.iter().map(switch).collect(),
@@ -96,13 +96,13 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
 }
 
 /// The answers about a run. An IPv6 flow is named when the truth knows it.
-pub(super) fn of_run(analysis: Analysis, truth: Option<&Truth>, max: usize) -> RunAnswers {
+pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> RunAnswers {
     let sketches = analysis.sketches();
     let known = truth.into_iter().flat_map(|truth| truth.keys());
     let named = known.filter_map(|flow| Some((sketches.id(flow)?.name(), FlowName::Flow(*flow))));
     let named: FxHashMap<FlowName, FlowName> = named.collect();
     let name = |flow: &mut FlowName| *flow = named.get(flow).copied().unwrap_or(*flow);
-    let mut heavy = flows_of_switch(&analysis, max);
+    let mut heavy = flows_of_switch(analysis, max);
     heavy.named_from = Some(analysis.least_named());
     heavy.heavy.iter_mut().for_each(|heavy| name(&mut heavy.flow));
     let found = analysis.losses();

@@ -105,6 +105,6 @@ impl Bank for ChameleMonBank {
     }
 
     fn record(&self) -> AnyRecord {
-        AnyRecord::new(self.read())
+        Box::new(self.read())
     }
 }

@@ -30,6 +30,9 @@ use crate::pisa::hash::HashFamily;
 use crate::program::{MergeError, Record, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
+/// The parts of both encoders, the downstream one's for either epoch bit.
+const PARTS: usize = 7;
+
 /// A counter that is full: the flow is larger than it can say.
 pub const INFINITE: u32 = u32::MAX;
 
@@ -90,6 +93,8 @@ pub struct Sketches {
     pub unfollowed: u64,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
+    /// Of several epochs in a run: what came before flows were candidates. It has no byte form.
+    pub(super) below: Option<Below>,
     hashes: Arc<Hashes>,
 }
 
@@ -98,12 +103,33 @@ impl Sketches {
         let ChameleMonBank { runtimes, bit, unmarked, unfollowed, .. } = *bank;
         let runtime = runtimes[usize::from(bit)];
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
-        let downstream_parts = [false, true].map(|bit| {
-            let [_, ll, hl, _] = runtimes[usize::from(bit)].downstream(shape, bit);
-            Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
-        });
+        let left = |bit: bool| {
+            runtimes[usize::from(bit)].downstream(shape, bit).map(|part| part_of(&bank.downstream, part, hashes))
+        };
+        let ([_, ll0, hl0, _], [_, ll1, hl1, _]) = (left(false), left(true));
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
-        let (shape, hashes, strays) = (*shape, hashes.clone(), bank.strays.read());
+        let parts = [hh, hl, ll, hl0, ll0, hl1, ll1];
+        Self {
+            bit,
+            strays: bank.strays.read(),
+            unmarked,
+            unfollowed,
+            ..Self::new(runtime, *shape, tower, parts, hashes.clone())
+        }
+    }
+
+    /// Of an epoch of bit 0 in which every packet could be followed. `parts` are in the order of
+    /// [`Self::parts`].
+    pub(super) fn new(
+        runtime: Runtime,
+        shape: Shape,
+        tower: Vec<Level>,
+        [hh, hl, ll, hl0, ll0, hl1, ll1]: [Fermat; PARTS],
+        hashes: Arc<Hashes>,
+    ) -> Self {
+        let downstream_parts = [Exits { hl: hl0, ll: ll0 }, Exits { hl: hl1, ll: ll1 }];
+        let (strays, unmarked, unfollowed) = (Strays::default(), 0, 0);
+        let (bit, mixed, below) = (false, false, None);
         Self {
             runtime,
             shape,
@@ -116,9 +142,21 @@ impl Sketches {
             strays,
             unmarked,
             unfollowed,
-            mixed: false,
+            mixed,
+            below,
             hashes,
         }
+    }
+
+    /// HH, HL and LL of what entered, HL and LL of what left by either epoch bit.
+    pub(super) fn parts(&self) -> [&Fermat; PARTS] {
+        let Self { hh, hl, ll, downstream_parts: [left, left1], .. } = self;
+        [hh, hl, ll, &left.hl, &left.ll, &left1.hl, &left1.ll]
+    }
+
+    fn parts_mut(&mut self) -> [&mut Fermat; PARTS] {
+        let Self { hh, hl, ll, downstream_parts: [left, left1], .. } = self;
+        [hh, hl, ll, &mut left.hl, &mut left.ll, &mut left1.hl, &mut left1.ll]
     }
 
     /// Adds another replica's, switch's or epoch's sketches. Those that were measured with other
@@ -140,13 +178,7 @@ impl Sketches {
     }
 
     fn try_merge(&mut self, other: &Self) -> Result<(), Mismatch> {
-        self.hh.add(&other.hh)?;
-        self.hl.add(&other.hl)?;
-        self.ll.add(&other.ll)?;
-        for (mine, theirs) in self.downstream_parts.iter_mut().zip(&other.downstream_parts) {
-            mine.hl.add(&theirs.hl)?;
-            mine.ll.add(&theirs.ll)?;
-        }
+        self.parts_mut().into_iter().zip(other.parts()).try_for_each(|(mine, theirs)| mine.add(theirs))?;
         self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
         self.unfollowed = self.unfollowed.saturating_add(other.unfollowed);
         Ok(())

@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::ChameleMon;
 use super::dataplane::MAX_LEVELS;
 use super::runtime::{Partition, Runtime, Shape};
-use crate::program::ProgramError;
+use crate::program::{Program, ProgramError};
 
 /// Bits of a counter of the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -228,15 +229,11 @@ impl Config {
 
     /// Checks the ranges and what goes together.
     pub fn validate(&self) -> Result<(), ProgramError> {
-        let range = |key, value: u32, min: u32, max: u32| {
-            let [value, min, max] = [value, min, max].map(u64::from);
-            let wrong = || ProgramError::Range { program: "chamelemon", key, value, min, max };
-            (min..=max).contains(&value).then_some(()).ok_or_else(wrong)
-        };
-        range("arrays", self.arrays, 2, Self::MAX_ARRAYS)?;
-        range("small", self.small, 0, Self::MAX_SMALL)?;
-        range("upstream", self.upstream, 1, Self::MAX_BUCKETS)?;
-        range("downstream", self.downstream, 1, Self::MAX_BUCKETS)?;
+        let range = |key, value, range| ProgramError::check(ChameleMon::NAME, key, value, range);
+        range("arrays", self.arrays, 2..=Self::MAX_ARRAYS)?;
+        range("small", self.small, 0..=Self::MAX_SMALL)?;
+        range("upstream", self.upstream, 1..=Self::MAX_BUCKETS)?;
+        range("downstream", self.downstream, 1..=Self::MAX_BUCKETS)?;
         self.asked().validate(&self.shape())
     }
 }

@@ -94,10 +94,7 @@ pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Partition, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
-use super::{
-    Dataplane, DecodeError, Difference, Exact, FlowCounts, MergeError, Program, ProgramError, Record, RunAnswers,
-    Series, Truth, Unit,
-};
+use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record, RunAnswers, Truth};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -115,7 +112,6 @@ impl Program for ChameleMon {
     type Parameters = Runtime;
     type Record = Sketches;
     type Analysis = NetworkAnalysis;
-    type Series = Below;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -148,10 +144,7 @@ impl Program for ChameleMon {
         Ok(Box::new(dataplane))
     }
 
-    fn reader(
-        config: &Config,
-        hashes: &HashFamily,
-    ) -> impl Fn(&[u8]) -> Result<Sketches, DecodeError> + Send + Sync + 'static {
+    fn reader(config: &Config, hashes: &HashFamily) -> impl ReadRecord<Sketches> {
         let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), hashes);
         move |bytes| reader.read(bytes)
     }
@@ -183,20 +176,8 @@ impl Program for ChameleMon {
         NetworkAnalysis::new(config, salt)
     }
 
-    fn run(_: &Config, sketches: &Sketches, below: &Below, truth: Option<&Truth>, max: usize) -> RunAnswers {
-        answers::of_run(Analysis::of_series(sketches.clone(), below.clone()), truth, max)
-    }
-
-    fn exact(_: &Config) -> impl Exact + 'static {
-        FlowCounts::new(Unit::Packets)
-    }
-}
-
-impl Series for Below {
-    type Record = Sketches;
-
-    fn add(&mut self, sketches: &Sketches) {
-        self.add(sketches);
+    fn run(_: &Config, sketches: &Sketches, truth: Option<&Truth>, max: usize) -> RunAnswers {
+        answers::of_run(&Analysis::new(sketches.clone()), truth, max)
     }
 }
 
@@ -205,6 +186,13 @@ impl Record for Sketches {
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         self.merge(other)
+    }
+
+    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
+        let below = self.below.take().unwrap_or_else(|| Below::of(self));
+        self.merge(later)?;
+        self.below = Some(below.and(later));
+        Ok(())
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use super::collector::{Change, Delta, Distribution, Exits, INFINITE, Losses, Mismatch, Sized};
 use super::completeness::losses_lack;
 use super::{Analysis, FlowId, Runtime, Sketches};
+use crate::program::Epoch;
 use crate::program::answers::{Gap, Reason, Reasons, SwitchGap};
 
 /// What is known of one switch when an epoch closes.
@@ -48,13 +49,14 @@ pub struct Edge {
 }
 
 /// The network's sketches of one epoch, and what they say.
-pub struct NetworkEpoch {
-    pub epoch: u64,
-    /// What was ordered for it.
+pub type NetworkEpoch = Epoch<Network>;
+
+/// The network's sketches, and what they say but for the gaps.
+pub struct Network {
+    /// What was ordered for the epoch.
     pub runtime: Runtime,
     /// The switches whose flows are known.
     pub edges: Vec<Edge>,
-    pub gaps: Vec<SwitchGap>,
     /// `None` when they are unknown because of a gap.
     pub losses: Option<Losses>,
     /// Whether it is known which switches have hosts, so that packets leave by no others.
@@ -64,47 +66,31 @@ pub struct NetworkEpoch {
 impl NetworkEpoch {
     /// Puts the switches' records together.
     pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Reported<'_>>) -> Self {
-        let edges = Vec::with_capacity(parts.len());
-        let mut network = Self { epoch, runtime, edges, gaps: Vec::new(), losses: None, edges_named: true };
+        let (mut edges, mut gaps) = (Vec::with_capacity(parts.len()), Vec::new());
         let mut delta = None;
         let mut known = true;
-        for part in parts {
-            let Reported { switch, record, before } = part;
-            let analysis = record.and_then(|sketches| network.accepts(sketches)).map(Analysis::new);
-            let analysis = match analysis {
-                Ok(analysis) => analysis,
+        for Reported { switch, record, before } in parts {
+            let mut lacks = |gap| gaps.push(SwitchGap { switch: switch.clone(), gap });
+            match record.and_then(|sketches| measured_with(&runtime, sketches)) {
                 Err(gap) => {
-                    network.gaps.push(SwitchGap { switch, gap });
+                    lacks(gap);
                     known = false;
-                    continue;
                 }
-            };
-            if known {
-                match add(&mut delta, &analysis, before) {
-                    Ok(gaps) => network
-                        .gaps
-                        .extend(gaps.into_iter().flatten().map(|gap| SwitchGap { switch: switch.clone(), gap })),
-                    Err(gap) => {
-                        network.gaps.push(SwitchGap { switch: switch.clone(), gap });
-                        known = false;
+                Ok(sketches) => {
+                    let analysis = Analysis::new(sketches);
+                    if known {
+                        let added = add(&mut delta, &analysis, before);
+                        known = added.is_ok();
+                        added.unwrap_or_else(|gap| [Some(gap), None]).into_iter().flatten().for_each(lacks);
+                    } else if let Before::Unknown = before {
+                        lacks(Gap::Before);
                     }
+                    edges.push(Edge { switch, analysis });
                 }
-            } else if let Before::Unknown = before {
-                network.gaps.push(SwitchGap { switch: switch.clone(), gap: Gap::Before });
             }
-            network.edges.push(Edge { switch, analysis });
         }
-        network.losses = delta.filter(|_| known).map(Delta::decode);
-        network
-    }
-
-    /// Whether a record was measured as ordered.
-    fn accepts(&self, sketches: Box<Sketches>) -> Result<Sketches, Gap> {
-        match &*sketches {
-            sketches if sketches.mixed => Err(Gap::Mixed),
-            sketches if sketches.runtime != self.runtime => Err(Gap::Parameters),
-            _ => Ok(*sketches),
-        }
+        let losses = delta.filter(|_| known).map(Delta::decode);
+        Self { number: epoch, gaps, network: Network { runtime, edges, losses, edges_named: true } }
     }
 
     /// Whether every switch's flows are in it.
@@ -225,6 +211,15 @@ impl NetworkEpoch {
 
     pub fn entropy_bits(&self) -> Option<f64> {
         self.distribution().map(|distribution| distribution.entropy_bits())
+    }
+}
+
+/// Whether a record was measured as ordered.
+fn measured_with(runtime: &Runtime, sketches: Box<Sketches>) -> Result<Sketches, Gap> {
+    match &*sketches {
+        sketches if sketches.mixed => Err(Gap::Mixed),
+        sketches if sketches.runtime != *runtime => Err(Gap::Parameters),
+        _ => Ok(*sketches),
     }
 }
 

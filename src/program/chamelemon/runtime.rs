@@ -4,9 +4,10 @@
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
+use super::ChameleMon;
 use super::dataplane::{MAX_ROWS, Part, Place, class};
 use crate::pisa::hash::HighRange;
-use crate::program::ProgramError;
+use crate::program::{Program, ProgramError};
 
 /// What is fixed when the switch is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,16 +115,13 @@ impl Runtime {
     /// Whether the encoders have room for the partition, and the thresholds their order.
     pub fn validate(&self, shape: &Shape) -> Result<(), ProgramError> {
         let Partition { hh, hl, ll } = self.partition;
-        let range = |key, value: u64, max: u64| {
-            let wrong = ProgramError::Range { program: "chamelemon", key, value, min: 0, max };
-            if value <= max { Ok(()) } else { Err(wrong) }
-        };
-        let room = u64::from(shape.upstream.min(shape.downstream));
-        range("ll", ll.into(), room)?;
-        range("hl", hl.into(), room - u64::from(ll))?;
-        range("hh", hh.into(), u64::from(shape.upstream - hl - ll))?;
-        range("sample", self.sample.into(), Self::ALL.into())?;
-        range("hl_threshold", self.hl_threshold.into(), self.hh_threshold.max(1).into())
+        let range = |key, value, max| ProgramError::check(ChameleMon::NAME, key, value, 0..=max);
+        let room = shape.upstream.min(shape.downstream);
+        range("ll", ll, room)?;
+        range("hl", hl, room - ll)?;
+        range("hh", hh, shape.upstream - hl - ll)?;
+        range("sample", self.sample, Self::ALL)?;
+        range("hl_threshold", self.hl_threshold, self.hh_threshold.max(1))
     }
 
     /// The sampling decision, for flows of which the collector knows the hash.

@@ -28,7 +28,6 @@
 
 pub mod collector;
 pub mod dataplane;
-mod exact;
 pub mod oracle;
 pub mod record;
 mod tables;
@@ -40,14 +39,11 @@ use serde::{Deserialize, Serialize};
 pub use collector::Counts;
 pub use tables::{HashPipeBank, HashPipeDataplane, Tables, label};
 
-use super::{
-    Dataplane, DecodeError, Difference, Exact, HeavyAnalysis, NoSeries, Program, ProgramError, RunAnswers, Schedule,
-    Truth,
-};
+use super::{Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Program, ProgramError, ReadRecord, Schedule};
 pub use super::{Heavy, Unit};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
-use crate::wire::{Addr4, Addr6, Flow, FlowKey, Headers, Net, Pair4, Pair6, Tuple4, Tuple6};
+use crate::wire::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 
 /// The fields that name a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -126,24 +122,6 @@ impl Config {
         self.slots6.unwrap_or((self.slots / 4).max(1))
     }
 
-    /// The flow that a packet belongs to, `None` when it is not measured.
-    pub fn flow(&self, headers: &Headers) -> Option<Flow> {
-        fn of<K: FlowKey>(headers: &Headers, prefix: u8) -> Flow {
-            K::of(headers).and(K::mask(prefix)).flow()
-        }
-        Some(match (headers.net, self.key) {
-            (Net::Other, _) => return None,
-            (Net::Ipv4, Key::Tuple) => of::<Tuple4>(headers, self.prefix),
-            (Net::Ipv4, Key::Pair) => of::<Pair4>(headers, self.prefix),
-            (Net::Ipv4, Key::Source) => of::<Addr4<false>>(headers, self.prefix),
-            (Net::Ipv4, Key::Destination) => of::<Addr4<true>>(headers, self.prefix),
-            (Net::Ipv6, Key::Tuple) => of::<Tuple6>(headers, self.prefix6),
-            (Net::Ipv6, Key::Pair) => of::<Pair6>(headers, self.prefix6),
-            (Net::Ipv6, Key::Source) => of::<Addr6<false>>(headers, self.prefix6),
-            (Net::Ipv6, Key::Destination) => of::<Addr6<true>>(headers, self.prefix6),
-        })
-    }
-
     /// The part of a five-tuple that names the flow here.
     pub fn narrow(&self, flow: &Flow) -> Flow {
         let cut = |ip: Option<IpAddr>| match ip {
@@ -162,18 +140,15 @@ impl Config {
 
     /// Checks the ranges and what goes together.
     pub fn validate(&self) -> Result<(), ProgramError> {
-        let range = |key, value: u64, min: u64, max: u64| {
-            let wrong = || ProgramError::Range { program: "hashpipe", key, value, min, max };
-            (min..=max).contains(&value).then_some(()).ok_or_else(wrong)
-        };
-        range("stages", self.stages.into(), 1, Self::MAX_STAGES.into())?;
-        range("slots", self.slots.into(), 1, Self::MAX_SLOTS.into())?;
-        range("slots6", self.slots6().into(), 0, Self::MAX_SLOTS.into())?;
-        range("prefix", self.prefix.into(), 0, 32)?;
-        range("prefix6", self.prefix6.into(), 0, 128)?;
+        let range = |key, value, range| ProgramError::check(HashPipe::NAME, key, value, range);
+        range("stages", self.stages, 1..=Self::MAX_STAGES)?;
+        range("slots", self.slots, 1..=Self::MAX_SLOTS)?;
+        range("slots6", self.slots6(), 0..=Self::MAX_SLOTS)?;
+        range("prefix", self.prefix.into(), 0..=32)?;
+        range("prefix6", self.prefix6.into(), 0..=128)?;
         if self.key == Key::Tuple && (self.prefix, self.prefix6) != (32, 128) {
             return Err(ProgramError::Combination {
-                program: "hashpipe",
+                program: HashPipe::NAME,
                 why: "prefix and prefix6 belong to key=pair, src or dst, not to key=5tuple",
             });
         }
@@ -191,7 +166,6 @@ impl Program for HashPipe {
     type Parameters = ();
     type Record = Counts;
     type Analysis = HeavyAnalysis<Counts>;
-    type Series = NoSeries<Counts>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
@@ -224,10 +198,7 @@ impl Program for HashPipe {
         })
     }
 
-    fn reader(
-        config: &Config,
-        _: &HashFamily,
-    ) -> impl Fn(&[u8]) -> Result<Counts, DecodeError> + Send + Sync + 'static {
+    fn reader(config: &Config, _: &HashFamily) -> impl ReadRecord<Counts> {
         let max = record::most_flows(config);
         move |bytes| Counts::decode(bytes, max)
     }
@@ -256,11 +227,8 @@ impl Program for HashPipe {
         HeavyAnalysis::new(move |counts: &Counts, max| counts.heaviest(unit, max))
     }
 
-    fn run(config: &Config, counts: &Counts, _: &NoSeries<Counts>, _: Option<&Truth>, max: usize) -> RunAnswers {
-        RunAnswers { heavy: counts.heaviest(config.count, max), ..RunAnswers::default() }
-    }
-
     fn exact(config: &Config) -> impl Exact + 'static {
-        exact::Keys::new(config)
+        let config = config.clone();
+        FlowCounts::by(config.count, move |flow| config.narrow(flow))
     }
 }

@@ -215,6 +215,6 @@ impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
         let mut counts = Counts::default();
         collector::read_out(&self.v4.0, &mut counts);
         collector::read_out(&self.v6.0, &mut counts);
-        AnyRecord::new(counts)
+        Box::new(counts)
     }
 }

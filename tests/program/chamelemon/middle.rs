@@ -263,7 +263,7 @@ fn run(seed: u64) -> (bool, bool, Option<String>) {
     if !answer.losses_lack().is_empty() {
         return (false, several, None);
     }
-    let losses = answer.losses.unwrap();
+    let losses = answer.network.losses.unwrap();
     let told: BTreeMap<_, _> = losses.flows.iter().map(|loss| (loss.id, loss.lost as i64)).collect();
     let wrong = unknown || told != nets;
     (

@@ -33,7 +33,7 @@ impl Switch {
     /// It measures losses.
     fn losing(transit: Nanos) -> (Self, Edge) {
         let edge = Edge::new("alone", 100, config().runtime());
-        (Self::of(&[AnySchedule::new(edge.schedule.clone())], false, transit, 100), edge)
+        (Self::of(&[Arc::new(edge.schedule.clone())], false, transit, 100), edge)
     }
 
     fn report(&mut self, report: &Report, now: Nanos) {
@@ -86,7 +86,7 @@ fn hashpipe() -> [AnySchedule; 1] {
 
 fn record(counts: &[(u32, u64)]) -> AnyRecord {
     let flow = |n| Flow { src: Some(std::net::Ipv4Addr::from(n).into()), ..Flow::default() };
-    AnyRecord::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))
+    Box::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count)).collect()))
 }
 
 /// Some flows, of which one loses a packet.

@@ -1,7 +1,6 @@
 //! What a controller does not take, and what it goes on from.
 
 use super::*;
-use crate::program::AnyRecord;
 use crate::program::hashpipe::HashPipe;
 
 #[test]
@@ -22,7 +21,7 @@ fn records_of_no_use_are_refused() {
     program.allocate();
     let report = Report { epoch: 7, first_epoch: 7, whole: true, record: program.spare().record() };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
-    let record = AnyRecord::new(crate::program::hashpipe::Counts::default());
+    let record = Box::new(crate::program::hashpipe::Counts::default());
     let report = Report { epoch: 7, first_epoch: 7, whole: true, record };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
 }
@@ -50,8 +49,9 @@ fn switches_that_differ_may_not_join() {
             .contains("no controller takes the records of hashpipe")
     );
     assert!(refused(JoinRequest { name: "two\nlines".into(), ..request.clone() }).contains("no name"));
-    let mut room = request.clone();
-    room.parameters.get_mut::<Runtime>().unwrap().partition.hh = 9999;
+    let mut runtime = *request.parameters.get::<Runtime>().unwrap();
+    runtime.partition.hh = 9999;
+    let room = JoinRequest { parameters: AnyParameters::new(runtime), ..request.clone() };
     assert!(refused(JoinRequest { name: "b".into(), ..room }).contains("hh = 9999"));
     network.join("b");
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
+use super::{Bucket, Fermat, INFINITE, Level, Sketches};
 use crate::pisa::hash::HashFamily;
 use crate::program::Parameters;
 use crate::program::answers::Described;
@@ -63,17 +63,10 @@ impl Sketches {
         to.strays(&self.strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
-        for downstream_parts in &self.downstream_parts {
-            [&downstream_parts.hl, &downstream_parts.ll]
-                .into_iter()
-                .for_each(|part| to.number(part.row(0).len() as u64));
-        }
+        // The lengths of what entered are those of the partition.
+        self.parts()[3..].iter().for_each(|part| to.number(part.row(0).len() as u64));
         self.tower.iter().for_each(|level| to.runs(&level.sizes, |size| *size == 0, Writer::size));
-        [&self.hh, &self.hl, &self.ll].into_iter().for_each(|part| to.fermat(part));
-        self.downstream_parts
-            .iter()
-            .flat_map(|downstream_parts| [&downstream_parts.hl, &downstream_parts.ll])
-            .for_each(|part| to.fermat(part));
+        self.parts().into_iter().for_each(|part| to.fermat(part));
         to.0
     }
 }
@@ -191,10 +184,13 @@ impl Reader {
         runtime.validate(shape)?;
         let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
         let unfollowed = from.number("the unfollowed packets")?;
-        let mut lengths = [[0; 2]; 2];
-        for [hl, ll] in &mut lengths {
-            (*hl, *ll) = (from.u32("a part's length")?, from.u32("a part's length")?);
-            if u64::from(*hl) + u64::from(*ll) > shape.downstream.into() {
+        let Partition { hh, hl, ll } = runtime.partition;
+        let mut lengths = [hh, hl, ll, 0, 0, 0, 0];
+        for left in lengths[3..].chunks_mut(2) {
+            for length in &mut *left {
+                *length = from.u32("a part's length")?;
+            }
+            if left.iter().copied().map(u64::from).sum::<u64>() > shape.downstream.into() {
                 return from.wrong("a part's length", "the parts fit into the downstream encoder");
             }
         }
@@ -204,37 +200,14 @@ impl Reader {
             from.runs(&mut sizes, Bytes::size)?;
             tower.push(Level::new(level.width.bits(), sizes));
         }
-        let Partition { hh, hl, ll } = runtime.partition;
-        let mut part = |buckets| self.fermat(&mut from, buckets);
-        let (hh, hl, ll) = (part(hh)?, part(hl)?, part(ll)?);
-        let [[hl0, ll0], [hl1, ll1]] = lengths;
-        let downstream_parts = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
+        let mut parts = lengths.map(|buckets| Fermat::new(self.hashes.clone(), shape.sketch(buckets)));
+        for part in &mut parts {
+            (0..part.rows.len()).try_for_each(|row| from.runs(part.row_mut(row), Bytes::bucket))?;
+        }
         from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
-        let (shape, hashes) = (*shape, self.hashes.clone());
-        Ok(Sketches {
-            runtime,
-            shape,
-            tower,
-            hh,
-            hl,
-            ll,
-            downstream_parts,
-            bit,
-            strays,
-            unmarked,
-            unfollowed,
-            mixed,
-            hashes,
-        })
-    }
-
-    fn fermat(&self, from: &mut Bytes<'_>, buckets: u32) -> Result<Fermat, DecodeError> {
-        let part = self.form.shape.sketch(buckets);
-        let rows = part.len();
-        let mut sketch = Fermat::new(self.hashes.clone(), part);
-        (0..rows).try_for_each(|row| from.runs(sketch.row_mut(row), Bytes::bucket))?;
-        Ok(sketch)
+        let sketches = Sketches::new(runtime, *shape, tower, parts, self.hashes.clone());
+        Ok(Sketches { bit, strays, unmarked, unfollowed, mixed, ..sketches })
     }
 }
 

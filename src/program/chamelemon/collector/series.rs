@@ -8,24 +8,29 @@
 use super::Sketches;
 
 /// What came before flows were candidates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Below {
     epochs: u64,
     levels: Vec<Vec<u64>>,
 }
 
 impl Below {
+    /// Of one epoch.
+    pub fn of(sketches: &Sketches) -> Self {
+        let levels = sketches.tower.iter().map(|level| vec![0; level.sizes.len()]).collect();
+        Self { epochs: 0, levels }.and(sketches)
+    }
+
     /// Adds an epoch. Sketches of other sizes, whose merging makes them [mixed](Sketches::mixed),
     /// leave the sums as they are.
-    pub fn add(&mut self, sketches: &Sketches) {
+    #[must_use]
+    pub fn and(mut self, sketches: &Sketches) -> Self {
         let max = sketches.hh_threshold() - 1;
         self.epochs += 1;
-        if self.levels.is_empty() {
-            self.levels = sketches.tower.iter().map(|level| vec![0; level.sizes.len()]).collect();
-        }
         for (sums, level) in self.levels.iter_mut().zip(&sketches.tower) {
             sums.iter_mut().zip(&level.sizes).for_each(|(sum, &size)| *sum += u64::from(size.min(max)));
         }
+        self
     }
 
     pub fn epochs(&self) -> u64 {

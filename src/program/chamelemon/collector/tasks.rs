@@ -32,8 +32,6 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Analysis {
     sketches: Sketches,
-    /// Of a series of epochs: what came before flows were candidates.
-    below: Option<Below>,
     hh: Decoded,
     distribution: OnceLock<Option<Distribution>>,
 }
@@ -42,19 +40,12 @@ impl Analysis {
     pub fn new(sketches: Sketches) -> Self {
         let mut hh = sketches.hh.clone().decode(Verify::Fingerprint);
         hh.complete &= !sketches.mixed;
-        Self { sketches, below: None, hh, distribution: OnceLock::new() }
-    }
-
-    /// Of the merged sketches of several epochs, and what of each came before flows were
-    /// candidates.
-    pub fn of_series(sketches: Sketches, below: Below) -> Self {
-        let below = Some(below).filter(|below| below.epochs() > 1);
-        Self { below, ..Self::new(sketches) }
+        Self { sketches, hh, distribution: OnceLock::new() }
     }
 
     /// Every flow of as many packets was a heavy-hitter candidate.
     pub fn least_named(&self) -> u64 {
-        let epochs = self.below.as_ref().map_or(1, Below::epochs);
+        let epochs = self.sketches.below.as_ref().map_or(1, Below::epochs);
         u64::from(self.sketches.hh_threshold() - 1).saturating_mul(epochs).saturating_add(1)
     }
 
@@ -77,7 +68,7 @@ impl Analysis {
     /// was encoded. Of a series, in each epoch as many as its counters say, up to T_h − 1.
     pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
-        let before = match &self.below {
+        let before = match &self.sketches.below {
             None => u64::from(self.sketches.hh_threshold() - 1),
             Some(below) => below.size_at(&self.sketches.counters(id)),
         };
@@ -168,7 +159,7 @@ impl Analysis {
 
     fn estimated(&self) -> Option<Distribution> {
         // Over several epochs a flow can have more than T_h packets and have been no candidate.
-        if !self.has_all_candidates() || self.below.is_some() {
+        if !self.has_all_candidates() || self.sketches.below.is_some() {
             return estimate::distribution(&self.sketches.tower, None);
         }
         let sizes = self.candidates_sized().map(|flow| flow.packets);

@@ -202,22 +202,8 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
     let partition = crate::program::chamelemon::Partition { hh: 24, hl: 24, ll: 0 };
     let runtime = Runtime { partition, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
     let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
-    let downstream_parts = || Exits { hl: blank.clone(), ll: none.clone() };
-    let mut sketches = Sketches {
-        runtime,
-        shape: SHAPE,
-        tower: Vec::new(),
-        hh: blank.clone(),
-        hl: blank.clone(),
-        ll: none.clone(),
-        downstream_parts: [downstream_parts(), downstream_parts()],
-        bit: false,
-        strays: Default::default(),
-        unmarked: 0,
-        unfollowed: 0,
-        mixed: false,
-        hashes: hashes(9, SHAPE.rows()),
-    };
+    let parts = [&blank, &blank, &none, &blank, &none, &blank, &none].map(Fermat::clone);
+    let mut sketches = Sketches::new(runtime, SHAPE, Vec::new(), parts, hashes(9, SHAPE.rows()));
     sketches.hh.insert(heavy, 70);
     sketches.hl.insert(light, 9);
     sketches.downstream_parts[0].hl.insert(heavy, 50);

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::Exits;
 use super::*;
 use crate::program::chamelemon::FlowId;
 use crate::program::chamelemon::collector::Verify;
@@ -20,22 +21,9 @@ fn blank(config: &Config) -> Sketches {
     let Partition { hh, hl, ll } = runtime.partition;
     let level =
         |level: &crate::program::chamelemon::Level| Level::new(level.width.bits(), vec![0; level.counters as usize]);
-    Sketches {
-        runtime,
-        shape: config.shape(),
-        tower: config.tower.0.iter().map(level).collect(),
-        hh: part(hh),
-        hl: part(hl),
-        ll: part(ll),
-        // The epoch before was divided otherwise.
-        downstream_parts: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
-        bit: false,
-        strays: Strays::default(),
-        unmarked: 0,
-        unfollowed: 0,
-        mixed: false,
-        hashes: reader.hashes,
-    }
+    // The epoch before was divided otherwise.
+    let parts = [hh, hl, ll, hl, ll, hl / 2, 0].map(part);
+    Sketches::new(runtime, config.shape(), config.tower.0.iter().map(level).collect(), parts, reader.hashes)
 }
 
 fn flow(n: u128) -> FlowId {
