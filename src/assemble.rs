@@ -86,7 +86,8 @@ pub fn assemble_router(
 ) -> Result<Assembly, AssembleError> {
     config.validate()?;
     let hashes = hashes(config)?;
-    let placement = place(config, &hashes)?;
+    let demand = Demand::new(config, &hashes)?;
+    let placement = demand.place(config)?;
     let ports: Vec<_> = config.ports.iter().map(port_info).collect();
     ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
@@ -94,8 +95,8 @@ pub fn assemble_router(
         forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
     let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
-    let (publisher, wanted) = (Publisher::default(), desired(config, &hashes)?);
-    let (policies, tables) = policy(wanted, &publisher, &names, replicas);
+    let publisher = Publisher::default();
+    let (policies, tables) = policy(demand.desired(config), &publisher, &names, replicas);
     let replica = |((forward, telemetry), policy)| {
         Switch::new(ports.clone(), telemetry, forward, config.switch.order.into())
             .with_telemetry_header(config.switch.telemetry_header)
@@ -155,49 +156,75 @@ pub fn telemetries(
 /// # Errors
 /// Also if two names of arrays have the same polynomial.
 pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, AssembleError> {
-    distinct(&derived(config, hashes)?)?;
-    check_digests(config, hashes)?;
-    let with_acl = config.has_acl();
-    placed(config, hashes, with_acl)?.or_else(|error| {
-        let (usage, tables) = (usage(config, hashes)?, tables(config, with_acl));
-        let fits = [Target::RMT, Target::TOFINO, Target::TOFINO2, Target::SOFTWARE]
-            .into_iter()
-            .filter(|target| Placement::with_tables(*target, &usage, &tables).is_ok())
-            .map(|target| target.name);
-        Err(room::refusal(config, &error, &fits.collect::<Vec<_>>()).into())
-    })
+    Demand::new(config, hashes)?.place(config)
 }
 
-/// A recorder that lists every hash function which the programs and tables of a switch derive.
-fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramError> {
-    let recorder = hashes.recorder();
-    usage(config, &recorder)?;
-    for label in [STATION_LABEL].iter().chain(&ROUTER_LABELS) {
-        recorder.derive(label, 0);
+/// What the programs of a configuration ask for.
+struct Demand {
+    usage: Vec<ProgramUse>,
+    /// The first program that needs a digest.
+    digest: Option<&'static str>,
+    /// A recorder that lists every hash function which programs and tables derive.
+    derived: HashFamily,
+}
+
+impl Demand {
+    /// Builds each program once, without registers.
+    fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
+        let mut demand = Self { usage: Vec::new(), digest: None, derived: hashes.recorder() };
+        for program in &config.programs {
+            let built = program.build(&demand.derived)?;
+            demand.usage.push(built.usage());
+            demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
+        }
+        for label in [STATION_LABEL].iter().chain(&ROUTER_LABELS) {
+            demand.derived.derive(label, 0);
+        }
+        Ok(demand)
     }
-    Ok(recorder)
+
+    fn place(&self, config: &Config) -> Result<Placement, AssembleError> {
+        distinct(&self.derived)?;
+        // Three bits of the DSCP carry class and epoch, and no digest.
+        if let (TelemetryHeader::Dscp, Some(program)) = (config.switch.telemetry_header, self.digest) {
+            return Err(AssembleError::Digest(program));
+        }
+        let with_acl = config.has_acl();
+        self.placed(config, with_acl).map_err(|error| {
+            let tables = tables(config, with_acl);
+            let fits = [Target::RMT, Target::TOFINO, Target::TOFINO2, Target::SOFTWARE]
+                .into_iter()
+                .filter(|target| Placement::with_tables(*target, &self.usage, &tables).is_ok())
+                .map(|target| target.name);
+            room::refusal(config, &error, &fits.collect::<Vec<_>>()).into()
+        })
+    }
+
+    fn placed(&self, config: &Config, with_acl: bool) -> Result<Placement, BudgetError> {
+        let tables = tables(config, with_acl);
+        let place = |target| Placement::with_tables(target, &self.usage, &tables);
+        let mut placed = config.targets().into_iter().map(place);
+        let first = placed.next().unwrap_or_else(|| place(Target::RMT));
+        first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))
+    }
+
+    fn desired(&self, config: &Config) -> Desired {
+        // Why an access control list could not be added to a configuration that has none.
+        let no_room = self.placed(config, true).err().map(|error| error.to_string());
+        Desired {
+            acl: config.acl.clone(),
+            acl_setup: config.acl_setup(no_room),
+            limits: config.limits(),
+            mirrors: config.mirrors.clone(),
+            vlans: config.vlans(),
+        }
+    }
 }
 
 /// Names decide which arrays share a polynomial, not the secret, so this fails everywhere or
 /// nowhere.
 fn distinct(recorder: &HashFamily) -> Result<(), AssembleError> {
     recorder.clash().map_or(Ok(()), |[a, b]| Err(AssembleError::Clash(a, b)))
-}
-
-/// Three bits of the DSCP carry class and epoch, and no digest.
-fn check_digests(config: &Config, hashes: &HashFamily) -> Result<(), AssembleError> {
-    if config.switch.telemetry_header == TelemetryHeader::Dscp {
-        for program in &config.programs {
-            if program.build(hashes)?.needs().contains(Needs::DIGEST) {
-                return Err(AssembleError::Digest(program.name()));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn usage(config: &Config, hashes: &HashFamily) -> Result<Vec<ProgramUse>, ProgramError> {
-    config.programs.iter().map(|program| Ok(program.build(hashes)?.usage())).collect()
 }
 
 /// The match tables of a configuration. An access control list without rules takes no place.
@@ -239,29 +266,7 @@ fn tables(config: &Config, with_acl: bool) -> Vec<TableNeed> {
 
 /// What the configuration says of the tables that are set on ports.
 pub fn desired(config: &Config, hashes: &HashFamily) -> Result<Desired, AssembleError> {
-    Ok(Desired {
-        acl: config.acl.clone(),
-        acl_setup: config.acl_setup(no_room_for_acl(config, hashes)?),
-        limits: config.limits(),
-        mirrors: config.mirrors.clone(),
-        vlans: config.vlans(),
-    })
-}
-
-/// Why an access control list could not be added to a configuration that has none.
-fn no_room_for_acl(config: &Config, hashes: &HashFamily) -> Result<Option<String>, AssembleError> {
-    Ok(placed(config, hashes, true)?.err().map(|error| error.to_string()))
-}
-
-fn placed(
-    config: &Config,
-    hashes: &HashFamily,
-    with_acl: bool,
-) -> Result<Result<Placement, BudgetError>, ProgramError> {
-    let (usage, tables) = (usage(config, hashes)?, tables(config, with_acl));
-    let mut placed = config.targets().into_iter().map(|target| Placement::with_tables(target, &usage, &tables));
-    let first = placed.next().unwrap_or_else(|| Placement::with_tables(Target::RMT, &usage, &tables));
-    Ok(first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused)))
+    Ok(Demand::new(config, hashes)?.desired(config))
 }
 
 /// A locally administered MAC, for ports whose device is not open.
@@ -356,7 +361,7 @@ mod tests {
                 ProgramConfig::names().collect::<Vec<_>>()
             );
             let config = Config { programs, ..Config::default() };
-            let derived = derived(&config, &HashFamily::reproducible(seed)).unwrap().derived();
+            let derived = Demand::new(&config, &HashFamily::reproducible(seed)).unwrap().derived.derived();
             for (i, name) in derived.iter().enumerate() {
                 let owners = derived[..i].iter().filter(|other| other.polynomial == name.polynomial);
                 assert_eq!(owners.map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{name}");

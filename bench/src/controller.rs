@@ -9,7 +9,7 @@ use clap::Args;
 use weir::network::controller::{Controller, ControllerSettings, EpochAnswers, JoinRequest, NetworkProfile, Report};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::Described;
+use weir::program::answers::{Described, Reason};
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use weir::trace::{SplitMix64, Trace, Workload};
@@ -154,7 +154,7 @@ impl ControllerTime {
                 answers.push(rest.elapsed());
                 let newest = controller.answers().next_back();
                 let whole = |newest: &std::sync::Arc<EpochAnswers>| {
-                    newest.network.lack.is_empty() && newest.losses_lack.are_at_most_a_sample()
+                    newest.network.lack.is_empty() && newest.losses_lack.iter().all(|reason| reason == Reason::Sampled)
                 };
                 complete += u64::from(newest.as_ref().is_some_and(whole));
                 if let Some(newest) = newest.filter(|_| self.verbose) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use weir::pisa::hash::HashFamily;
 use weir::program::answers::EpochAnswers;
+use weir::program::answers::Reason;
 use weir::program::chamelemon::attention::State;
 use weir::program::chamelemon::collector::INFINITE;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
@@ -85,7 +86,8 @@ impl EdgesReport {
     /// Whether all that was measured was decoded. In the ill state that is a sample of the victims.
     pub fn is_decoded(&self) -> bool {
         let losses = self.answers.losses.as_ref();
-        self.hh_complete && losses.is_some_and(|l| l.losses.is_some() && l.incomplete.are_at_most_a_sample())
+        self.hh_complete
+            && losses.is_some_and(|l| l.losses.is_some() && l.incomplete.iter().all(|reason| reason == Reason::Sampled))
     }
 }
 

@@ -84,11 +84,11 @@ pub fn phv(Tuple4(bits): Tuple4) -> Phv {
 #[cfg(test)]
 mod tests {
     use weir::pisa::hash::{INIT, XOROUT, bitwise};
-    use weir::program::hashpipe::oracle::Oracle;
     use weir::trace::Workload;
     use weir::wire::FlowKey;
 
     use super::*;
+    use crate::naive::Oracle;
 
     #[test]
     fn every_slot_is_the_oracles() {

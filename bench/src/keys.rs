@@ -8,11 +8,11 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use weir::pisa::hash::{Crc, HashFamily, HighRange, index_hash};
 use weir::program::chamelemon::collector::estimate::linear_counting;
-use weir::program::hashpipe::oracle::Oracle;
 use weir::trace::{Keys, Workload};
 use weir::wire::{FlowKey, Tuple4};
 
 use crate::heavy::mix;
+use crate::naive::Oracle;
 
 #[derive(Args)]
 pub struct KeyModels {

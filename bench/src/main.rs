@@ -10,6 +10,8 @@ mod figures;
 mod hashpipe;
 mod heavy;
 mod keys;
+#[path = "../../tests/program/hashpipe/naive.rs"]
+mod naive;
 #[cfg(feature = "dpdk")]
 mod hosts;
 #[cfg(feature = "dpdk")]

@@ -162,7 +162,7 @@ impl<T: Send + 'static> ErasedEpoch for Epoch<T> {
 
 impl dyn ErasedEpoch {
     /// The epoch, if it is of this type.
-    pub fn get<T: 'static>(&self) -> Option<&Epoch<T>> {
+    pub fn get<E: 'static>(&self) -> Option<&E> {
         (self as &dyn Any).downcast_ref()
     }
 }

@@ -53,6 +53,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes that have not been read.
+    #[cfg(test)]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

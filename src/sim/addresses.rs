@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::topology::{Link, Topology};
+use super::topology::Topology;
 use crate::config::{Config, ForwardMode, NeighbourConfig, PortConfig, RouteConfig};
 use crate::forward::route::{MAX_HOPS, Net};
 use crate::pisa::PortId;
@@ -58,7 +58,7 @@ impl Addresses {
         for switch in 0..switches {
             first.push(next);
             for (port, &(link, _)) in (0..).zip(topology.neighbours(switch)) {
-                let Link { ends: [a, _] } = topology.links()[link as usize];
+                let [a, _] = topology.links()[link as usize];
                 ends[link as usize][usize::from(a != switch)] = port;
             }
             next += (topology.neighbours(switch).len() + topology.hosts_of(switch).len()) as Place;
@@ -79,7 +79,7 @@ impl Addresses {
 
     /// The two ends of a link among all ports.
     pub fn ends(&self, topology: &Topology, link: u32) -> [Place; 2] {
-        let Link { ends } = topology.links()[link as usize];
+        let ends = topology.links()[link as usize];
         [0, 1].map(|end| self.first[ends[end] as usize] + Place::from(self.ends[link as usize][end]))
     }
 
@@ -106,7 +106,7 @@ impl Addresses {
         let mut config = Config::default();
         config.switch.forward = ForwardMode::Route;
         for &(link, _) in topology.neighbours(switch) {
-            let side = usize::from(topology.links()[link as usize].ends[0] != switch);
+            let side = usize::from(topology.links()[link as usize][0] != switch);
             let name = format!("l{link}");
             config.neighbours.push(neighbour(&name, link_address(link, 1 - side), self.mac(topology, link, 1 - side)));
             let own = Net::new(link_address(link, side), PAIR_LEN);
@@ -142,7 +142,7 @@ impl Addresses {
         let from = switch as usize % links.len().max(1);
         let chosen = links[from..].iter().chain(&links[..from]).take(MAX_HOPS);
         let gateway = |&link: &u32| {
-            let side = usize::from(topology.links()[link as usize].ends[0] != switch);
+            let side = usize::from(topology.links()[link as usize][0] != switch);
             link_address(link, 1 - side)
         };
         let length = 32 - self.block.trailing_zeros();
@@ -151,7 +151,7 @@ impl Addresses {
     }
 
     fn mac(&self, topology: &Topology, link: u32, side: usize) -> Mac {
-        port_mac(topology.links()[link as usize].ends[side], self.ends[link as usize][side])
+        port_mac(topology.links()[link as usize][side], self.ends[link as usize][side])
     }
 }
 

@@ -98,8 +98,8 @@ pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Resul
     let ends = |link: &LinkName| -> Result<Vec<usize>, SimError> {
         let chosen = match *link {
             LinkName::All => 0..links,
-            LinkName::Number(link) if link < links => link..link + 1,
-            LinkName::Number(link) => return Err(SimError::NoLink { link, links }),
+            LinkName::One(link) if link < links => link..link + 1,
+            LinkName::One(link) => return Err(SimError::NoLink { link, links }),
         };
         Ok(chosen.flat_map(|link| addresses.ends(topology, link)).map(|end| end as usize).collect())
     };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::loss::{LinkName, share};
+use super::loss::{LINK, LinkName, LossError, Named, RATE, percent, share};
 use crate::config::Length;
 use crate::telemetry::epoch::Nanos;
 
@@ -22,37 +22,16 @@ pub enum Fault {
     Delay { link: LinkName, rate: f64, delay: Nanos },
 }
 
-/// A switch by its name in the topology, or all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SwitchName {
-    All,
-    Named(String),
-}
+/// A switch by its name in the topology.
+pub type SwitchName = Named<String>;
 
 impl SwitchName {
     pub fn is(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Named(this) => this == name,
+            Self::One(this) => this == name,
         }
     }
-}
-
-impl fmt::Display for SwitchName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::All => "all",
-            Self::Named(name) => name,
-        })
-    }
-}
-
-/// What is wrong with a fault's text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?}: {right}")]
-pub struct FaultError {
-    pub text: String,
-    pub right: &'static str,
 }
 
 const EXAMPLES: &str = "write pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms or clock=SWITCH,by=3s,at=1s, \
@@ -61,10 +40,10 @@ const EXAMPLES: &str = "write pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200
 const LONGEST: Duration = Duration::from_secs(3600);
 
 impl FromStr for Fault {
-    type Err = FaultError;
+    type Err = LossError;
 
-    fn from_str(text: &str) -> Result<Self, FaultError> {
-        let wrong = |right| FaultError { text: text.chars().take(80).collect(), right };
+    fn from_str(text: &str) -> Result<Self, LossError> {
+        let wrong = |right| LossError::new(text, right);
         let mut parts = text.split(',').map(|part| part.split_once('='));
         let Some(Some((kind, whose))) = parts.next() else { return Err(wrong(EXAMPLES)) };
         let (mut at, mut length, mut by, mut rate) = (0, None, None, None);
@@ -78,21 +57,15 @@ impl FromStr for Fault {
                     let (sign, value) = value.trim().strip_prefix('-').map_or((1, value), |value| (-1, value));
                     by = Some(sign * time(value)? as i64);
                 }
-                "rate" => rate = Some(share(value.trim()).ok_or_else(|| wrong("a rate is 0% to 100%"))?),
+                "rate" => rate = Some(share(value.trim()).ok_or_else(|| wrong(RATE))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
         }
-        let switch = || match whose.trim() {
-            "all" => SwitchName::All,
-            name => SwitchName::Named(name.into()),
-        };
-        let link = || match whose.trim() {
-            "all" => Ok(LinkName::All),
-            number => number.parse().map(LinkName::Number).map_err(|_| wrong("a link is a number, or all")),
-        };
+        let switch = || whose.parse().map_err(|_| wrong(EXAMPLES));
+        let link = || whose.parse().map_err(|_| wrong(LINK));
         match (kind.trim(), length, by, rate) {
-            ("pause", Some(length), None, None) => Ok(Self::Pause { switch: switch(), at, length }),
-            ("clock", None, Some(ahead), None) => Ok(Self::Clock { switch: switch(), at, ahead }),
+            ("pause", Some(length), None, None) => Ok(Self::Pause { switch: switch()?, at, length }),
+            ("clock", None, Some(ahead), None) => Ok(Self::Clock { switch: switch()?, at, ahead }),
             ("double", None, None, Some(rate)) => Ok(Self::Double { link: link()?, rate }),
             ("delay", None, Some(by @ 0..), Some(rate)) => {
                 Ok(Self::Delay { link: link()?, rate, delay: by.unsigned_abs() })
@@ -110,7 +83,6 @@ fn time(text: &str) -> Option<Nanos> {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanos: Nanos| humantime::format_duration(Duration::from_nanos(nanos)).to_string().replace(' ', "");
-        let rate = |rate: f64| format!("{}%", (rate * 1e8).round() / 1e6);
         let at = |at: Nanos| if at == 0 { String::new() } else { format!(",at={}", time(at)) };
         match self {
             Self::Pause { switch, at: from, length } => write!(f, "pause={switch}{},for={}", at(*from), time(*length)),
@@ -118,8 +90,8 @@ impl fmt::Display for Fault {
                 let sign = if *ahead < 0 { "-" } else { "" };
                 write!(f, "clock={switch},by={sign}{}{}", time(ahead.unsigned_abs()), at(*from))
             }
-            Self::Double { link, rate: r } => write!(f, "double={link},rate={}", rate(*r)),
-            Self::Delay { link, rate: r, delay } => write!(f, "delay={link},rate={},by={}", rate(*r), time(*delay)),
+            Self::Double { link, rate } => write!(f, "double={link},rate={}", percent(*rate)),
+            Self::Delay { link, rate, delay } => write!(f, "delay={link},rate={},by={}", percent(*rate), time(*delay)),
         }
     }
 }
@@ -165,16 +137,16 @@ impl SwitchFaults {
 /// How long after their time packets may still be on their way, and records come, because of
 /// faults.
 pub fn longest(faults: &[Fault]) -> Nanos {
-    let pauses: Nanos = faults
-        .iter()
-        .filter_map(|fault| if let Fault::Pause { length, .. } = fault { Some(*length) } else { None })
-        .sum();
-    let delays =
-        faults.iter().filter_map(|fault| if let Fault::Delay { delay, .. } = fault { Some(*delay) } else { None });
-    let clocks = faults
-        .iter()
-        .filter_map(|fault| if let Fault::Clock { ahead, .. } = fault { Some(ahead.unsigned_abs()) } else { None });
-    pauses + delays.max().unwrap_or(0) * 2 + clocks.max().unwrap_or(0)
+    let (mut pauses, mut delay, mut clock) = (0, 0, 0);
+    for fault in faults {
+        match fault {
+            Fault::Pause { length, .. } => pauses += length,
+            Fault::Clock { ahead, .. } => clock = ahead.unsigned_abs().max(clock),
+            Fault::Delay { delay: longest, .. } => delay = delay.max(*longest),
+            Fault::Double { .. } => {}
+        }
+    }
+    pauses + delay * 2 + clock
 }
 
 #[cfg(test)]

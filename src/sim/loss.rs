@@ -28,18 +28,32 @@ pub enum Flows {
     Share(f64),
 }
 
+/// One of several by its name, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkName {
+pub enum Named<T> {
     All,
-    /// By its number in the topology.
-    Number(u32),
+    One(T),
 }
 
-impl fmt::Display for LinkName {
+/// A link by its number in the topology.
+pub type LinkName = Named<u32>;
+
+impl<T: fmt::Display> fmt::Display for Named<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
-            Self::Number(number) => number.fmt(f),
+            Self::One(name) => name.fmt(f),
+        }
+    }
+}
+
+impl<T: FromStr> FromStr for Named<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        match text.trim() {
+            "all" => Ok(Self::All),
+            name => name.parse().map(Self::One),
         }
     }
 }
@@ -59,13 +73,22 @@ impl Victims {
     }
 }
 
-/// What is wrong with a loss's text.
+/// What is wrong with the text of a loss or fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {right}")]
 pub struct LossError {
-    pub text: String,
+    text: String,
     pub right: &'static str,
 }
+
+impl LossError {
+    pub(super) fn new(text: &str, right: &'static str) -> Self {
+        Self { text: text.chars().take(80).collect(), right }
+    }
+}
+
+pub(super) const RATE: &str = "a rate is 0% to 100%";
+pub(super) const LINK: &str = "a link is a number, or all";
 
 const EXAMPLES: &str = "write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%";
 
@@ -73,7 +96,7 @@ impl FromStr for Loss {
     type Err = LossError;
 
     fn from_str(text: &str) -> Result<Self, LossError> {
-        let wrong = |right| LossError { text: text.chars().take(80).collect(), right };
+        let wrong = |right| LossError::new(text, right);
         let (mut flows, mut link, mut rate) = (None, None, None);
         for part in text.split(',') {
             let (key, value) = part.split_once('=').ok_or_else(|| wrong(EXAMPLES))?;
@@ -83,17 +106,12 @@ impl FromStr for Loss {
                     flows = Some(Flows::Share(share(value).ok_or_else(|| wrong("flows are 0% to 100%"))?));
                 }
                 "flows" => {
-                    let number = value
-                        .replace('_', "")
-                        .parse()
-                        .map_err(|_| wrong("flows are a number, or a share such as 10%"))?;
-                    flows = Some(Flows::Number(number));
+                    let number = value.replace('_', "").parse();
+                    flows =
+                        Some(Flows::Number(number.map_err(|_| wrong("flows are a number, or a share such as 10%"))?));
                 }
-                "link" if value == "all" => link = Some(LinkName::All),
-                "link" => {
-                    link = Some(LinkName::Number(value.parse().map_err(|_| wrong("a link is a number, or all"))?))
-                }
-                "rate" => rate = Some(share(value).ok_or_else(|| wrong("a rate is 0% to 100%"))?),
+                "link" => link = Some(value.parse().map_err(|_| wrong(LINK))?),
+                "rate" => rate = Some(share(value).ok_or_else(|| wrong(RATE))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
         }
@@ -114,18 +132,21 @@ pub(super) fn share(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&share).then_some(share)
 }
 
+/// 0.01 as 1%.
+pub(super) fn percent(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = |rate: f64| format!("{}%", (rate * 1e8).round() / 1e6);
-        match self {
-            Self::Flows(Victims { flows: Flows::Number(number), rate: r }) => {
-                write!(f, "flows={number},rate={}", rate(*r))
+        match *self {
+            Self::Flows(Victims { flows: Flows::Number(number), rate }) => {
+                write!(f, "flows={number},rate={}", percent(rate))
             }
-            Self::Flows(Victims { flows: Flows::Share(share), rate: r }) => {
-                write!(f, "flows={},rate={}", rate(*share), rate(*r))
+            Self::Flows(Victims { flows: Flows::Share(share), rate }) => {
+                write!(f, "flows={},rate={}", percent(share), percent(rate))
             }
-            Self::Link { link: LinkName::All, rate: r } => write!(f, "link=all,rate={}", rate(*r)),
-            Self::Link { link: LinkName::Number(number), rate: r } => write!(f, "link={number},rate={}", rate(*r)),
+            Self::Link { link, rate } => write!(f, "link={link},rate={}", percent(rate)),
         }
     }
 }

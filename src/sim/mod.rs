@@ -35,7 +35,7 @@ use self::calendar::MAX_WINDOWS;
 use self::fault::SwitchName;
 pub use addresses::Place;
 pub use audit::Audit;
-pub use fault::{Fault, FaultError};
+pub use fault::Fault;
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
 pub use node::Node;
@@ -132,8 +132,8 @@ impl Setup {
         }
         let (link, delay) = (self.link_time() + fault::longest(&self.faults), self.delay);
         for fault in &self.faults {
-            if let Fault::Pause { switch: SwitchName::Named(name), .. }
-            | Fault::Clock { switch: SwitchName::Named(name), .. } = fault
+            if let Fault::Pause { switch: SwitchName::One(name), .. }
+            | Fault::Clock { switch: SwitchName::One(name), .. } = fault
                 && !self.topology.switches().contains(name)
             {
                 return Err(SimError::NoSwitch { name: name.clone() });

@@ -106,13 +106,14 @@ impl Network {
     pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<Victims>) {
         let generation = workload.map(|workload| self.traffic.draw(epoch, workload, victims)).unwrap_or_default();
         self.source.begin(epoch * self.epoch, generation.sequence.len());
-        let place = self.place(epoch);
-        self.generations[place] = generation;
+        *self.generation_mut(epoch as u32) = generation;
         self.tick();
     }
 
-    fn place(&self, epoch: u64) -> usize {
-        (epoch % self.generations.len() as u64) as usize
+    #[inline]
+    fn generation_mut(&mut self, epoch: u32) -> &mut Generation {
+        let generations = self.generations.len();
+        &mut self.generations[epoch as usize % generations]
     }
 
     /// Lets time go on until `until`; at least to the end of a window.
@@ -177,8 +178,8 @@ impl Network {
     fn send(&mut self) {
         let end = self.calendar.end();
         let epoch = self.calendar.now() / self.epoch;
-        let place = self.place(epoch);
-        let generation = &mut self.generations[place];
+        let generations = self.generations.len();
+        let generation = &mut self.generations[epoch as usize % generations];
         while let Some(&number) = generation.sequence.get(self.source.next)
             && self.source.at < end
         {
@@ -276,8 +277,7 @@ impl Network {
                 left.swap_remove(found);
                 continue;
             }
-            let generations = self.generations.len();
-            self.generations[tag.epoch as usize % generations].doubled += 1;
+            self.generation_mut(tag.epoch).doubled += 1;
             if let Some(ledger) = &mut self.ledger {
                 ledger.cut(tag.entered, tag.of(), tag.number);
             }
@@ -328,8 +328,7 @@ impl Network {
                 self.shims_at_hosts +=
                     u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
                 let Sent { epoch, flow } = packet.tag.of();
-                let generations = self.generations.len();
-                self.generations[epoch as usize % generations].delivered(flow, port);
+                self.generation_mut(epoch).delivered(flow, port);
                 self.pool.push(packet.frame);
             }
         }
@@ -342,8 +341,7 @@ impl Network {
     }
 
     fn lost(&mut self, Sent { epoch, flow }: Sent, at: Where) {
-        let generations = self.generations.len();
-        self.generations[epoch as usize % generations].lost(flow, at);
+        self.generation_mut(epoch).lost(flow, at);
     }
 
     pub fn nodes(&mut self) -> &mut [Node] {
@@ -357,7 +355,7 @@ impl Network {
     /// The flows of an epoch: of the running one or the one before, and of as many more as faults
     /// may hold packets back for.
     pub fn generation(&self, epoch: u64) -> &Generation {
-        &self.generations[self.place(epoch)]
+        &self.generations[epoch as usize % self.generations.len()]
     }
 
     /// What is known of epochs whatever the clocks say; `None` where no fault was asked for.

@@ -5,19 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::assemble::Assembly;
 use crate::lock::Hold;
-use crate::program::{AnyRecord, AnySchedule, Strays};
+use crate::network::controller::Report;
+use crate::program::{AnySchedule, Strays};
 use crate::switch::Switch;
 use crate::tables::Routing;
 use crate::telemetry::{Closed, Collector, Sink};
 
-/// One program's record of an epoch.
-pub struct Handed {
-    /// The program's place.
-    pub program: usize,
-    pub first_epoch: u64,
-    pub epoch: u64,
-    pub record: AnyRecord,
-}
+/// What a switch reports of a program, by the program's place.
+type Handed = (usize, Report);
 
 /// A switch with what stands beside it.
 pub struct Node {
@@ -50,7 +45,7 @@ impl Node {
     }
 
     /// What its workers have sent, of epochs on which all have reported.
-    pub fn records(&mut self) -> Vec<Handed> {
+    pub fn records(&mut self) -> Vec<(usize, Report)> {
         self.collector.collect_ready();
         std::mem::take(&mut *self.handed.hold())
     }
@@ -67,8 +62,7 @@ impl Sink for Keeper {
     fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
         let mut record = record.clone();
         self.strays.entry(program).or_default().tell_with(&mut record);
-        let handed = Handed { program, first_epoch: first, epoch: last, record };
-        self.handed.hold().push(handed);
+        self.handed.hold().push((program, Report { first_epoch: first, epoch: last, whole: true, record }));
     }
 
     fn partial(&mut self, Closed { program, record, .. }: Closed<'_>) {

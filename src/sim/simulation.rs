@@ -7,8 +7,8 @@ use super::audit::Audit;
 use super::controller::{Named, SimulatedController};
 use super::report::{EpochReport, ProgramReport, nets};
 use super::traffic::Where;
-use super::{Network, Setup, SimError, Victims, fault, node};
-use crate::network::controller::{ParameterUpdate, Report};
+use super::{Network, Setup, SimError, Victims, fault};
+use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
@@ -188,8 +188,7 @@ impl Simulation {
         let mut records: Vec<Vec<_>> = self.programs.iter().map(|_| Vec::new()).collect();
         let clocks = self.network.clocks();
         for ((node, switch), sent) in self.network.nodes().iter_mut().zip(&self.names).zip(clocks) {
-            for node::Handed { program, first_epoch, epoch, record } in node.records() {
-                let report = Report { first_epoch, epoch, whole: true, record };
+            for (program, report) in node.records() {
                 records[program].push(Named { switch: switch.clone(), sent, report });
             }
         }

@@ -17,11 +17,8 @@ pub const MAX_LINKS: usize = 131_072;
 /// Most switches on a path: hosts send with a hop limit of 64, and each router takes one off.
 pub const MAX_PATH: u32 = 63;
 
-/// A link between two switches. Parallel ones are links of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    pub ends: [u32; 2],
-}
+/// The two switches of a link. Parallel ones are links of their own.
+pub type Link = [u32; 2];
 
 /// A network of switches and hosts, connected as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +156,7 @@ impl Shape {
 
 fn line(switches: u32) -> Result<Topology, TopologyError> {
     let names = (0..switches).map(|i| format!("s{i}")).collect();
-    let links = (1..switches).map(|i| Link { ends: [i - 1, i] }).collect();
+    let links = (1..switches).map(|i| [i - 1, i]).collect();
     Topology::new(names, links, vec![0, switches - 1])
 }
 
@@ -177,10 +174,10 @@ fn tree(pods: u32, half: u32, cores: impl Fn(u32) -> std::ops::Range<u32>) -> Re
     let mut links = Vec::new();
     for pod in 0..pods {
         for i in 0..half {
-            links.extend((0..half).map(|j| Link { ends: [edge(pod, i), aggregation(pod, j)] }));
+            links.extend((0..half).map(|j| [edge(pod, i), aggregation(pod, j)]));
         }
         for i in 0..half {
-            links.extend(cores(i).map(|core| Link { ends: [aggregation(pod, i), in_pods + core] }));
+            links.extend(cores(i).map(|core| [aggregation(pod, i), in_pods + core]));
         }
     }
     let hosts = (0..edges).flat_map(|edge| std::iter::repeat_n(edge, half as usize)).collect();
@@ -189,7 +186,7 @@ fn tree(pods: u32, half: u32, cores: impl Fn(u32) -> std::ops::Range<u32>) -> Re
 
 fn spine_leaf(spines: u32, leaves: u32, hosts: u32) -> Result<Topology, TopologyError> {
     let names = (0..leaves).map(|i| format!("leaf{i}")).chain((0..spines).map(|i| format!("spine{i}"))).collect();
-    let links = (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| Link { ends: [leaf, leaves + spine] }));
+    let links = (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| [leaf, leaves + spine]));
     let hosts = (0..leaves).flat_map(|leaf| std::iter::repeat_n(leaf, hosts as usize));
     Topology::new(names, links.collect(), hosts.collect())
 }
@@ -215,7 +212,7 @@ impl Topology {
     /// joins nothing and is left out.
     pub fn of_graph(graph: Graph) -> Result<Self, TopologyError> {
         let hosts = (0..graph.nodes.len() as u32).collect();
-        let links = graph.edges.into_iter().filter(|[a, b]| a != b).map(|ends| Link { ends }).collect();
+        let links = graph.edges.into_iter().filter(|[a, b]| a != b).collect();
         Self::new(graph.nodes, links, hosts)
     }
 
@@ -232,7 +229,7 @@ impl Topology {
             return Err(TopologyError::TooFewHosts(hosts.len()));
         }
         let mut neighbours = vec![Vec::new(); switches.len()];
-        for (number, Link { ends: [a, b] }) in (0..).zip(&links) {
+        for (number, [a, b]) in (0..).zip(&links) {
             neighbours[*a as usize].push((number, *b));
             neighbours[*b as usize].push((number, *a));
         }
@@ -384,7 +381,7 @@ mod tests {
     fn sizes_have_their_limits() {
         let refused = |switches: usize, links: usize, hosts: usize| {
             let names = vec![String::new(); switches];
-            Topology::new(names, vec![Link { ends: [0, 1] }; links], vec![0; hosts]).unwrap_err().to_string()
+            Topology::new(names, vec![[0, 1]; links], vec![0; hosts]).unwrap_err().to_string()
         };
         insta::assert_snapshot!([
             refused(MAX_SWITCHES + 1, 1, 2),

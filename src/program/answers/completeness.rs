@@ -9,102 +9,72 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an answer is not complete. The names in JSON are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
+/// The reasons: each with its name in JSON, which is stable, and in words.
+macro_rules! reasons {
+    ($($(#[$about:meta])+ $reason:ident = $name:literal, $words:expr;)+) => {
+        /// Why an answer is not complete.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Reason {
+            $($(#[$about])+ #[serde(rename = $name)] $reason,)+
+        }
+
+        impl Reason {
+            #[cfg(test)]
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$reason),+];
+
+            /// Its name in JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name,)+
+                }
+            }
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$reason => $words,)+
+                })
+            }
+        }
+    };
+}
+
+reasons! {
     /// Something is missing of a switch, or packets could not be followed: the gaps say what.
-    Gap,
+    Gap = "gap", "something is missing, or packets could not be followed";
     /// An epoch was not analysed, because the controller stood still or no switch reported.
-    NotAnalysed,
+    NotAnalysed = "not_analysed", "an epoch was not analysed";
     /// Not all flows could be decoded.
-    Undecoded,
+    Undecoded = "undecoded", "not all flows could be decoded";
     /// A class of flows has no memory.
-    Unmeasured,
+    Unmeasured = "unmeasured", "a class of flows has no memory";
     /// Light losses are measured by sample.
-    Sampled,
+    Sampled = "sampled", "light losses are measured by sample";
     /// More packets of a flow left than entered.
-    Gained,
+    Gained = "gained",
+        "more packets of a flow left than entered: a link doubles packets, or an edge switch does not report";
     /// The controller was not told which switches have hosts.
-    EdgesUnnamed,
+    EdgesUnnamed = "edges_unnamed",
+        "the controller was not told which switches have hosts (--switch), and what leaves by others seems lost";
     /// Flows below the heavy-hitter threshold cannot be named.
-    BelowThreshold,
+    BelowThreshold = "below_threshold", "smaller flows cannot be named";
     /// The classifier was too full.
-    TooMany,
+    TooMany = "too_many", "there are too many flows to tell";
     /// Flows were found that are not kept.
-    NotKept,
+    NotKept = "not_kept", "more flows were found than are kept";
     /// The epochs are older than what was asked for.
-    Outdated,
+    Outdated = "outdated", "its epochs are older than what was asked for";
     /// Flows may have been evicted from the tables, and counts are what is left.
-    Evicted,
+    Evicted = "evicted", "flows may have been evicted, and counts are at least what is told";
     /// Reports about single packets found no room.
-    Overflow,
+    Overflow = "overflow", "reports about single packets found no room";
 }
 
 impl Reason {
-    pub const ALL: [Self; 13] = [
-        Self::Gap,
-        Self::NotAnalysed,
-        Self::Undecoded,
-        Self::Unmeasured,
-        Self::Sampled,
-        Self::Gained,
-        Self::EdgesUnnamed,
-        Self::BelowThreshold,
-        Self::TooMany,
-        Self::NotKept,
-        Self::Outdated,
-        Self::Evicted,
-        Self::Overflow,
-    ];
-
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gap => "gap",
-            Self::NotAnalysed => "not_analysed",
-            Self::Undecoded => "undecoded",
-            Self::Unmeasured => "unmeasured",
-            Self::Sampled => "sampled",
-            Self::Gained => "gained",
-            Self::EdgesUnnamed => "edges_unnamed",
-            Self::BelowThreshold => "below_threshold",
-            Self::TooMany => "too_many",
-            Self::NotKept => "not_kept",
-            Self::Outdated => "outdated",
-            Self::Evicted => "evicted",
-            Self::Overflow => "overflow",
-        }
-    }
-
     /// Whether a loss that was decoded and measured whole may be counted wrongly for this reason.
     fn blurs_counts(self) -> bool {
         matches!(self, Self::Gap | Self::NotAnalysed | Self::EdgesUnnamed)
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gap => "something is missing, or packets could not be followed",
-            Self::NotAnalysed => "an epoch was not analysed",
-            Self::Undecoded => "not all flows could be decoded",
-            Self::Unmeasured => "a class of flows has no memory",
-            Self::Sampled => "light losses are measured by sample",
-            Self::Gained => {
-                "more packets of a flow left than entered: a link doubles packets, or an edge switch does not report"
-            }
-            Self::EdgesUnnamed => {
-                "the controller was not told which switches have hosts (--switch), \
-                 and what leaves by others seems lost"
-            }
-            Self::BelowThreshold => "smaller flows cannot be named",
-            Self::TooMany => "there are too many flows to tell",
-            Self::NotKept => "more flows were found than are kept",
-            Self::Outdated => "its epochs are older than what was asked for",
-            Self::Overflow => "reports about single packets found no room",
-            Self::Evicted => "flows may have been evicted, and counts are at least what is told",
-        })
     }
 }
 
@@ -139,11 +109,6 @@ impl Reasons {
 
     pub fn iter(&self) -> impl Iterator<Item = Reason> {
         self.0.iter().copied()
-    }
-
-    /// Whether all that was measured was decoded, though it may have been a sample.
-    pub fn are_at_most_a_sample(&self) -> bool {
-        self.iter().all(|reason| reason == Reason::Sampled)
     }
 
     /// Whether losses that were measured whole are exact all the same.

@@ -46,12 +46,11 @@ impl Analysis for NetworkAnalysis {
     }
 
     fn decide(&mut self, network: &NetworkEpoch, latest: &Runtime, next: u64) -> Decision<Runtime> {
-        let decision = if network.edges.is_empty() {
+        if network.edges.is_empty() {
             self.attention.keep(latest, next, "no switch has reported: everything stays")
         } else {
             self.attention.shift(network, latest, next)
-        };
-        Decision { parameters: decision.runtime, why: decision.why }
+        }
     }
 
     fn answers(&self, network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {

@@ -6,9 +6,20 @@ use super::collector::{Level, Sketches};
 use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
 use super::runtime::{Runtime, Shape};
-use super::{Config, Width};
 use crate::pisa::{GroupRegisters, Registers};
 use crate::program::{AnyRecord, Bank, StrayRegisters};
+
+/// Does the same with what there is of either width of counters.
+macro_rules! of_width {
+    ($of:expr, $inner:ident => $does:expr) => {
+        match $of {
+            Self::Bits8($inner) => $does,
+            Self::Bits16($inner) => $does,
+            Self::Bits32($inner) => $does,
+        }
+    };
+}
+pub(super) use of_width;
 
 /// The registers of one counter array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,20 +30,8 @@ pub enum Counters {
 }
 
 impl Counters {
-    pub(super) fn zeroed(level: &super::Level) -> Self {
-        match level.width {
-            Width::Bits8 => Self::Bits8(Registers::zeroed(level.counters)),
-            Width::Bits16 => Self::Bits16(Registers::zeroed(level.counters)),
-            Width::Bits32 => Self::Bits32(Registers::zeroed(level.counters)),
-        }
-    }
-
-    fn clear(&mut self) {
-        match self {
-            Self::Bits8(registers) => registers.clear(),
-            Self::Bits16(registers) => registers.clear(),
-            Self::Bits32(registers) => registers.clear(),
-        }
+    pub(super) fn clear(&mut self) {
+        of_width!(self, registers => registers.clear());
     }
 
     /// The sizes that the counters report.
@@ -57,8 +56,8 @@ pub struct ChameleMonBank {
     pub upstream: Vec<RowRegisters>,
     /// Twice as long: the left half for packets of epoch bit 0, the right for 1.
     pub downstream: Vec<RowRegisters>,
-    shape: Shape,
-    hashes: Arc<Hashes>,
+    pub(super) shape: Shape,
+    pub(super) hashes: Arc<Hashes>,
     pub(super) runtimes: [Runtime; 2],
     pub(super) bit: bool,
     /// Packets that left in a class or epoch that had no part.
@@ -70,25 +69,6 @@ pub struct ChameleMonBank {
 }
 
 impl ChameleMonBank {
-    pub(super) fn zeroed(config: &Config, hashes: Arc<Hashes>) -> Self {
-        let shape = config.shape();
-        let rows = |buckets, halves: u32| {
-            (0..shape.rows()).map(move |row| RowRegisters::zeroed(halves * shape.cells(row, buckets)))
-        };
-        Self {
-            tower: config.tower.0.iter().map(Counters::zeroed).collect(),
-            upstream: rows(shape.upstream, 1).collect(),
-            downstream: rows(shape.downstream, 2).collect(),
-            shape,
-            hashes,
-            runtimes: [config.runtime(); 2],
-            bit: false,
-            strays: StrayRegisters::default(),
-            unmarked: 0,
-            unfollowed: 0,
-        }
-    }
-
     /// The registers as sketches.
     pub fn read(&self) -> Sketches {
         Sketches::read(self, &self.shape, &self.hashes)
@@ -98,8 +78,7 @@ impl ChameleMonBank {
 impl Bank for ChameleMonBank {
     fn clear(&mut self) {
         self.tower.iter_mut().for_each(Counters::clear);
-        let rows = self.upstream.iter_mut().chain(&mut self.downstream);
-        rows.for_each(RowRegisters::clear);
+        self.upstream.iter_mut().chain(&mut self.downstream).for_each(RowRegisters::clear);
         self.strays.clear();
         (self.unmarked, self.unfollowed) = (0, 0);
     }

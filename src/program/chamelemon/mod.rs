@@ -79,7 +79,6 @@ pub mod field;
 mod hashes;
 mod id;
 pub mod network;
-pub mod oracle;
 mod runtime;
 mod tables;
 

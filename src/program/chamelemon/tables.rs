@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::bank::{ChameleMonBank, Counters, RowRegisters};
+use super::bank::{ChameleMonBank, Counters, of_width};
 use super::dataplane::{COUNTERS, ClassTable, Counter, Meta, Part, Row, Tower, class, locate};
 use super::hashes::{Hashes, Lanes};
 use super::id::FlowId;
@@ -15,8 +15,8 @@ use super::{Config, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HighRange, IndexBank, LANES};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse, Repeat,
-    Stage, StageUse,
+    Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
+    Repeat, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::shim;
@@ -43,54 +43,54 @@ impl TowerStage {
             Width::Bits32 => Self::Bits32(stage(lane, range)),
         }
     }
+}
+
+impl Banked for TowerStage {
+    type Bank = Counters;
+
+    fn zeroed(&self) -> Counters {
+        match self {
+            Self::Bits8(stage) => Counters::Bits8(stage.zeroed()),
+            Self::Bits16(stage) => Counters::Bits16(stage.zeroed()),
+            Self::Bits32(stage) => Counters::Bits32(stage.zeroed()),
+        }
+    }
 
     fn exchange(&mut self, spare: &mut Counters) {
         match (self, spare) {
-            (Self::Bits8(stage), Counters::Bits8(spare)) => stage.0.exchange(spare),
-            (Self::Bits16(stage), Counters::Bits16(spare)) => stage.0.exchange(spare),
-            (Self::Bits32(stage), Counters::Bits32(spare)) => stage.0.exchange(spare),
+            (Self::Bits8(stage), Counters::Bits8(spare)) => stage.exchange(spare),
+            (Self::Bits16(stage), Counters::Bits16(spare)) => stage.exchange(spare),
+            (Self::Bits32(stage), Counters::Bits32(spare)) => stage.exchange(spare),
             _ => {}
         }
+    }
+
+    fn clear(bank: &mut Counters) {
+        bank.clear();
     }
 }
 
 impl Pipeline<Meta> for TowerStage {
     #[inline(always)]
     fn packet(&mut self, phv: &mut Meta) {
-        match self {
-            Self::Bits8(stage) => stage.packet(phv),
-            Self::Bits16(stage) => stage.packet(phv),
-            Self::Bits32(stage) => stage.packet(phv),
-        }
+        of_width!(self, stage => stage.packet(phv));
     }
 
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Meta], members: &mut Members) {
-        match self {
-            Self::Bits8(stage) => stage.batch(phvs, members),
-            Self::Bits16(stage) => stage.batch(phvs, members),
-            Self::Bits32(stage) => stage.batch(phvs, members),
-        }
+        of_width!(self, stage => stage.batch(phvs, members));
     }
 
     fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
-        match self {
-            Self::Bits8(stage) => stage.trace(phv, probe),
-            Self::Bits16(stage) => stage.trace(phv, probe),
-            Self::Bits32(stage) => stage.trace(phv, probe),
-        }
+        of_width!(self, stage => stage.trace(phv, probe));
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
-        match self {
-            Self::Bits8(stage) => stage.usage(stages),
-            Self::Bits16(stage) => stage.usage(stages),
-            Self::Bits32(stage) => stage.usage(stages),
-        }
+        of_width!(self, stage => stage.usage(stages));
     }
 }
 
-type Encoder = Repeat<Stage<ArrayGroup<Row, COUNTERS>>>;
+pub(super) type Encoder = Repeat<Stage<ArrayGroup<Row, COUNTERS>>>;
 
 fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Encoder {
     let row = |number: u32| {
@@ -108,8 +108,19 @@ fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
     StageUse::of(stages.into_iter().flat_map(|stage| stage.arrays).collect())
 }
 
-fn exchange(encoder: &mut Encoder, spare: &mut [RowRegisters]) {
-    encoder.0.iter_mut().zip(spare).for_each(|(Stage(row), spare)| row.exchange(spare));
+/// The tables behind the classifier, by the parameters of an epoch.
+fn class_table(runtime: &Runtime, shape: &Shape, lanes: Lanes) -> ClassTable {
+    let parts = runtime.upstream(shape);
+    ClassTable {
+        hh_threshold: runtime.hh_threshold,
+        hl_threshold: runtime.hl_threshold,
+        sample: runtime.sample,
+        sample_seed: runtime.sample_seed,
+        sample_lane: lanes.sample,
+        row_lane: lanes.row,
+        carried: ClassTable::carried(&parts),
+        parts,
+    }
 }
 
 /// The packets of a batch that one encoder sees, and the IDs of their flows.
@@ -168,7 +179,6 @@ impl Hashing {
 
 /// ChameleMon in one switch.
 pub struct ChameleMonDataplane {
-    config: Config,
     shape: Shape,
     hashing: Hashing,
     tower: Repeat<TowerStage>,
@@ -203,19 +213,7 @@ impl ChameleMonDataplane {
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let (bank, lanes) = hashes.bank();
-        let parts = runtime.upstream(&shape);
-        let gate = ClassTable {
-            hh_threshold: runtime.hh_threshold,
-            hl_threshold: runtime.hl_threshold,
-            sample: runtime.sample,
-            sample_seed: runtime.sample_seed,
-            sample_lane: lanes.sample,
-            row_lane: lanes.row,
-            carried: ClassTable::carried(&parts),
-            parts,
-        };
         Ok(Self {
-            config: config.clone(),
             shape,
             hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]), batch: Box::default() },
             tower: Repeat(
@@ -223,7 +221,7 @@ impl ChameleMonDataplane {
             ),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
-            gate,
+            gate: class_table(&runtime, &shape, lanes),
             downstream_parts: [false, true].map(|bit| runtime.downstream(&shape, bit)),
             runtimes: [runtime; 2],
             bit: false,
@@ -373,28 +371,29 @@ impl Dataplane for ChameleMonDataplane {
             // Registers that run on keep the parameters that they were filled with.
             self.set_exits(epoch, before);
         }
-        let runtime = *self.runtime();
-        let parts = runtime.upstream(&self.shape);
-        self.gate = ClassTable {
-            hh_threshold: runtime.hh_threshold,
-            hl_threshold: runtime.hl_threshold,
-            sample: runtime.sample,
-            sample_seed: runtime.sample_seed,
-            carried: ClassTable::carried(&parts),
-            parts,
-            ..self.gate
-        };
+        self.gate = class_table(self.runtime(), &self.shape, self.hashing.lanes);
     }
 
     fn spare(&self) -> Box<dyn Bank> {
-        Box::new(ChameleMonBank::zeroed(&self.config, self.hashing.hashes.clone()))
+        Box::new(ChameleMonBank {
+            tower: self.tower.zeroed(),
+            upstream: self.upstream.zeroed(),
+            downstream: self.downstream.zeroed(),
+            shape: self.shape,
+            hashes: self.hashing.hashes.clone(),
+            runtimes: self.runtimes,
+            bit: false,
+            strays: StrayRegisters::default(),
+            unmarked: 0,
+            unfollowed: 0,
+        })
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
         let spare: &mut dyn Any = spare;
         if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
-            self.tower.0.iter_mut().zip(&mut spare.tower).for_each(|(stage, spare)| stage.exchange(spare));
-            exchange(&mut self.upstream, &mut spare.upstream);
+            self.tower.exchange(&mut spare.tower);
+            self.upstream.exchange(&mut spare.upstream);
             spare.runtimes = self.runtimes;
             spare.bit = self.bit;
         }
@@ -403,7 +402,7 @@ impl Dataplane for ChameleMonDataplane {
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
         let spare: &mut dyn Any = spare;
         if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
-            exchange(&mut self.downstream, &mut spare.downstream);
+            self.downstream.exchange(&mut spare.downstream);
             spare.runtimes = self.runtimes;
             std::mem::swap(&mut spare.strays, &mut self.strays);
             spare.unmarked = std::mem::take(&mut self.unmarked);

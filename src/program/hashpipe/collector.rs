@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::dataplane::Cell;
 use crate::pisa::{Registers, Word};
+use crate::program::Unit;
 use crate::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
-use crate::program::{Heavy, Unit};
 use crate::wire::{Flow, FlowKey};
 
 /// Counts by flow, in packets or bytes as the program was told.
@@ -20,32 +20,11 @@ pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut C
 }
 
 impl Counts {
-    /// All flows, the heaviest first; equal counts in the order of the flow's fields.
-    fn sorted(&self) -> Vec<Heavy> {
-        let mut heavy: Vec<_> = self.0.iter().map(|(&flow, &count)| Heavy { flow, count }).collect();
-        heavy.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(a.flow.cmp(&b.flow)));
-        heavy
-    }
-
     /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been
     /// evicted.
     pub fn heaviest(&self, unit: Unit, max: usize) -> FlowAnswers {
         let found = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count });
         let lack = [Reason::Evicted].into_iter().collect();
         FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found.collect(), max) }
-    }
-
-    /// The `k` heaviest flows.
-    pub fn top(&self, k: usize) -> Vec<Heavy> {
-        let mut heavy = self.sorted();
-        heavy.truncate(k);
-        heavy
-    }
-
-    /// The flows that counted at least `threshold`.
-    pub fn above(&self, threshold: u64) -> Vec<Heavy> {
-        let mut heavy = self.sorted();
-        heavy.truncate(heavy.partition_point(|flow| flow.count >= threshold));
-        heavy
     }
 }

@@ -28,7 +28,6 @@
 
 pub mod collector;
 pub mod dataplane;
-pub mod oracle;
 pub mod record;
 mod tables;
 

@@ -8,7 +8,7 @@ use crate::sim::fault::SwitchName;
 /// change in every epoch: what is sampled does.
 fn wrong_clock(at: u64, ahead: i64, wait: u64, transit: u64) -> Audit {
     let built = setup("line:2", "keyvalue,flows=40,longest=12", &["flows=20%,rate=20%"]);
-    let switch = SwitchName::Named(built.topology.switches()[1].clone());
+    let switch = SwitchName::One(built.topology.switches()[1].clone());
     audit(&Setup {
         programs: vec!["chamelemon:tower=8x512+16x256,upstream=512,downstream=384,hh_threshold=4".parse().unwrap()],
         epoch: EPOCH,

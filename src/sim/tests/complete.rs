@@ -84,7 +84,7 @@ fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
     };
     let names = setup.topology.switches().to_vec();
     let links = setup.topology.links().len() as u32;
-    let switch = |draw: &mut Draw| SwitchName::Named(draw.of(&names));
+    let switch = |draw: &mut Draw| SwitchName::One(draw.of(&names));
     // One that does nothing, so that what faults bring with them is there always.
     let mut faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
     if draw.one_in(2) {
@@ -102,7 +102,7 @@ fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
     }
     if links > 0 && draw.one_in(3) {
         let (rate, delay) = (draw.of(&[0.001, 0.02, 0.5]), draw.time(delays));
-        faults.push(Fault::Delay { link: LinkName::Number(draw.0.below(links.into()) as u32), rate, delay });
+        faults.push(Fault::Delay { link: LinkName::One(draw.0.below(links.into()) as u32), rate, delay });
     }
     // Of a packet that is doubled and cut the truth would not be known.
     if fabric.cuts == 0.0 && draw.one_in(4) {

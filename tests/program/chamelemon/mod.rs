@@ -2,4 +2,5 @@
 
 mod losses;
 mod middle;
+mod naive;
 mod oracle;

@@ -12,7 +12,6 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::chamelemon::collector::Delta;
-use weir::program::chamelemon::oracle::{Bucket, Sums, Tower};
 use weir::program::chamelemon::{
     Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, FINGERPRINT_BITS, FlowId, Naming,
     Partition, Runtime, Schedule, Sketches,
@@ -22,6 +21,8 @@ use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHea
 use weir::telemetry::epoch::{Collecting, EpochClock, FullBank};
 use weir::trace::{Frames, SplitMix64, Workload};
 use weir::wire::{Frame, Headers, HeapFrame, Net};
+
+use super::naive::{Bucket, Sums, Tower};
 
 const PRIME: u32 = 4_294_967_291;
 

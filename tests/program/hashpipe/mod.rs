@@ -1,3 +1,4 @@
 //! HashPipe's tests.
 
+mod naive;
 mod oracle;

@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use weir::observe::{Observer, Recorder, Unobserved};
 use weir::pisa::hash::{Crc, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Phv};
-use weir::program::hashpipe::oracle::Oracle;
 use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
 use weir::program::{Bank, Dataplane, ProgramConfig};
 use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
+
+use super::naive::Oracle;
 
 /// A packet of one of a few flows of either family, so that they collide.
 fn packet() -> impl Strategy<Value = Phv> {

@@ -65,6 +65,7 @@ use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
 use self::variation::Variation;
 use super::network::NetworkEpoch;
 use super::{Runtime, Shape};
+use crate::program;
 use crate::trace::SplitMix64;
 
 /// Which flows the losses are measured of.
@@ -92,13 +93,7 @@ impl State {
 }
 
 /// What is to be measured with, and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    pub runtime: Runtime,
-    pub state: State,
-    /// In words, for people.
-    pub why: String,
-}
+pub type Decision = program::Decision<Runtime>;
 
 /// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
 const REMEMBERED: u32 = 600;
@@ -183,17 +178,16 @@ impl Attention {
             sample: plan.sample,
             sample_seed: self.sample_seed(for_epoch),
         };
-        let runtime = runtime.within(self.max);
         if let Some(known) = Known::of(seen) {
             self.known = Some(known);
         }
-        Decision { runtime, state: State::of(&runtime), why: why.join("; ") }
+        Decision { parameters: runtime.within(self.max), why: why.join("; ") }
     }
 
     /// Parameters that stay as they are, but for the sampling, which is new in every epoch.
     pub fn keep(&self, latest: &Runtime, for_epoch: u64, why: &str) -> Decision {
         let runtime = Runtime { sample_seed: self.sample_seed(for_epoch), ..*latest };
-        Decision { runtime, state: State::of(&runtime), why: why.into() }
+        Decision { parameters: runtime, why: why.into() }
     }
 
     fn sample_seed(&self, epoch: u64) -> u16 {

@@ -76,13 +76,6 @@ pub struct Losses {
     pub light_sizes: Distribution,
 }
 
-impl Losses {
-    /// Victims of at least this size.
-    pub fn tail(&self, size: u32) -> f64 {
-        self.heavy_sizes.tail(size) + self.light_sizes.tail(size)
-    }
-}
-
 /// The share of light-loss candidates that are sampled; at least one in 2¹⁶, so that it can stand
 /// below a line.
 pub fn rate(runtime: &Runtime) -> f64 {

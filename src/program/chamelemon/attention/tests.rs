@@ -188,10 +188,9 @@ impl Model {
         let [runtime, latest] = self.orders;
         let seen = epoch(traffic, &runtime);
         let decision = self.attention.decide(&seen, &latest, self.number + 2);
-        decision.runtime.validate(&SHAPE).unwrap();
-        assert_eq!(decision.state, State::of(&decision.runtime));
-        assert!(decision.runtime.hl_threshold <= decision.runtime.hh_threshold);
-        self.orders = [latest, decision.runtime];
+        decision.parameters.validate(&SHAPE).unwrap();
+        assert!(decision.parameters.hl_threshold <= decision.parameters.hh_threshold);
+        self.orders = [latest, decision.parameters];
         self.number += 1;
         (runtime, decoded(&seen))
     }
@@ -357,7 +356,7 @@ fn what_is_unknown_changes_nothing() {
     let mut attention = Attention::new(SHAPE, MOST, 1);
     let seen = Observation { runtime, edges: Vec::new(), losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
-    assert_eq!(unseeded(decision.runtime), unseeded(runtime));
+    assert_eq!(unseeded(decision.parameters), unseeded(runtime));
     // Heavy hitters are known although losses are not.
     let sizes = Distribution::of_sizes((0..20_000).map(|n| 1 + n % 1000));
     let candidates = Some(sizes.tail(runtime.hh_threshold));
@@ -369,8 +368,8 @@ fn what_is_unknown_changes_nothing() {
     }];
     let seen = Observation { runtime, edges, losses: None };
     let decision = attention.decide(&seen, &runtime, 4);
-    assert_eq!(decision.runtime.partition, runtime.partition);
-    assert!(decision.runtime.hh_threshold > 250, "{decision:?}");
+    assert_eq!(decision.parameters.partition, runtime.partition);
+    assert!(decision.parameters.hh_threshold > 250, "{decision:?}");
 }
 
 /// Three quiet edges, and one with so many flows that its classifier cannot tell their sizes.
@@ -397,7 +396,7 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
         let [runtime, latest] = orders;
         let seen = overloaded(runtime, &hot);
         shown.push((runtime.hh_threshold, seen.decoded()));
-        orders = [latest, attention.decide(&seen, &latest, number + 2).runtime];
+        orders = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.is_sorted_by_key(|(threshold, _)| *threshold), "{shown:?}");
     let decoded = shown.iter().position(|(_, decoded)| *decoded).unwrap();
@@ -422,7 +421,7 @@ fn a_threshold_that_failed_is_not_tried_again() {
         let edges = vec![Edge { candidates, complete, flows: Some(25e3), expects: Box::new(expects) }];
         let seen = Observation { runtime, edges, losses: None };
         shown.push((runtime.hh_threshold, complete));
-        orders = [latest, attention.decide(&seen, &latest, number + 2).runtime];
+        orders = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.iter().any(|(_, decoded)| !decoded), "the model is right: {shown:?}");
     assert!(shown[20..].iter().all(|epoch| *epoch == shown[39] && epoch.1), "{shown:?}");
@@ -455,9 +454,9 @@ fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
     let light = [light, vec![(3, 400.0), (5, 50.0)]].concat();
     let after = ill(3, (9200.0, false), [Vec::new(), light]);
     let mut attention = Attention::new(SHAPE, MOST, 7);
-    let latest = attention.decide(&before, &before.runtime, 2).runtime;
+    let latest = attention.decide(&before, &before.runtime, 2).parameters;
     assert_eq!(latest.hl_threshold, 3);
-    assert!(attention.decide(&after, &latest, 3).runtime.hl_threshold > 7);
+    assert!(attention.decide(&after, &latest, 3).parameters.hl_threshold > 7);
 }
 
 /// Large flows that are light victims, as they lost one packet early, are heavy ones at a lower
@@ -466,7 +465,7 @@ fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
 fn a_lower_threshold_finds_large_flows_that_were_light() {
     let seen = ill(11, (1300.0, true), [vec![(12, 1300.0)], vec![(1, 50.0), (5, 3300.0), (12, 2500.0)]]);
     let decision = Attention::new(SHAPE, MOST, 7).decide(&seen, &seen.runtime, 2);
-    assert!((6..11).contains(&decision.runtime.hl_threshold), "{decision:?}");
+    assert!((6..11).contains(&decision.parameters.hl_threshold), "{decision:?}");
 }
 
 /// Where the peaks of what varies will not be decoded, the network is ill before they come.
@@ -493,7 +492,7 @@ fn thresholds_end_with_the_classifier() {
     let first = Config::default().runtime();
     let (mut attention, mut latest) = (Attention::new(SHAPE, 255, 7), first);
     for number in 0..8 {
-        latest = attention.decide(&overloaded(latest, &hot), &latest, number).runtime;
+        latest = attention.decide(&overloaded(latest, &hot), &latest, number).parameters;
     }
     assert_eq!(latest.hh_threshold, 255);
 }
@@ -560,9 +559,9 @@ proptest! {
             });
             let seen = Observation { runtime: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
             let decision = attention.decide(&seen, &latest, number);
-            prop_assert_eq!(decision.runtime.validate(&shape), Ok(()), "{:?}", decision);
-            prop_assert_eq!(decision.runtime.within(max), decision.runtime);
-            latest = decision.runtime;
+            prop_assert_eq!(decision.parameters.validate(&shape), Ok(()), "{:?}", decision);
+            prop_assert_eq!(decision.parameters.within(max), decision.parameters);
+            latest = decision.parameters;
         }
     }
 

@@ -166,10 +166,6 @@ impl Reader {
         Self { form, hashes: Arc::new(hashes) }
     }
 
-    pub fn form(&self) -> &Form {
-        &self.form
-    }
-
     /// # Errors
     /// If these are not the bytes of sketches of this form, whole and without anything behind them.
     pub fn read(&self, bytes: &[u8]) -> Result<Sketches, DecodeError> {

@@ -93,16 +93,6 @@ impl Fermat {
         place.and_then(|place| self.buckets.get_mut(place)).unwrap_or_default()
     }
 
-    /// Number of buckets.
-    pub fn len(&self) -> usize {
-        self.buckets.len()
-    }
-
-    /// Whether it has no memory; such a sketch takes nothing in.
-    pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
-    }
-
     /// Whether nothing is in it.
     pub fn is_blank(&self) -> bool {
         self.nonempty() == 0
