@@ -102,6 +102,24 @@ impl<'a> Reader<'a> {
         u16::try_from(number).or_else(|_| self.wrong(what, "it has 16 bits at the most"))
     }
 
+    /// Keys with a value each, this number of them in ascending order. Memory is taken as they come.
+    pub fn ascending<K: PartialOrd, V>(
+        &mut self,
+        what: &'static str,
+        number: u64,
+        mut read: impl FnMut(&mut Self) -> Result<(K, V), DecodeError>,
+    ) -> Result<Vec<(K, V)>, DecodeError> {
+        let mut all: Vec<(K, V)> = Vec::new();
+        for _ in 0..number {
+            let next = read(self)?;
+            if all.last().is_some_and(|(last, _)| *last >= next.0) {
+                return self.wrong(what, "each once, in ascending order");
+            }
+            all.push(next);
+        }
+        Ok(all)
+    }
+
     /// Nothing may stand behind what was read.
     pub fn end(self) -> Result<(), DecodeError> {
         match self.rest.len() {

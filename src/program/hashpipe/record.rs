@@ -122,21 +122,12 @@ impl Counts {
         if flows > max as u64 {
             return from.wrong("the number of flows", "at most one for each cell of the switch");
         }
-        let (mut counts, mut last) = (Self::default(), None);
-        for _ in 0..flows {
-            let flow = read_flow(&mut from)?;
-            if last.is_some_and(|last| last >= flow) {
-                return from.wrong("a flow", "each once, in ascending order");
-            }
-            let count = from.number("a count")?;
-            if count == 0 {
-                return from.wrong("a count", "flows without any are not written");
-            }
-            counts.0.insert(flow, count);
-            last = Some(flow);
-        }
+        let counts = from.ascending("a flow", flows, |from| match (read_flow(from)?, from.number("a count")?) {
+            (_, 0) => from.wrong("a count", "flows without any are not written"),
+            counted => Ok(counted),
+        })?;
         from.end()?;
-        Ok(counts)
+        Ok(Self(counts.into_iter().collect()))
     }
 }
 
