@@ -86,8 +86,8 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
         return "no epoch has ended yet".into();
     };
-    let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
-    let mut text = format!("{epochs}, {:.1} s: {}", covered.seconds, claim(covered, all));
+    let times = output::span((first, last), covered.epoch_ns);
+    let mut text = format!("{times}, {:.1} s: {}", covered.seconds, claim(covered, all));
     if let (true, Some(age)) = (covered.outdated, covered.age_seconds) {
         text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
     }
@@ -107,7 +107,8 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     }
     const SHOWN: usize = 5;
     for gap in covered.gaps.iter().rev().take(SHOWN) {
-        text += &format!("\n  gap: epoch {}, {}: {}", gap.epoch, gap.switch, gap.gap);
+        let time = output::epoch_start(gap.epoch, covered.epoch_ns);
+        text += &format!("\n  gap: {time}, {}: {}", gap.switch, gap.gap);
     }
     if covered.gaps.len() > SHOWN {
         let before = covered.gaps.len() - SHOWN;
@@ -188,7 +189,8 @@ impl Document for view::HeavyFlows {
             return format!("no flow in the last {:.1} s", self.seconds);
         }
         let table = output::heavy_table(&self.heavy, self.unit);
-        format!("{} over {:.1} s, epochs {first} to {last}\n\n{table}", self.program, self.seconds)
+        let times = output::span((first, last), self.epoch_ns);
+        format!("{} over {:.1} s, {times}\n\n{table}", self.program, self.seconds)
     }
 }
 
@@ -301,9 +303,10 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
     keys
 }
 
-/// What epochs were measured with, each a row. In the last columns stands what decisions were made
-/// from, with `facts`, or else what was decided.
-pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
+/// What epochs were measured with, each a row. `epoch_ns` makes epochs times of day; epochs of a
+/// simulation keep their numbers. In the last columns stands what decisions were made from, with
+/// `facts`, or else what was decided.
+pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, facts: bool) -> String {
     let mut keys = parameter_keys(epochs.iter());
     let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);
     others.for_each(|key| {
@@ -312,10 +315,12 @@ pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
         }
     });
     let headings = keys.iter().map(|key| format!(">{}", parameter_name(key)));
-    let headings = [">epoch".into(), "state".into()].into_iter().chain(headings);
+    let epoch = if epoch_ns.is_some() { output::EPOCH_START } else { ">epoch" };
+    let headings = [epoch.into(), "state".into()].into_iter().chain(headings);
     let row = |epoch: &view::EpochAttention| {
         let value = |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
-        let first = [epoch.epoch.to_string(), epoch.state.clone()].into_iter();
+        let time = epoch_ns.map_or(epoch.epoch.to_string(), |length| output::epoch_start(epoch.epoch, length));
+        let first = [time, epoch.state.clone()].into_iter();
         first.chain(keys.iter().map(value)).chain((!facts).then(|| epoch.why.clone())).collect()
     };
     let headings: Vec<_> = headings.chain((!facts).then(|| "what changes, and why".into())).collect();
@@ -360,7 +365,8 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
     let covered = covered_text(&numbers.covered, all);
     let mut rows = Vec::new();
     for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
-        rows.push([epoch.epoch.to_string(), "all".into(), of(epoch.flows, epoch.entropy_bits)]);
+        let time = output::epoch_start(epoch.epoch, numbers.covered.epoch_ns);
+        rows.push([time, "all".into(), of(epoch.flows, epoch.entropy_bits)]);
         if epoch.switches.len() > 1 {
             let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];
             rows.extend(epoch.switches.iter().map(switch));
@@ -369,7 +375,7 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
     if rows.is_empty() {
         return covered;
     }
-    format!("{}\n\n{covered}", output::table([">epoch", "switch", &format!(">{heading}")], rows))
+    format!("{}\n\n{covered}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
 }
 
 impl Document for Cardinality {
@@ -407,6 +413,6 @@ impl Document for view::Attention {
         if self.epochs.is_empty() {
             return "no epoch has ended yet".into();
         }
-        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], false)
+        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], Some(self.epoch_ns), false)
     }
 }

@@ -1,5 +1,7 @@
 //! How results are printed: tables for people, one JSON document for programs.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -71,6 +73,22 @@ pub fn grouped(n: impl Into<u128>) -> String {
     text
 }
 
+/// Heading of a column of [`epoch_start`].
+pub const EPOCH_START: &str = "from (UTC)";
+
+/// Time of day at which an epoch of this length starts, in UTC: "21:40:01.123".
+pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
+    let since_1970 = Duration::from_nanos(epoch.saturating_mul(epoch_ns));
+    let text = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
+    text.split_once('T').map_or(text.as_str(), |(_, time)| time.trim_end_matches('Z')).to_owned()
+}
+
+/// Times of day from the start of the first epoch to the end of the last:
+/// "21:40:01.123 to 21:40:11.123 UTC".
+pub fn span((first, last): (u64, u64), epoch_ns: u64) -> String {
+    format!("{} to {} UTC", epoch_start(first, epoch_ns), epoch_start(last.saturating_add(1), epoch_ns))
+}
+
 /// "1 packet", "2 packets".
 pub fn count(n: impl Into<u128>, what: &str) -> String {
     let n = n.into();
@@ -112,6 +130,13 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epochs_are_times_of_day() {
+        assert_eq!(epoch_start(26_753_081_231, 1 << 26), "17:34:49.912");
+        assert_eq!(span((0, 1), 50_000_000), "00:00:00.000 to 00:00:00.100 UTC");
+        assert_eq!(span((u64::MAX, u64::MAX), u64::MAX).len(), "00:00:00.000 to 00:00:00.000 UTC".len());
+    }
 
     #[test]
     fn digits_in_groups() {

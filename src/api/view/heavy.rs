@@ -66,6 +66,8 @@ pub struct HeavyFlows {
     pub unit: Unit,
     pub first_epoch: Option<u64>,
     pub last_epoch: Option<u64>,
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     /// Time that the epochs span.
     pub seconds: f64,
     /// Flows that were found and that the answer cannot name any more, summed over the epochs.
@@ -95,6 +97,7 @@ impl HeavyFlows {
             unit,
             first_epoch,
             last_epoch,
+            epoch_ns: selected.length,
             seconds: epochs as f64 * selected.length as f64 / 1e9,
             omitted_flows,
             heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),

@@ -19,6 +19,8 @@ use crate::wire::Flow;
 pub struct Covered {
     pub first_epoch: Option<u64>,
     pub last_epoch: Option<u64>,
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     /// Time that the epochs span.
     pub seconds: f64,
     /// Epochs among them that were not analysed, because the controller stood still.
@@ -62,6 +64,7 @@ impl Covered {
         Self {
             first_epoch: Some(selected.first),
             last_epoch: Some(last),
+            epoch_ns: selected.length,
             seconds: spanned as f64 * selected.length as f64 / 1e9,
             missing_epochs,
             age_seconds: selected.age.map(|age| age as f64 / 1e9),
@@ -350,6 +353,8 @@ impl Numbers {
 /// `weir show attention`: what each epoch was measured with, and why that changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     pub epochs: Vec<EpochAttention>,
 }
 
@@ -363,6 +368,7 @@ impl Attention {
             parameters.extend(facts);
             Some(EpochAttention { epoch: epoch.epoch, state, ordered_epoch, ordered, why, parameters })
         };
-        Self { epochs: selected.epochs.iter().filter_map(|answers| epoch(answers)).collect() }
+        let epochs = selected.epochs.iter().filter_map(|answers| epoch(answers)).collect();
+        Self { epoch_ns: selected.length, epochs }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
                 switches: vec![switch("edge1", true), switch("edge2", false)],
                 ..NetworkSwitches::default()
             },
-            attention: Attention { epochs: vec![attention] },
+            attention: Attention { epoch_ns: 50_000_000, epochs: vec![attention] },
             losses: Losses {
                 covered: Covered { first_epoch: Some(7), last_epoch: Some(7), complete: true, ..Default::default() },
                 lost_packets: 3,

@@ -284,7 +284,7 @@ pub fn attention(attention: &EpochAttention) -> String {
         Some(format!("{} {value} {unit}", parameter_name(&key)).trim_end().to_owned())
     });
     let shown: Vec<_> = shown.collect();
-    format!("{}: {}, epoch {}", attention.state, shown.join(", "), attention.epoch)
+    format!("{}: {}", attention.state, shown.join(", "))
 }
 
 /// Everything, as text.
