@@ -24,8 +24,8 @@ mod room;
 
 /// Zeroed banks by which each program of a replica can be ahead of the collector.
 const SPARES: usize = 2;
-/// Names the table of stations to the [`HashFamily`].
-const STATION_LABEL: &str = "forward/stations";
+/// Names the MAC table to the [`HashFamily`].
+const MAC_TABLE_LABEL: &str = "forward/stations";
 /// Names the tables of neighbours and of gateways to the [`HashFamily`].
 const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
 
@@ -53,7 +53,7 @@ pub struct Assembly {
     /// One replica for each worker.
     pub switches: Vec<Switch>,
     pub collector: Collector,
-    /// There when the switch learns stations.
+    /// There when the switch learns MAC addresses.
     pub learning: Option<Learning>,
     /// There when the switch routes.
     pub routing: Option<Routing>,
@@ -94,8 +94,8 @@ pub fn assemble_router(
         forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
     let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
-    let (publisher, wanted) = (Publisher::default(), desired(config, &hashes)?);
-    let (policies, tables) = policy(wanted, &publisher, &names, replicas);
+    let (publisher, desired) = (Publisher::default(), desired(config, &hashes)?);
+    let (policies, tables) = policy(desired, &publisher, &names, replicas);
     let replica = |((forward, telemetry), policy)| {
         Switch::new(ports.clone(), telemetry, forward, config.switch.order.into())
             .with_telemetry_header(config.switch.telemetry_header)
@@ -172,7 +172,7 @@ pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, Assemble
 fn derived(config: &Config, hashes: &HashFamily) -> Result<HashFamily, ProgramError> {
     let recorder = hashes.recorder();
     usage(config, &recorder)?;
-    for label in [STATION_LABEL].iter().chain(&ROUTER_LABELS) {
+    for label in [MAC_TABLE_LABEL].iter().chain(&ROUTER_LABELS) {
         recorder.derive(label, 0);
     }
     Ok(recorder)
@@ -288,12 +288,12 @@ pub struct Forwarding {
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
 fn policy(
-    wanted: Desired,
+    desired: Desired,
     publisher: &Publisher,
     names: &PortNames,
     replicas: usize,
 ) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
-    let Desired { acl, acl_setup, limits, mirrors, vlans } = wanted;
+    let Desired { acl, acl_setup, limits, mirrors, vlans } = desired;
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
     let policies = counts.iter().map(|counts| Policy::new(publisher, counts.clone())).collect();
     let tables: Vec<Box<dyn Table>> = vec![
@@ -322,7 +322,7 @@ pub fn forwarding(
             Ok(Forwarding { forwards, ..Forwarding::default() })
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, hashes.derive(STATION_LABEL, 0), replicas);
+            let (learning, forwards) = Learning::new(&config.switch, hashes.derive(MAC_TABLE_LABEL, 0), replicas);
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {

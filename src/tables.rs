@@ -128,10 +128,10 @@ pub struct Desired {
 
 /// A table that can be set whole.
 pub trait Configured {
-    /// Whether it holds what is wanted, and nothing else.
-    fn is(&self, wanted: &Desired) -> bool;
-    /// Takes over what is wanted. Entries that stay as they are go on counting.
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures);
+    /// Whether it holds the desired entries, and nothing else.
+    fn is(&self, desired: &Desired) -> bool;
+    /// Takes over the desired entries. Entries that stay as they are go on counting.
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures);
 }
 
 /// The tables of a running switch, by name.
@@ -166,28 +166,28 @@ impl Tables {
         })
     }
 
-    /// The tables that hold something else than is wanted.
-    pub fn differing(&self, wanted: &Desired) -> Vec<&'static str> {
+    /// The tables that hold something else than is desired.
+    pub fn differing(&self, desired: &Desired) -> Vec<&'static str> {
         let differs = |table: &Mutex<Box<dyn Table>>| {
             let mut table = table.hold();
-            let differs = table.configured().is_some_and(|table| !table.is(wanted));
+            let differs = table.configured().is_some_and(|table| !table.is(desired));
             differs.then(|| table.name())
         };
         self.0.iter().filter_map(differs).collect()
     }
 
     /// Sets all that a configuration speaks of. Workers see one change.
-    pub fn reconcile(&self, wanted: &Desired, publisher: &Publisher) {
+    pub fn reconcile(&self, desired: &Desired, publisher: &Publisher) {
         // Before the settings, as a change of one table does.
         let mut tables: Vec<_> = self.0.iter().map(|table| table.hold()).collect();
         publisher.publish(|settings| {
             let configured = tables.iter_mut().filter_map(|table| table.configured());
-            configured.for_each(|table| table.reconcile(wanted, settings));
+            configured.for_each(|table| table.reconcile(desired, settings));
         });
     }
 
-    /// A table that has an entry about this port. A learned station is none: it is forgotten with
-    /// its port.
+    /// A table that has an entry about this port. A learned MAC address is none: it is forgotten
+    /// with its port.
     ///
     /// `reloaded`: those that a configuration sets are passed over, as it has been checked.
     pub fn naming(&self, port: &str, reloaded: bool) -> Option<&'static str> {

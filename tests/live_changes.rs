@@ -82,7 +82,7 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
         ends.iter().for_each(|end| drop(eventually("the packet to leave", &live, |_| end.collect().is_some())));
         clear();
     }
-    // Other tests count the stations.
+    // Other tests count the MAC addresses.
     for name in ["a", "b"] {
         live.service().set_link(name, false).unwrap();
         live.service().set_link(name, true).unwrap();
@@ -150,13 +150,13 @@ fn other_programs_start_a_new_history() {
 }
 
 #[test]
-fn stations_behind_a_port_that_goes_are_forgotten_and_others_stay() {
+fn macs_behind_a_port_that_goes_are_forgotten_and_others_stay() {
     let mut live = switch();
     let service = live.service();
     service.add_port(&new_port("c", "memory")).unwrap();
     let (a, c) = (live.memory("a").unwrap(), live.memory("c").unwrap());
     assert!(a.inject(&frame(1, 99, 1)) && c.inject(&frame(3, 99, 1)));
-    let ports = || service.stations().stations.iter().map(|station| station.port.clone()).collect::<Vec<_>>();
+    let ports = || service.macs().macs.iter().map(|entry| entry.port.clone()).collect::<Vec<_>>();
     let mut knows = |wanted: &[&str]| {
         let end = Instant::now() + Duration::from_secs(10);
         while ports() != wanted {
@@ -173,7 +173,7 @@ fn stations_behind_a_port_that_goes_are_forgotten_and_others_stay() {
     knows(&["a", "c"]);
     service.remove_port("c").unwrap();
     knows(&["a"]);
-    // A new port in the same slot has no stations yet.
+    // A new port in the same slot has no MAC addresses yet.
     service.add_port(&new_port("d", "memory")).unwrap();
     knows(&["a"]);
     service.set_link("a", false).unwrap();

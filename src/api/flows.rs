@@ -21,11 +21,11 @@ pub struct Flows {
     /// Weighted mean relative error of the distribution.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub distribution_wmre: Option<f64>,
-    /// Heavy flows that were found, and whether every flow of at least `heavy_least_packets` is
+    /// Heavy flows that were found, and whether every flow of at least `heavy_min_packets` is
     /// among them.
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
-    pub heavy_least_packets: u64,
+    pub heavy_min_packets: u64,
     /// Flows of which more packets entered than left, and those of which more left.
     pub losses: Vec<CountedFlow>,
     pub gains: Vec<CountedFlow>,
@@ -78,7 +78,7 @@ impl Flows {
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.found as u64,
             heavy_complete: answers.lack.is_empty(),
-            heavy_least_packets: answers.named_from.unwrap_or_default(),
+            heavy_min_packets: answers.named_from.unwrap_or_default(),
             losses: counted(|loss| loss.lost),
             gains: counted(|loss| loss.gained),
             lost_packets: losses.lost_packets,

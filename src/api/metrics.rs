@@ -192,7 +192,7 @@ impl Families<'_> {
             ("epochs_lost", "Epochs whose record the collector did not take", counted.lost_epochs),
             ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
             ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),
-            ("stations_refused", "Times a new station found the table full", counted.refused_stations),
+            ("macs_refused", "Times a new MAC address found the table full", counted.refused_macs),
             ("neighbours_refused", "Times a new neighbour found the table full", counted.refused_neighbours),
             ("messages_suppressed", "ICMP errors and questions above their rate", counted.suppressed_messages),
         ] {

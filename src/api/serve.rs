@@ -133,7 +133,7 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[1], async move {
-        let door = Arc::new(BoundedListener {
+        let tls = Arc::new(BoundedListener {
             acceptor: TlsAcceptor::from(config),
             room: Arc::new(Semaphore::new(CONNECTIONS)),
             served,
@@ -141,7 +141,7 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
             log: Log::new(),
         });
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        accept(listener, HANDSHAKES, move |stream, peer, handshake| door.clone().enter(stream, peer, handshake)).await
+        accept(listener, HANDSHAKES, move |stream, peer, handshake| tls.clone().enter(stream, peer, handshake)).await
     })
 }
 

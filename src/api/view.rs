@@ -20,7 +20,7 @@ pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 
 pub use crate::network::documents::{ControllerLink, EpochAttention, EvictedSwitch, NetworkSwitch, NetworkSwitches};
-pub use crate::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
+pub use crate::tables::documents::{MacEntry, MacTable, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: connections to the API's listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! `weir controller`: collects from the switches of a network, answers, and orders what they
+//! `weir controller`: collects from the switches of a network, answers, and decides what they
 //! measure.
 
 use std::path::PathBuf;
@@ -251,25 +251,25 @@ mod tests {
     use crate::network::controller;
     use crate::program::chamelemon::Runtime;
 
-    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered
+    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was decided
     /// before the restart.
     #[test]
-    fn a_restart_keeps_what_was_ordered_or_what_is_configured() {
+    fn a_restart_keeps_what_was_updated_or_what_is_configured() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config("");
         let mut stored = state(&shifting, &file).unwrap();
-        let mut ordered = shifting.program.start();
-        ordered.get_mut::<Runtime>().unwrap().hh_threshold += 1;
-        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: ordered.encode() }];
+        let mut updated = shifting.program.start();
+        updated.get_mut::<Runtime>().unwrap().hh_threshold += 1;
+        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: updated.encode() }];
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig| {
             let restored =
                 controller::Controller::restore(config.settings(0), &state(config, &file).unwrap().controller);
             restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
-        assert_eq!(in_force(&shifting), [ordered]);
+        assert_eq!(in_force(&shifting), [updated]);
         for text in [
             "shift = false\n[program]\nname = 'chamelemon'\nhh_threshold = 77",
             "[program]\nname = 'chamelemon'\nattention = 'fixed'\nhh_threshold = 77",

@@ -64,7 +64,7 @@ fn flows_text(flows: &Flows) -> String {
     let true_flows = flows.true_flows.map(|n| n as f64);
     let complete = |complete: bool| String::from(if complete { "all" } else { "not all" });
     let heavy = match flows.heavy_complete {
-        true => format!("all of {} packets or more", output::grouped(flows.heavy_least_packets)),
+        true => format!("all of {} packets or more", output::grouped(flows.heavy_min_packets)),
         false => complete(false),
     };
     let mut rows = vec![

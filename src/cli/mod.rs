@@ -64,7 +64,7 @@ enum Command {
     Demo(demo::Demo),
     /// Run the switch
     Run(run::Run),
-    /// Collect from the switches of a network, answer for all of it, and order what they measure
+    /// Collect from the switches of a network, answer for all of it, and decide what they measure
     Controller(controller::Controller),
     /// Run the same dataplane over captures
     Replay(replay::Replay),

@@ -36,7 +36,7 @@ enum Verb {
         /// The port's name
         port: String,
     },
-    /// Take frames for other stations in, or no longer
+    /// Take frames for other MAC addresses in, or no longer
     Promiscuous {
         /// The port's name
         port: String,

@@ -71,7 +71,7 @@ enum What {
         #[arg(long)]
         since_reset: bool,
     },
-    /// Stations that the switch has learned
+    /// MAC addresses that the switch has learned
     Macs,
     /// Connections to the switch's API, and those that were refused
     Api,
@@ -113,8 +113,8 @@ impl Show {
                 if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
             }
             What::Macs => {
-                let stations: view::Stations = client.get("/v1/macs")?;
-                if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
+                let macs: view::MacTable = client.get("/v1/macs")?;
+                if json { output::json(&macs) } else { output::print(&macs_text(&macs)) }
             }
             What::Api => {
                 let api: view::Api = client.get("/v1/api")?;
@@ -171,7 +171,7 @@ fn controller_text(link: &view::ControllerLink) -> String {
         ("records sent", link.sent_records),
         ("records not sent", link.unsent_records),
         ("records hashed otherwise", link.foreign_records),
-        ("orders", link.orders),
+        ("updates", link.updates),
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
     let mut text = format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows));
@@ -218,7 +218,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         (measurement.late_sub_epochs, "sub-epochs ran on into the next, because the collector was behind"),
         (measurement.lost_epochs, "epochs' records were lost"),
         (measurement.lost_learn_digests, "learn digests found their queue full"),
-        (measurement.refused_stations, "times a new station found the table full"),
+        (measurement.refused_macs, "times a new MAC address found the table full"),
     ] {
         if n > 0 {
             text += &format!("\n{} {what}", output::grouped(n));
@@ -253,11 +253,11 @@ pub fn drops_text(drops: &view::Drops) -> String {
     output::table(["port", "reason", ">packets"], drops.drops.iter().map(row))
 }
 
-fn stations_text(stations: &view::Stations) -> String {
-    let row = |station: &view::Station| {
-        [station.mac.clone(), station.vlan.to_string(), station.port.clone(), format!("{} s", station.age_seconds)]
+fn macs_text(macs: &view::MacTable) -> String {
+    let row = |entry: &view::MacEntry| {
+        [entry.mac.clone(), entry.vlan.to_string(), entry.port.clone(), format!("{} s", entry.age_seconds)]
     };
-    output::table(["station", ">VLAN", "port", ">silent for"], stations.stations.iter().map(row))
+    output::table(["MAC address", ">VLAN", "port", ">silent for"], macs.macs.iter().map(row))
 }
 
 fn api_text(api: &view::Api) -> String {

@@ -67,7 +67,7 @@ pub struct PortConfig {
     /// out over all.
     #[serde(default)]
     pub cores: Vec<usize>,
-    /// Whether frames for other stations are taken in.
+    /// Whether frames for other MAC addresses are taken in.
     #[serde(default = "default_promiscuous")]
     pub promiscuous: bool,
     /// Faults that packets meet here, as rx:drop=1%,dst=10.0.0.2;tx:delay=5ms.

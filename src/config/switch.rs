@@ -50,10 +50,10 @@ pub struct SwitchConfig {
     /// Packet buffers; by default what the ports' queues need.
     #[schemars(range(min = 256, max = 1 << 24))]
     pub buffers: Option<u32>,
-    /// Stations that `learn` remembers.
+    /// MAC addresses that `learn` remembers.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub mac_table: u32,
-    /// Silence after which `learn` forgets a station.
+    /// Silence after which `learn` forgets a MAC address.
     pub mac_age: Length,
     /// Routes of each family that `route` has room for; every own address takes four.
     #[schemars(range(min = 16, max = 1 << 20))]

@@ -30,7 +30,7 @@ pub struct EthConfig {
     pub tx_descriptors: u16,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
-    /// Whether frames for other stations are taken in.
+    /// Whether frames for other MAC addresses are taken in.
     pub promiscuous: bool,
 }
 
@@ -238,7 +238,8 @@ impl EthDev {
         if code == -libc::ENOTSUP { Ok(false) } else { DpdkError::check("rte_eth_dev_set_link", code).map(|_| true) }
     }
 
-    /// Takes frames for other stations in, or no longer. Drivers that know no such thing take all.
+    /// Takes frames for other MAC addresses in, or no longer. Drivers that know no such thing take
+    /// all.
     pub fn set_promiscuous(&self, on: bool) -> Result<(), DpdkError> {
         let Some(_one) = self.control() else { return Ok(()) };
         // SAFETY: the port is valid.

@@ -120,7 +120,7 @@ impl RxBatch {
     }
 
     /// Frame `i` where it lies: in the mbuf, and behind.
-    pub fn pieces(&self, i: usize) -> (&[u8], &[u8]) {
+    pub fn parts(&self, i: usize) -> (&[u8], &[u8]) {
         let slot = &self.slots[i];
         let Some(mbuf) = &slot.mbuf else { return (&[], &[]) };
         let (head, length) = (mbuf.room_ref(), slot.received.length);

@@ -112,8 +112,8 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Asks the kernel to take frames for other stations in, or no longer: as long as one socket
-    /// asks, it does.
+    /// Asks the kernel to take frames for other MAC addresses in, or no longer: as long as one
+    /// socket asks, it does.
     pub fn set_promiscuous(&self, interface: &Interface, on: bool) -> Result<(), SocketError> {
         let member = libc::packet_mreq {
             mr_ifindex: interface.index(),

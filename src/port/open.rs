@@ -71,7 +71,7 @@ pub struct Port {
     dev: Dev,
     options: PortOptions,
     /// Largest MTU that the buffers hold.
-    most_mtu: u16,
+    max_mtu: u16,
     /// Of an xdp port. They go before the device does.
     sockets: XdpSockets,
     device: Device,
@@ -152,8 +152,8 @@ impl Port {
             name: name.to_owned(),
             dev: dev.clone(),
             options: *options,
-            most_mtu: match dev {
-                Dev::Xdp { .. } => pool.mtu().min(xdp::most_mtu(options.mtu)),
+            max_mtu: match dev {
+                Dev::Xdp { .. } => pool.mtu().min(xdp::max_mtu(options.mtu)),
                 _ => pool.mtu(),
             },
             sockets,
@@ -165,7 +165,7 @@ impl Port {
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
             _output: output,
-            link: Arc::new(Link { wanted: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
+            link: Arc::new(Link { admin_up: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
             longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
@@ -294,7 +294,7 @@ impl Port {
         };
         let telemetry_header = telemetry_header && self.memory().is_none_or(|handle| handle.is_plugged());
         self.link.telemetry_header.store(telemetry_header, Ordering::Relaxed);
-        telemetry_header && self.link.wanted.load(Ordering::Relaxed)
+        telemetry_header && self.link.admin_up.load(Ordering::Relaxed)
     }
 
     /// What has become of the port's interface. To be asked now and then, not by workers.
@@ -320,13 +320,13 @@ impl Port {
     /// alone stops.
     pub fn set_link(&self, up: bool) -> Result<(), PortError> {
         let _one = self.links.hold();
-        let was = self.link.wanted.load(Ordering::Relaxed);
+        let was = self.link.admin_up.load(Ordering::Relaxed);
         if !up {
-            self.link.wanted.store(false, Ordering::Relaxed);
+            self.link.admin_up.store(false, Ordering::Relaxed);
         }
         let set = self.set_device_link(up);
         // A device that refuses leaves the port as it was.
-        self.link.wanted.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
+        self.link.admin_up.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
         self.look_at_link();
         set
     }
@@ -352,8 +352,8 @@ impl Port {
         }
     }
 
-    /// Takes frames for other stations in, or no longer, while the port runs. A device without such
-    /// a filter takes all.
+    /// Takes frames for other MAC addresses in, or no longer, while the port runs. A device without
+    /// such a filter takes all.
     pub fn set_promiscuous(&self, on: bool) -> Result<(), PortError> {
         let set = match &self.device {
             Device::Eth(device) => device.set_promiscuous(on).map_err(PortProblem::from),
@@ -365,7 +365,7 @@ impl Port {
 
     /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
-        let max = self.most_mtu;
+        let max = self.max_mtu;
         // Before the device is told, so that it is never given a frame that is too long for it.
         self.set_longest(mtu.min(self.mtu()));
         let set = match (&self.device, self.interface()) {

@@ -23,14 +23,14 @@ use crate::{
 /// Whether packets may pass: what the user wants, and what the device said last.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub wanted: AtomicBool,
+    pub admin_up: AtomicBool,
     pub telemetry_header: AtomicBool,
 }
 
 impl Link {
     #[inline]
-    fn wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+    fn admin_up(&self) -> bool {
+        self.admin_up.load(Ordering::Relaxed)
     }
 }
 
@@ -76,7 +76,7 @@ impl RxQueue {
     /// Appends packets that have come in, at most as many as the burst has room for.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) {
-        if !self.link.wanted() {
+        if !self.link.admin_up() {
             return;
         }
         let before = burst.len();
@@ -150,7 +150,7 @@ impl TxQueue {
     /// device refuses for what it is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> Sent {
-        if !self.link.wanted() {
+        if !self.link.admin_up() {
             return Sent::default();
         }
         if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
@@ -160,7 +160,7 @@ impl TxQueue {
     /// nothing to transmit.
     #[inline]
     pub fn flush(&mut self) {
-        if self.holds() && self.link.wanted() {
+        if self.holds() && self.link.admin_up() {
             self.transmit_faulty(&mut Burst::new());
         }
     }
@@ -211,10 +211,10 @@ impl TxQueue {
         }
     }
 
-    /// Whether the port is wanted up and had a link when that was last looked at. Costs two loads.
+    /// Whether the port is set up and had a link when that was last looked at. Costs two loads.
     #[inline]
     pub fn is_up(&self) -> bool {
-        self.link.wanted() && self.link.telemetry_header.load(Ordering::Relaxed)
+        self.link.admin_up() && self.link.telemetry_header.load(Ordering::Relaxed)
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn open(
 }
 
 /// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.
-pub(super) fn most_mtu(mtu: u16) -> u16 {
+pub(super) fn max_mtu(mtu: u16) -> u16 {
     PoolOptions::for_mtu(1, mtu).mtu()
 }
 

@@ -210,7 +210,7 @@ impl AnyAnalysis {
     ) -> Option<EpochAnswers> {
         let mut answers = self.analysis.answers(epoch, before, limits)?;
         if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut answers.adaptation, decided) {
-            adaptation.ordered = parameters.describe().map(|described| (*from, described));
+            adaptation.update = parameters.describe().map(|described| (*from, described));
             adaptation.why.clone_from(why);
         }
         Some(answers)

@@ -62,7 +62,7 @@ impl AclTable {
     /// Entries of rules that have been checked. One that is there already, the same in all, keeps
     /// its counters.
     fn renewed(&self, rules: &[RuleConfig]) -> (Vec<Entry>, VecDeque<u16>) {
-        let kept: Vec<_> = named(rules).map(|wanted| self.rules.iter().find(|entry| entry.config == wanted)).collect();
+        let kept: Vec<_> = named(rules).map(|rule| self.rules.iter().find(|entry| entry.config == rule)).collect();
         let mut free = self.free.clone();
         let gone = |old: &&Entry| !kept.iter().flatten().any(|entry| entry.slot == old.slot);
         free.extend(self.rules.iter().filter(gone).map(|entry| entry.slot));
@@ -149,14 +149,14 @@ fn named(rules: &[RuleConfig]) -> impl Iterator<Item = RuleConfig> {
 }
 
 impl Configured for AclTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.setup.permit_by_default == wanted.acl_setup.permit_by_default
-            && named(&wanted.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
+    fn is(&self, desired: &Desired) -> bool {
+        self.setup.permit_by_default == desired.acl_setup.permit_by_default
+            && named(&desired.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.setup = wanted.acl_setup.clone();
-        let (entries, free) = self.renewed(&wanted.acl);
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures) {
+        self.setup = desired.acl_setup.clone();
+        let (entries, free) = self.renewed(&desired.acl);
         self.put(entries, free, settings);
     }
 }

@@ -1,16 +1,16 @@
-//! Stations, and match-action tables of every kind.
+//! MAC addresses, and match-action tables of every kind.
 
 use serde::{Deserialize, Serialize};
 
 /// `weir show macs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stations {
-    pub stations: Vec<Station>,
+pub struct MacTable {
+    pub macs: Vec<MacEntry>,
 }
 
-/// A station that L2 learning knows.
+/// A MAC address that L2 learning knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Station {
+pub struct MacEntry {
     pub mac: String,
     pub vlan: u16,
     pub port: String,

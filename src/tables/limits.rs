@@ -83,12 +83,12 @@ impl LimitTable {
 }
 
 impl Configured for LimitTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.entries == wanted.limits
+    fn is(&self, desired: &Desired) -> bool {
+        self.entries == desired.limits
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.put(wanted.limits.clone(), settings);
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures) {
+        self.put(desired.limits.clone(), settings);
     }
 }
 

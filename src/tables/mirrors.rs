@@ -55,12 +55,12 @@ impl MirrorTable {
 }
 
 impl Configured for MirrorTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.entries.iter().map(|(entry, _)| entry).eq(&wanted.mirrors)
+    fn is(&self, desired: &Desired) -> bool {
+        self.entries.iter().map(|(entry, _)| entry).eq(&desired.mirrors)
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.put(wanted.mirrors.clone(), settings);
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures) {
+        self.put(desired.mirrors.clone(), settings);
     }
 }
 

@@ -73,12 +73,12 @@ impl VlanTable {
 }
 
 impl Configured for VlanTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.entries == wanted.vlans
+    fn is(&self, desired: &Desired) -> bool {
+        self.entries == desired.vlans
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.put(wanted.vlans.clone(), settings);
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures) {
+        self.put(desired.vlans.clone(), settings);
     }
 }
 

@@ -171,7 +171,7 @@ fn not_kept(epoch: &EpochAnswers) -> usize {
 
 /// The first `top` of a list, the largest first, of which only those up to `kept` are there and
 /// `cut` are not.
-struct Cut<T> {
+struct Truncated<T> {
     named: Vec<T>,
     /// Those that are not named and may be as large as was asked for.
     omitted: usize,
@@ -179,7 +179,7 @@ struct Cut<T> {
     whole: bool,
 }
 
-impl<T: Clone> Cut<T> {
+impl<T: Clone> Truncated<T> {
     fn new(kept: &[T], cut: usize, top: usize, is_asked_for: impl Fn(&T) -> bool) -> Self {
         let asked = kept.iter().take_while(|flow| is_asked_for(flow)).count();
         // What is not kept is not larger than the smallest that is.
@@ -217,7 +217,7 @@ impl FlowSizes {
         let answers = &epoch.network;
         let named_from_packets = answers.named_from.unwrap_or_default();
         let cut = answers.found.saturating_sub(answers.heavy.len());
-        let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
+        let heavy = Truncated::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
         let covered = Covered::new(&selected, |epoch| {
             let mut lack = epoch.network.lack.clone();
             lack.add_if(!heavy.whole, Reason::NotKept);
@@ -271,7 +271,7 @@ impl HeavyChanges {
             let covered = Covered::new(&selected, |_| [Reason::NotAnalysed].into_iter().collect());
             return Self { covered, ..Self::default() };
         };
-        let changed = Cut::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
+        let changed = Truncated::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
         let mut incomplete = lack.clone();
         incomplete.add_if(!changed.whole, Reason::NotKept);
         incomplete.add_if(threshold < *named_from, Reason::BelowThreshold);
@@ -361,12 +361,12 @@ pub struct Attention {
 impl Attention {
     pub fn new(selected: &Selected) -> Self {
         let epoch = |epoch: &EpochAnswers| {
-            let Adaptation { measured, facts, ordered, why } = epoch.adaptation.clone()?;
-            let (ordered_epoch, ordered) =
-                ordered.map_or((None, None), |(from, ordered)| (Some(from), Some(ordered.parameters)));
+            let Adaptation { measured, facts, update, why } = epoch.adaptation.clone()?;
+            let (update_epoch, update) =
+                update.map_or((None, None), |(from, update)| (Some(from), Some(update.parameters)));
             let Described { state, mut parameters } = measured;
             parameters.extend(facts);
-            Some(EpochAttention { epoch: epoch.epoch, state, ordered_epoch, ordered, why, parameters })
+            Some(EpochAttention { epoch: epoch.epoch, state, update_epoch, update, why, parameters })
         };
         let epochs = selected.epochs.iter().filter_map(|answers| epoch(answers)).collect();
         Self { epoch_ns: selected.length, epochs }

@@ -105,10 +105,10 @@ pub struct Measurement {
     pub late_sub_epochs: u64,
     /// Banks that the collector did not take.
     pub lost_epochs: u64,
-    /// Learn digests that found their queue full; the station is learned from a later packet.
+    /// Learn digests that found their queue full; the address is learned from a later packet.
     pub lost_learn_digests: u64,
-    /// Times a new station was refused because the table was full.
-    pub refused_stations: u64,
+    /// Times a new MAC address was refused because the table was full.
+    pub refused_macs: u64,
     /// Times a new neighbour was refused because the table was full of ones in use.
     #[serde(default)]
     pub refused_neighbours: u64,

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::asked::Advice;
-use super::cut;
 use super::dataplane::Decision;
+use super::fragment;
 use super::reply::{self, Error};
 use super::{Digest, Hop, Neighbour, REASK_SECONDS, Route, address, key, link_local, seconds, touch};
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
@@ -21,7 +21,7 @@ pub struct Finished<F> {
     pub ended: Option<DropReason>,
     /// One more packet of the router's own, and the port it is for.
     pub extra: Option<(F, PortId)>,
-    /// It goes on, in pieces: [`cut`](fn@super::cut).
+    /// It goes on, in fragments: [`fragment`](fn@super::fragment).
     pub long: bool,
 }
 
@@ -51,7 +51,7 @@ impl Route {
     }
 
     /// Sends a packet on, or says that it is too long for the next link. Gives a question for the
-    /// neighbour if one is due, and whether the packet is to be cut.
+    /// neighbour if one is due, and whether the packet is to be fragmented.
     #[inline(always)]
     fn forward<F: Frame>(
         &mut self,
@@ -63,7 +63,7 @@ impl Route {
         let port = &self.ports[usize::from(hop.port)];
         let l3 = usize::from(phv.headers.l3);
         let long = packet_len(frame.bytes(), &phv.headers) > port.mtu as usize;
-        if long && !cut::may_be(frame, &phv.headers, port.mtu) {
+        if long && !fragment::can_fragment(frame, &phv.headers, port.mtu) {
             return Err(Error::TooBig(port.mtu));
         }
         rewrite(frame.bytes_mut(), l3, phv.headers.net, neighbour.mac, port.mac());
@@ -237,8 +237,8 @@ impl Route {
             (Mac([0x33, 0x33, 0, 0, 0, 1]), Ipv6Addr::from(0xff02 << 112 | 1))
         } else {
             flags |= ndp::SOLICITED;
-            if let Some(station) = message.link_layer {
-                self.hear_v6(from, station, phv, true);
+            if let Some(mac) = message.link_layer {
+                self.hear_v6(from, mac, phv, true);
             }
             (phv.headers.src, from)
         };

@@ -12,12 +12,12 @@
 //! ARP, neighbour discovery: answer or learn;  own address: answer echo, else unreachable
 //! no route, hop limit gone, longer than the MTU: ICMP error, from the ingress port, to whom the packet came from
 //! next hop unknown: the frame becomes the question for it;  known: both MACs and the hop limit rewritten, to its port,
-//! an IPv4 packet without DF that is longer than the MTU in pieces
+//! an IPv4 packet without DF that is longer than the MTU in fragments
 //! ```
 
 mod asked;
 mod control;
-mod cut;
+mod fragment;
 mod dataplane;
 mod entries;
 mod finish;
@@ -32,9 +32,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use control::{Control, NeighbourEntry, RouteEntry, check_size};
-pub use cut::{MAX_PIECES, cut, most_pieces};
 pub use dataplane::Route;
 pub use finish::Finished;
+pub use fragment::{MAX_FRAGMENTS, fragment, max_fragments};
 pub use net::Net;
 pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, PlanError, Target};
 

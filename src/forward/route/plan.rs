@@ -142,7 +142,7 @@ impl Plan {
     /// Adds or replaces.
     pub fn set_neighbour(&mut self, address: IpAddr, port: PortId, mac: Mac) -> Result<(), PlanError> {
         if mac.is_group() || mac == Mac::default() {
-            return wrong("mac", mac, "the address of one station");
+            return wrong("mac", mac, "the address of one host");
         }
         self.check_on_link(address, port)?;
         self.neighbours.insert(address, (port, mac));

@@ -59,7 +59,7 @@ impl Level {
 
 /// The encoders for packets that left, of one epoch bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exits {
+pub struct DownstreamParts {
     pub hl: Fermat,
     pub ll: Fermat,
 }
@@ -75,7 +75,7 @@ pub struct Sketches {
     pub hl: Fermat,
     pub ll: Fermat,
     /// What left, by the epoch bit that it carried.
-    pub downstream_parts: [Exits; 2],
+    pub downstream_parts: [DownstreamParts; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
     /// Packets that left and were not encoded: more than the transit time after their epoch's end,
@@ -100,7 +100,7 @@ impl Sketches {
         let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let downstream_parts = [false, true].map(|bit| {
             let [_, ll, hl, _] = runtimes[usize::from(bit)].downstream(shape, bit);
-            Exits { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
+            DownstreamParts { hl: part_of(&bank.downstream, hl, hashes), ll: part_of(&bank.downstream, ll, hashes) }
         });
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
         let (shape, hashes, strays) = (*shape, hashes.clone(), bank.strays.read());
@@ -169,9 +169,9 @@ impl Sketches {
     }
 
     /// Takes out what left with this epoch bit; the record then says that nothing did.
-    pub fn take_exits(&mut self, bit: bool) -> Exits {
+    pub fn take_downstream_parts(&mut self, bit: bool) -> DownstreamParts {
         let none = || Fermat::new(self.hashes.clone(), Part::new());
-        let none = Exits { hl: none(), ll: none() };
+        let none = DownstreamParts { hl: none(), ll: none() };
         std::mem::replace(&mut self.downstream_parts[usize::from(bit)], none)
     }
 

@@ -140,7 +140,7 @@ fn the_longest_transit_time() {
     let first = AnyParameters::new(config().runtime()).describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
-        "orders take effect"
+        "updates take effect"
     );
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Bucket, Exits, Fermat, INFINITE, Level, Sketches};
+use super::{Bucket, DownstreamParts, Fermat, INFINITE, Level, Sketches};
 use crate::pisa::hash::HashFamily;
 use crate::program::Parameters;
 use crate::program::answers::Described;
@@ -208,7 +208,8 @@ impl Reader {
         let mut part = |buckets| self.fermat(&mut from, buckets);
         let (hh, hl, ll) = (part(hh)?, part(hl)?, part(ll)?);
         let [[hl0, ll0], [hl1, ll1]] = lengths;
-        let downstream_parts = [Exits { hl: part(hl0)?, ll: part(ll0)? }, Exits { hl: part(hl1)?, ll: part(ll1)? }];
+        let downstream_parts =
+            [DownstreamParts { hl: part(hl0)?, ll: part(ll0)? }, DownstreamParts { hl: part(hl1)?, ll: part(ll1)? }];
         from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let (shape, hashes) = (*shape, self.hashes.clone());

@@ -202,7 +202,7 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
     let partition = crate::program::chamelemon::Partition { hh: 24, hl: 24, ll: 0 };
     let runtime = Runtime { partition, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
     let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
-    let downstream_parts = || Exits { hl: blank.clone(), ll: none.clone() };
+    let downstream_parts = || DownstreamParts { hl: blank.clone(), ll: none.clone() };
     let mut sketches = Sketches {
         runtime,
         shape: SHAPE,

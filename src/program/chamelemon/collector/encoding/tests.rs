@@ -28,7 +28,10 @@ fn blank(config: &Config) -> Sketches {
         hl: part(hl),
         ll: part(ll),
         // The epoch before was divided otherwise.
-        downstream_parts: [Exits { hl: part(hl), ll: part(ll) }, Exits { hl: part(hl / 2), ll: part(0) }],
+        downstream_parts: [
+            DownstreamParts { hl: part(hl), ll: part(ll) },
+            DownstreamParts { hl: part(hl / 2), ll: part(0) },
+        ],
         bit: false,
         strays: Strays::default(),
         unmarked: 0,
@@ -127,7 +130,7 @@ fn the_format_is_pinned() {
         Config { tower, upstream: 2, downstream: 1, arrays: 2, hh: Some(1), hl: Some(1), ll: 0, ..Config::default() };
     let mut sketches = blank(&config);
     sketches.downstream_parts[1] =
-        Exits { hl: sketches.downstream_parts[0].ll.clone(), ll: sketches.downstream_parts[0].ll.clone() };
+        DownstreamParts { hl: sketches.downstream_parts[0].ll.clone(), ll: sketches.downstream_parts[0].ll.clone() };
     sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
     let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
     sketches.hh.row_mut(0)[0] = bucket;
