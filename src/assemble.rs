@@ -15,7 +15,7 @@ use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
-use crate::tables::{AclTable, Desired, LimitTable, MirrorTable, Table, VlanTable};
+use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
 use crate::tables::{Learning, Routing};
 use crate::telemetry::Collector;
 use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
@@ -298,9 +298,9 @@ fn policy(
     let policies = counts.iter().map(|counts| Policy::new(publisher, counts.clone())).collect();
     let tables: Vec<Box<dyn Table>> = vec![
         Box::new(AclTable::new(publisher.clone(), names.clone(), acl_setup, &acl, counts)),
-        Box::new(LimitTable::new(publisher.clone(), names.clone(), limits)),
-        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &mirrors)),
-        Box::new(VlanTable::new(publisher.clone(), names.clone(), vlans)),
+        Box::new(PortTable::<LimitFeature>::new(publisher, names, limits)),
+        Box::new(PortTable::<MirrorFeature>::new(publisher, names, mirrors)),
+        Box::new(PortTable::<VlanFeature>::new(publisher, names, vlans)),
     ];
     (policies, tables)
 }

@@ -83,10 +83,7 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
         clear();
     }
     // Other tests count the MAC addresses.
-    for name in ["a", "b"] {
-        live.service().set_link(name, false).unwrap();
-        live.service().set_link(name, true).unwrap();
-    }
+    forget_macs(&live);
 }
 
 /// The registers stay in use when ports come and go, and every packet of a flow is in the epochs'
@@ -149,9 +146,18 @@ fn other_programs_start_a_new_history() {
     }
 }
 
+/// The switch forgets what it learned from other tests.
+fn forget_macs(live: &Live) {
+    for name in ["a", "b"] {
+        live.service().set_link(name, false).unwrap();
+        live.service().set_link(name, true).unwrap();
+    }
+}
+
 #[test]
 fn macs_behind_a_port_that_goes_are_forgotten_and_others_stay() {
     let mut live = switch();
+    forget_macs(&live);
     let service = live.service();
     service.add_port(&new_port("c", "memory")).unwrap();
     let (a, c) = (live.memory("a").unwrap(), live.memory("c").unwrap());

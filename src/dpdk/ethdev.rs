@@ -189,12 +189,12 @@ impl EthDev {
 
     /// The receive queue, once: each has one owner.
     pub fn rx_queue(self: &Arc<Self>, queue: u16) -> Option<EthRx> {
-        take(&self.rx_taken, queue).then(|| EthRx { device: self.clone(), port: self.id, queue })
+        take(&self.rx_taken, queue).then(|| EthRx { _device: self.clone(), port: self.id, queue })
     }
 
     /// The transmit queue, once: each has one owner.
     pub fn tx_queue(self: &Arc<Self>, queue: u16) -> Option<EthTx> {
-        take(&self.tx_taken, queue).then(|| EthTx { device: self.clone(), port: self.id, queue })
+        take(&self.tx_taken, queue).then(|| EthTx { _device: self.clone(), port: self.id, queue })
     }
 
     pub fn driver(&self) -> &str {
@@ -399,7 +399,7 @@ fn receive(port: u16, queue: u16, burst: &mut Burst) {
 /// A receive queue and its only owner.
 #[derive(Debug)]
 pub struct EthRx {
-    device: Arc<EthDev>,
+    _device: Arc<EthDev>,
     port: u16,
     queue: u16,
 }
@@ -410,16 +410,12 @@ impl EthRx {
     pub fn receive(&mut self, burst: &mut Burst) {
         receive(self.port, self.queue, burst);
     }
-
-    pub fn device(&self) -> &Arc<EthDev> {
-        &self.device
-    }
 }
 
 /// A transmit queue and its only owner.
 #[derive(Debug)]
 pub struct EthTx {
-    device: Arc<EthDev>,
+    _device: Arc<EthDev>,
     port: u16,
     queue: u16,
 }
@@ -441,10 +437,6 @@ impl EthTx {
             burst.set_len(length - sent);
             sent
         }
-    }
-
-    pub fn device(&self) -> &Arc<EthDev> {
-        &self.device
     }
 }
 

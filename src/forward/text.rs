@@ -138,11 +138,6 @@ pub fn number<T: FromStr + PartialOrd + fmt::Display + Copy>(
     }
 }
 
-/// A VLAN's number.
-pub fn vlan(key: &'static str, text: &str) -> Result<u16, Wrong> {
-    number(key, text, 1, 4094)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,8 +154,8 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!(vlan("vlan", "4094"), Ok(4094));
-        let error = vlan("vlan", "4095").unwrap_err().to_string();
+        assert_eq!(number("vlan", "4094", 1, 4094), Ok(4094));
+        let error = number("vlan", "4095", 1, 4094).unwrap_err().to_string();
         assert_eq!(error, "vlan = 4095: a whole number from 1 to 4094");
         let names = PortNames::new([("a".into(), false), ("b".into(), false)]);
         assert_eq!(names.id("port", "b"), Ok(1));

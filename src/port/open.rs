@@ -233,29 +233,9 @@ impl Port {
         &self.name
     }
 
-    pub fn dev(&self) -> &Dev {
-        &self.dev
-    }
-
     /// Receive queues that it was opened with.
     pub fn rx_queues(&self) -> u16 {
         self.rx.len() as u16
-    }
-
-    /// Most receive queues that the device could be opened with.
-    pub fn max_rx_queues(&self) -> u16 {
-        match &self.device {
-            Device::Eth(device) => device.max_rx_queues(),
-            Device::Veth(_) | Device::Memory(..) => u16::MAX,
-        }
-    }
-
-    /// Most transmit queues that the device could be opened with.
-    pub fn max_tx_queues(&self) -> u16 {
-        match &self.device {
-            Device::Eth(device) => device.max_tx_queues(),
-            Device::Veth(_) | Device::Memory(..) => u16::MAX,
-        }
     }
 
     pub fn mtu(&self) -> u16 {

@@ -1,5 +1,5 @@
-//! Packets as bytes: the frame that carries them, a checked view and an owned repr of each header,
-//! and the one parser that the dataplane calls.
+//! Packets as bytes: the frame that carries them, the headers that the switch reads and writes
+//! itself, and the one parser that the dataplane calls.
 
 mod error;
 mod field;
@@ -21,7 +21,6 @@ pub mod ndp;
 pub mod shim;
 pub mod tcp;
 pub mod dscp;
-pub mod udp;
 pub mod vlan;
 
 pub use error::{Layer, WireError};
@@ -30,7 +29,7 @@ pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tup
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, proto};
-pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_l2};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse};
 pub use shim::Shim;
 
 /// Maximum number of frames that are received, processed and sent together.

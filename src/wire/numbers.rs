@@ -12,8 +12,6 @@ pub mod ethertype {
     pub const QINQ_OLD: u16 = 0x9100;
     /// Local experimental EtherType 1: the telemetry shim.
     pub const SHIM: u16 = 0x88b5;
-    /// The smallest EtherType. At most 1500, the field is the length of an 802.3 frame.
-    pub const MIN: u16 = 0x0600;
 }
 
 /// IP protocols and IPv6 next headers.

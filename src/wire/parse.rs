@@ -54,17 +54,6 @@ pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     }
 }
 
-/// Fills `headers` up to the EtherType, for a switch that looks no further. `net` is `Other`.
-#[inline(always)]
-pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
-    let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
-    *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
-    if headers.ethertype == shim::ETHERTYPE || is_tag(headers.ethertype) {
-        skip_tags(frame, headers);
-    }
-    Ok(())
-}
-
 #[inline(always)]
 fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
     const TCP: u32 = proto::TCP as u32;

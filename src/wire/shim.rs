@@ -116,10 +116,6 @@ impl Shim {
         Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), class: view.class() }
     }
 
-    pub fn header_len(&self) -> usize {
-        LEN
-    }
-
     /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class
     /// the low bits.
     #[inline(always)]

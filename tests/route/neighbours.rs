@@ -1,8 +1,10 @@
 //! ARP, neighbour discovery, echo, and what the router knows of its neighbours over time.
 
 use etherparse::PacketBuilder;
+use std::sync::{Arc, Mutex};
 use weir::pisa::DropReason;
-use weir::tables::Table;
+
+use weir::tables::{Routed, Table};
 use weir::wire::{Mac, arp, checksum, ndp};
 
 use crate::bench::{Bench, SECOND, config, host_mac, icmp, own, udp4, udp6, v6};
@@ -26,7 +28,10 @@ fn heard(bench: &Bench) -> Vec<serde_json::Value> {
 }
 
 fn table(bench: &Bench, name: &str) -> Box<dyn Table> {
-    bench.routing.tables().into_iter().find(|table| table.name() == name).unwrap()
+    Routed::all(&Arc::new(Mutex::new(Some(bench.routing.clone()))))
+        .into_iter()
+        .find(|table| table.name() == name)
+        .unwrap()
 }
 
 fn discovery(dst: [u8; 6], src: [u8; 6], from: &str, to: &str, message: ndp::Repr) -> Vec<u8> {

@@ -10,7 +10,10 @@ use weir::tables::{Change, Op, Routed, Table};
 use crate::bench::{Bench, config, host_mac, udp4};
 
 fn table(bench: &Bench, name: &str) -> Box<dyn Table> {
-    bench.routing.tables().into_iter().find(|table| table.name() == name).unwrap()
+    Routed::all(&Arc::new(Mutex::new(Some(bench.routing.clone()))))
+        .into_iter()
+        .find(|table| table.name() == name)
+        .unwrap()
 }
 
 fn row(bench: &Bench, name: &str, key: &str, value: &str) -> Value {

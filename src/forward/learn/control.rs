@@ -160,11 +160,6 @@ impl Control {
         self.forget(|entry, _| entry.port == port, 0)
     }
 
-    /// Forgets every MAC address that was learned.
-    pub fn flush(&mut self) -> usize {
-        self.forget(|_, _| true, 0)
-    }
-
     /// Makes all edits in order, or none: then the number of the one that was refused is given,
     /// from 0.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<(), (usize, EditError)> {

@@ -167,11 +167,10 @@ impl Route {
     #[cold]
     fn arp<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let at = ethernet::LEN + if phv.headers.shim { shim::LEN } else { 0 };
-        let Some(Ok(view)) = frame.bytes().get(at..).map(arp::View::new) else {
+        let Some(Ok(packet)) = frame.bytes().get(at..).map(arp::Repr::parse) else {
             phv.verdict = Verdict::Drop(DropReason::BadHeader);
             return None;
         };
-        let packet = arp::Repr::parse(&view);
         let sender = IpAddr::V4(packet.sender_ip);
         let routes = self.routes.load();
         let mine = routes.ports.get(usize::from(phv.ingress))?.has(packet.target_ip.into());
