@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::text::json_schema;
 
 const BITS_PER_SECOND: (u64, u64) = (8_000, 800_000_000_000);
 const PACKETS_PER_SECOND: (u64, u64) = (1, 1_000_000_000);
@@ -112,16 +113,8 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-impl JsonSchema for Limit {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Limit".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": r"^\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*(,\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*){0,2}$",
-            "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB",
-        })
-    }
-}
+json_schema!(Limit, {
+    "type": "string",
+    "pattern": r"^\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*(,\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*){0,2}$",
+    "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB",
+});

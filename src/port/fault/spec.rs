@@ -6,9 +6,9 @@
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
+use crate::text::serde_as_text;
 
 /// Most rules of a port.
 const MAX_RULES: usize = 16;
@@ -18,8 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const GAP: Duration = Duration::from_millis(1);
 
 /// Faults of one port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("pattern" = r"^[\s;]*(rx|tx)\s*:"))]
 pub struct FaultSpec {
     /// In the order in which a packet meets them; one that drops it is the last.
@@ -217,19 +216,7 @@ impl fmt::Display for FaultSpec {
     }
 }
 
-impl TryFrom<String> for FaultSpec {
-    type Error = FaultError;
-
-    fn try_from(given: String) -> Result<Self, FaultError> {
-        given.parse()
-    }
-}
-
-impl From<FaultSpec> for String {
-    fn from(spec: FaultSpec) -> Self {
-        spec.to_string()
-    }
-}
+serde_as_text!(FaultSpec);
 
 /// The prefix of a filter: an address, and how many of its leading bits count.
 pub(super) fn prefix(key: &str, value: &str) -> Result<(IpAddr, u32), String> {
