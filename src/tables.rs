@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use acl::{AclSetup, AclTable};
-pub use entry::{edited, read, without_counters};
+pub use entry::{edited, read, shown, without_counters};
 pub use learning::Learning;
 pub use limits::{LimitEntry, LimitFeature};
 pub use macs::Macs;

@@ -108,7 +108,7 @@ fn measurement_goes_on_while_ports_come_and_go() {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let heavy = service.heavy(&query).unwrap();
-        let counted = heavy.heavy.iter().find(|flow| flow.flow.sport == Some(4242)).map_or(0, |flow| flow.count());
+        let counted = heavy.heavy.iter().find(|flow| flow.name.flow.sport == Some(4242)).map_or(0, |flow| flow.count());
         if counted == sent {
             break;
         }
@@ -138,7 +138,7 @@ fn other_programs_start_a_new_history() {
     loop {
         let heavy = service.heavy(&HeavyQuery::default()).unwrap();
         if let [flow] = &heavy.heavy[..] {
-            assert_eq!((flow.bytes, flow.flow.sport), (Some(60), Some(7)));
+            assert_eq!((flow.bytes, flow.name.flow.sport), (Some(60), Some(7)));
             break;
         }
         assert!(Instant::now() < end, "{heavy:?}");

@@ -1,5 +1,7 @@
 //! The documents about flows of a run, with the truth beside them where it is known.
 
+use std::fmt;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,30 @@ pub struct Flows {
     pub losses_incomplete: Reasons,
 }
 
+/// A flow as documents name it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NamedFlow {
+    pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
+}
+
+impl From<FlowName> for NamedFlow {
+    fn from(name: FlowName) -> Self {
+        Self { flow: name.flow().unwrap_or_default(), ipv6_digest: name.digest() }
+    }
+}
+
+impl fmt::Display for NamedFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ipv6_digest {
+            Some(digest) => write!(f, "ipv6 flow {digest}"),
+            None => self.flow.fmt(f),
+        }
+    }
+}
+
 /// Flows of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeClass {
@@ -48,10 +74,8 @@ pub struct SizeClass {
 /// A flow and how many packets it lost, or gained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedFlow {
-    pub flow: Flow,
-    /// In place of the flow when it is one of IPv6.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     pub packets: u64,
     /// Whether that is their exact number.
     pub exact: bool,
@@ -59,7 +83,7 @@ pub struct CountedFlow {
 
 impl CountedFlow {
     pub fn new(flow: FlowName, packets: u64, exact: bool) -> Self {
-        Self { flow: flow.flow().unwrap_or_default(), ipv6_digest: flow.digest(), packets, exact }
+        Self { name: flow.into(), packets, exact }
     }
 }
 

@@ -37,8 +37,8 @@ impl Measured {
         let mut measured = Self { unit, heavy, score: None, flows };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
-            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.flow))).collect();
-            let report = measured.heavy.iter().map(|h| Heavy { flow: h.flow, count: h.count() });
+            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
+            let report = measured.heavy.iter().map(|h| Heavy { flow: h.name.flow, count: h.count() });
             measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored));
         }
         measured.heavy.truncate(top);

@@ -161,10 +161,8 @@ fn number(number: Option<f64>, digits: usize) -> String {
 /// Flows and their packets; `~` stands before a number that is not exact.
 fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
     let rows = flows.iter().map(|counted| {
-        let name = counted.ipv6_digest.as_ref();
-        let name = name.map_or_else(|| counted.flow.to_string(), |digest| format!("ipv6 flow {digest}"));
         let about = if counted.exact { "" } else { "~" };
-        [name, format!("{about}{}", output::grouped(counted.packets))]
+        [counted.name.to_string(), format!("{about}{}", output::grouped(counted.packets))]
     });
     output::table(["flow", heading], rows)
 }
@@ -243,7 +241,7 @@ impl Document for view::FlowSizes {
         if self.covered.last_epoch.is_none() {
             return covered;
         }
-        let rows = self.heavy.iter().map(|heavy| [heavy.name(), output::grouped(heavy.count())]);
+        let rows = self.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
         let unit = if self.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
         let heavy = output::table(["flow", unit], rows);
         if self.distribution.is_empty() && self.named_from_packets == 0 {
@@ -276,12 +274,7 @@ impl Document for view::HeavyChanges {
     fn text(&self) -> String {
         let covered = covered_text(&self.covered, "all heavy changes");
         let row = |change: &view::ChangedFlow| {
-            let name = change.ipv6_digest.as_ref();
-            [
-                name.map_or_else(|| change.flow.to_string(), |digest| format!("ipv6 flow {digest}")),
-                output::grouped(change.before_packets),
-                output::grouped(change.after_packets),
-            ]
+            [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
         };
         let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "changes by");
         if self.changes.is_empty() {

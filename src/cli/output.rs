@@ -110,7 +110,7 @@ pub fn unit_name(unit: Unit) -> &'static str {
 /// Heavy flows, with the true counts beside them when they are known.
 pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
     let counted = format!(">{}", unit_name(unit));
-    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.name());
+    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.name.to_string());
     if heavy.iter().all(|heavy| heavy.truth().is_none()) {
         let row = |(i, heavy): (usize, &HeavyFlow)| {
             let (rank, flow) = rank_and_flow((i, heavy));

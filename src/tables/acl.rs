@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Desired, Op, Table, read, refused, without_counters};
+use super::{Change, Configured, Desired, Op, Table, read, refused, shown, without_counters};
 use crate::forward::acl::{
     Acl, Counted, DEFAULT_SLOT, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, check_size, usage,
 };
@@ -168,7 +168,7 @@ impl Table for AclTable {
 
     fn rows(&self) -> Vec<Value> {
         let row = |(at, entry): (usize, &Entry)| {
-            let mut row = serde_json::to_value(&entry.config).unwrap_or_default();
+            let mut row = shown(&entry.config);
             let counted = self.counted(entry.slot).since(entry.before);
             row["name"] = entry.rule.name.clone().into();
             row["at"] = (at + 1).into();

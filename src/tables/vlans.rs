@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Desired;
 use super::port::Feature;
+use super::{Desired, shown};
 use crate::forward::policy::PortFeatures;
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::forward::vlan::{PortVlans, VlanList, Vlans};
@@ -16,11 +16,8 @@ use crate::forward::vlan::{PortVlans, VlanList, Vlans};
 #[serde(deny_unknown_fields)]
 pub struct VlanEntry {
     pub port: Word,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<VlanList>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qinq: Option<u16>,
 }
 
@@ -70,6 +67,6 @@ impl Feature for VlanFeature {
     }
 
     fn row(&self, entry: &VlanEntry, _: &PortNames) -> Value {
-        serde_json::to_value(entry).unwrap_or_default()
+        shown(entry)
     }
 }

@@ -7,12 +7,11 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{EpochAttention, HeavyFlow};
-use crate::api::flows::{CountedFlow, SizeClass};
+use crate::api::flows::{CountedFlow, NamedFlow, SizeClass};
 use crate::program::answers::{
     Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons, SwitchGap,
 };
 use crate::telemetry::Selected;
-use crate::wire::Flow;
 
 /// The epochs that an answer covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -253,10 +252,8 @@ pub struct HeavyChanges {
 /// A flow whose size changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangedFlow {
-    pub flow: Flow,
-    /// In place of the flow when it is one of IPv6.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     pub before_packets: u64,
     pub after_packets: u64,
 }
@@ -281,8 +278,7 @@ impl HeavyChanges {
         let complete = incomplete.is_empty();
         let covered = Covered { missing_epochs: 0, gaps, complete, incomplete, ..covered };
         let changes = changed.named.iter().map(|change| ChangedFlow {
-            flow: change.flow.flow().unwrap_or_default(),
-            ipv6_digest: change.flow.digest(),
+            name: change.flow.into(),
             before_packets: change.before,
             after_packets: change.after,
         });

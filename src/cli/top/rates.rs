@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::baseline;
+use crate::api::flows::NamedFlow;
 use crate::api::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::program::Unit;
-use crate::wire::Flow;
 
 /// One look at a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,10 +84,8 @@ pub struct ProgramRates {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRate {
-    pub flow: Flow,
-    /// In place of the flow's fields when the program knows only a digest of it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -188,8 +186,7 @@ impl ProgramRates {
     fn new(heavy: &HeavyFlows) -> Self {
         let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
         let rate = |flow: &crate::api::view::HeavyFlow| FlowRate {
-            flow: flow.flow,
-            ipv6_digest: flow.ipv6_digest.clone(),
+            name: flow.name.clone(),
             packets_per_second: flow.packets.map(per_second),
             bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
         };

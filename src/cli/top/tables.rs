@@ -186,8 +186,7 @@ fn program_title(program: &ProgramRates) -> String {
 fn flows(program: &ProgramRates) -> Cells {
     let row = |(i, flow): (usize, &super::rates::FlowRate)| {
         let rate = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
-        let digest = flow.ipv6_digest.as_ref().map(|digest| format!("ipv6 flow {digest}"));
-        vec![(i + 1).to_string(), digest.unwrap_or_else(|| flow.flow.to_string()), si(rate)]
+        vec![(i + 1).to_string(), flow.name.to_string(), si(rate)]
     };
     let rate = match program.unit {
         Unit::Packets => ">pkt/s",

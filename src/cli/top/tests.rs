@@ -7,6 +7,7 @@ use super::super::rates::{Rates, Snapshot};
 use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::api::client::ClientError;
+use crate::api::flows::NamedFlow;
 use crate::api::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::wire::Flow;
 
@@ -17,8 +18,7 @@ fn flow(n: u8) -> Flow {
 
 fn heavy(flows: u8) -> HeavyFlows {
     let count = |n: u8| HeavyFlow {
-        flow: flow(n),
-        ipv6_digest: None,
+        name: NamedFlow { flow: flow(n), ipv6_digest: None },
         packets: Some(50_000 / u64::from(n)),
         bytes: None,
         true_packets: None,
