@@ -5,8 +5,8 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -29,6 +29,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::observers::TRACE;
 use super::view;
+use crate::lock::Hold;
 use crate::network::rpc::{self, Certified};
 use crate::network::tls;
 
@@ -57,21 +58,15 @@ pub struct TlsListener {
 
 /// Connections and handshakes of the listeners.
 #[derive(Debug, Default)]
-pub struct Counters {
-    socket_connections: AtomicU64,
-    tls_connections: AtomicU64,
-    failed_handshakes: AtomicU64,
-    refused_connections: AtomicU64,
-}
+pub struct Counters(Mutex<view::Api>);
 
 impl Counters {
+    fn count(&self, counter: fn(&mut view::Api) -> &mut u64) {
+        *counter(&mut self.0.hold()) += 1;
+    }
+
     pub fn view(&self) -> view::Api {
-        view::Api {
-            socket_connections: self.socket_connections.load(Relaxed),
-            tls_connections: self.tls_connections.load(Relaxed),
-            failed_handshakes: self.failed_handshakes.load(Relaxed),
-            refused_connections: self.refused_connections.load(Relaxed),
-        }
+        *self.0.hold()
     }
 }
 
@@ -114,9 +109,7 @@ impl Served {
 pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[0], async move {
-        let arrived = || {
-            counters.socket_connections.fetch_add(1, Relaxed);
-        };
+        let arrived = || counters.count(|api| &mut api.socket_connections);
         all(tokio::net::UnixListener::from_std(listener)?, served, arrived).await
     })
 }
@@ -189,15 +182,15 @@ impl BoundedListener {
         let stream = match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => stream,
             Err(error) => {
-                self.counters.failed_handshakes.fetch_add(1, Relaxed);
+                self.counters.count(|api| &mut api.failed_handshakes);
                 return self.log.failed(peer, &error);
             }
         };
         let Ok(_place) = self.room.clone().try_acquire_owned() else {
-            self.counters.refused_connections.fetch_add(1, Relaxed);
+            self.counters.count(|api| &mut api.refused_connections);
             return;
         };
-        self.counters.tls_connections.fetch_add(1, Relaxed);
+        self.counters.count(|api| &mut api.tls_connections);
         // The handshake demands one.
         if let Some([certificate, ..]) = stream.get_ref().1.peer_certificates() {
             self.served.clone().certified(certificate).converse(stream).await;

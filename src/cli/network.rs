@@ -56,7 +56,7 @@ impl Epochs {
             return self.follow::<D>(client, &query, json);
         }
         let document: D = client.get(&format!("{query}&seconds={}", last.0.as_secs_f64()))?;
-        if json { output::json(&document) } else { output::print(&document.text()) }
+        output::document(json, &document, D::text)
     }
 
     /// Follows the epochs from the newest on.

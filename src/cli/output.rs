@@ -14,6 +14,11 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Prints a result: the document, or its text.
+pub fn document<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> String) -> Result<(), Failure> {
+    if json { self::json(document) } else { print(&text(document)) }
+}
+
 /// Prints a result. A reader that has gone away, as `head` does, is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(drop)

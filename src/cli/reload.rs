@@ -15,7 +15,7 @@ pub struct Reload {
 impl Reload {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let reloaded: view::Reloaded = self.at.client()?.post("/v1/reload", &())?;
-        if json { output::json(&reloaded) } else { output::print(&text(&reloaded)) }
+        output::document(json, &reloaded, text)
     }
 }
 

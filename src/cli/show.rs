@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::network::{self, Epochs};
 use super::remote::Remote;
@@ -100,43 +102,35 @@ impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = self.at.client()?;
         match self.what {
-            What::Ports { since_reset: true } => {
-                let since: view::SinceReset = client.get(SINCE_RESET)?;
-                if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
-            }
-            What::Ports { .. } => {
-                let ports: view::Ports = client.get("/v1/ports")?;
-                if json { output::json(&ports) } else { output::print(&ports_text(&ports)) }
-            }
+            What::Ports { since_reset: true } => ask(&client, SINCE_RESET, json, since_reset_text),
+            What::Ports { .. } => ask(&client, "/v1/ports", json, ports_text),
             What::Drops { since_reset } => {
                 let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
-                if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
+                output::document(json, &drops, drops_text)
             }
-            What::Macs => {
-                let macs: view::MacTable = client.get("/v1/macs")?;
-                if json { output::json(&macs) } else { output::print(&macs_text(&macs)) }
-            }
-            What::Api => {
-                let api: view::Api = client.get("/v1/api")?;
-                if json { output::json(&api) } else { output::print(&api_text(&api)) }
-            }
+            What::Macs => ask(&client, "/v1/macs", json, macs_text),
+            What::Api => ask(&client, "/v1/api", json, api_text),
             What::Losses(epochs) => epochs.show::<view::Losses>(&client, json),
             What::Flows(epochs) => epochs.show::<view::FlowSizes>(&client, json),
             What::Changes(epochs) => epochs.show::<view::HeavyChanges>(&client, json),
             What::Cardinality(epochs) => epochs.show::<network::Cardinality>(&client, json),
             What::Entropy(epochs) => epochs.show::<network::Entropy>(&client, json),
             What::Attention(epochs) => epochs.show::<view::Attention>(&client, json),
-            What::Switches => {
-                let switches: view::NetworkSwitches = client.get("/v1/switches")?;
-                if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }
-            }
-            What::Controller => {
-                let link: view::ControllerLink = client.get("/v1/controller")?;
-                if json { output::json(&link) } else { output::print(&controller_text(&link)) }
-            }
+            What::Switches => ask(&client, "/v1/switches", json, switches_text),
+            What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show::<view::HeavyFlows>(&client, json),
         }
     }
+}
+
+/// Prints a document of the API.
+fn ask<D: Serialize + DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    json: bool,
+    text: fn(&D) -> String,
+) -> Result<(), Failure> {
+    output::document(json, &client.get(path)?, text)
 }
 
 pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {

@@ -128,7 +128,7 @@ impl Sim {
         ));
         let epochs = self.epochs(&mut simulation, &setup);
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
-        if json { output::json(&document) } else { output::print(&text(&document)) }
+        output::document(json, &document, text)
     }
 
     fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
