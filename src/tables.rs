@@ -37,6 +37,7 @@ use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{PortFeatures, Publisher};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
+use crate::text::named;
 
 /// One change of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,24 +48,16 @@ pub struct Change {
     pub entry: Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// A new entry; an error when there is one of this key.
-    Add,
-    /// A new entry, or a new action for an old one.
-    Set,
-    /// An error when there is none of this key.
-    Remove,
-}
-
-impl Op {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Set => "set",
-            Self::Remove => "remove",
-        }
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Op {
+        /// A new entry; an error when there is one of this key.
+        Add = "add",
+        /// A new entry, or a new action for an old one.
+        Set = "set",
+        /// An error when there is none of this key.
+        Remove = "remove",
     }
 }
 

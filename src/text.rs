@@ -32,4 +32,27 @@ macro_rules! json_schema {
     };
 }
 
-pub(crate) use {json_schema, serde_as_text};
+/// An enum without fields whose variants have names: all of them in `ALL`, each by `name`.
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $type:ident {
+        $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)+
+    }) => {
+        $(#[$meta])*
+        $vis enum $type {
+            $($(#[$variant_meta])* $variant,)+
+        }
+
+        impl $type {
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name in files, reports, JSON and metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {json_schema, named, serde_as_text};

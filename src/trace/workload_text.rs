@@ -73,11 +73,8 @@ impl FromStr for Order {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        match text {
-            "uniform" => Ok(Self::Uniform),
-            "burst" => Ok(Self::Burst),
-            _ => Err(WorkloadError::Order(text.to_owned())),
-        }
+        let order = Self::ALL.into_iter().find(|order| order.name() == text);
+        order.ok_or_else(|| WorkloadError::Order(text.to_owned()))
     }
 }
 

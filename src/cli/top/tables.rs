@@ -12,34 +12,25 @@ use crate::api::view::EpochAttention;
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
 use crate::program::Unit;
+use crate::text::named;
 
 /// Between two columns.
 const GAP: u16 = 2;
 
-/// What the first rows are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    #[default]
-    Configured,
-    Rate,
-    Losses,
+named! {
+    /// What the first rows are.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Sort {
+        #[default]
+        Configured = "as configured",
+        Rate = "rate",
+        Losses = "losses",
+    }
 }
 
 impl Sort {
     pub fn next(self) -> Self {
-        match self {
-            Self::Configured => Self::Rate,
-            Self::Rate => Self::Losses,
-            Self::Losses => Self::Configured,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Configured => "as configured",
-            Self::Rate => "rate",
-            Self::Losses => "losses",
-        }
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
     /// Sorts by one of two keys, the largest first; rows that are equal stay in their order.

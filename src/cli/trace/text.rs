@@ -1,9 +1,9 @@
 //! A traced packet, to be read by a person.
 
 use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders};
-use crate::observe::ProgramTrace;
 use crate::cli::output::grouped;
 use crate::cli::summary;
+use crate::observe::ProgramTrace;
 use crate::pisa::AccessTrace;
 
 /// Widths of the two columns in front.
