@@ -25,8 +25,8 @@ mod routes;
 mod switch;
 mod words;
 
-pub use address::{Address, AddressError, PemFiles, host};
-pub use api::{ApiConfig, PortFileError, SocketMode, TlsConfig};
+pub use address::{Address, AddressError, PemFiles, TlsConfig, host};
+pub use api::{ApiConfig, PortFileError, SocketMode};
 pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};
 pub use idle::Idle;
@@ -120,7 +120,7 @@ impl Config {
         self.check_ports()?;
         self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {
-            words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
+            words::check(program).map_err(|wrong| wrong.below(&format!("program[{i}]")))?;
         }
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)

@@ -14,7 +14,7 @@ use super::notify::Notify;
 use super::{Failure, log};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
-use crate::config::PemFiles;
+use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
 use crate::network::controller::{SAVED_VERSION, Saved, SavedUpdate};
 use crate::network::rpc::socket_name;
@@ -176,18 +176,12 @@ fn give_up_rights() -> Result<(), Failure> {
 }
 
 fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
-    let wanted = config.api();
-    let Some(wanted) = wanted.tls()? else { return Ok(None) };
-    let files = PemFiles {
-        certificate: ("tls.certificate", wanted.certificate),
-        key: ("tls.key", wanted.key),
-        ca: ("tls.client_ca", wanted.client_ca),
-    };
+    let Some(TlsConfig { listen, files }) = config.tls()? else { return Ok(None) };
     let mut server =
         (*tls::server(&files, Clients::Switches).map_err(|error| Failure::Usage(error.to_string()))?).clone();
     server.alpn_protocols = vec![b"h2".to_vec()];
-    let listener = std::net::TcpListener::bind(wanted.listen);
-    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {}: {error}", wanted.listen)))?;
+    let listener = std::net::TcpListener::bind(listen);
+    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {listen}: {error}")))?;
     Ok(Some(TlsListener { listener, config: Arc::new(server) }))
 }
 

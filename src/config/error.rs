@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Length;
+use crate::forward::text::Wrong;
 
 /// What is wrong with a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,22 @@ pub enum ConfigError {
     Value { key: String, value: String, right: String },
     #[error("--program {text}: {why}")]
     Program { text: String, why: String },
+}
+
+impl ConfigError {
+    /// The error of a value below the key `above`.
+    pub(super) fn below(self, above: &str) -> Self {
+        match self {
+            Self::Value { key, value, right } => Self::Value { key: format!("{above}.{key}"), value, right },
+            other => other,
+        }
+    }
+}
+
+impl From<Wrong> for ConfigError {
+    fn from(Wrong { key, value, right }: Wrong) -> Self {
+        Self::Value { key: key.into(), value, right }
+    }
 }
 
 fn place(path: &Path, line: Option<usize>) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
+use super::{ConfigError, Length, TlsConfig, check_length, check_name, wrong};
 use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
@@ -113,33 +113,23 @@ impl NetworkConfig {
             check_length("record_timeout", timeout, Duration::ZERO, self.epoch.0.saturating_mul(MAX_RECORD_TIMEOUT))?;
         }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
-        self.api().tls().map(drop).map_err(ours)
+        self.tls().map(drop)
     }
 
-    /// The keys of TCP as those of a switch, which are checked alike.
-    pub fn api(&self) -> ApiConfig {
-        let TlsFiles { certificate, key, client_ca } = self.tls.clone();
-        ApiConfig { listen: self.listen.clone(), certificate, key, client_ca, ..ApiConfig::default() }
+    /// What serving TCP needs, when that is asked for: all of it, or none.
+    pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
+        let TlsFiles { certificate, key, client_ca } = &self.tls;
+        let files = [
+            ("tls.certificate", certificate.as_deref(), "the switch's certificate (PEM)"),
+            ("tls.key", key.as_deref(), "the certificate's private key (PEM)"),
+            ("tls.client_ca", client_ca.as_deref(), "the CA whose clients may ask (PEM)"),
+        ];
+        TlsConfig::of("listen", self.listen.as_deref(), files)
     }
 
     /// Whether the parameters follow the state of the network.
     pub fn shifts(&self) -> bool {
         self.shift && self.program.adapts()
-    }
-}
-
-/// The same error with the keys of this configuration.
-fn ours(error: ConfigError) -> ConfigError {
-    match error {
-        ConfigError::Value { key, value, right } => {
-            let key = match key.strip_prefix("api.") {
-                Some("listen") => "listen".into(),
-                Some(file) => format!("tls.{file}"),
-                None => key,
-            };
-            ConfigError::Value { key, value, right: right.replace("api.listen", "listen") }
-        }
-        other => other,
     }
 }
 
@@ -165,7 +155,7 @@ mod tests {
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(9);
         assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));
-        assert_eq!(config.api().tls().unwrap().unwrap().listen.port(), 9471);
+        assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());
     }
 

@@ -14,7 +14,7 @@ use super::change::Renewal;
 use super::slots::{PortSlot, PortSlots, buffers_held};
 use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
-use crate::config::{Config, Length, PemFiles, PortConfig};
+use crate::config::{Config, Length, PortConfig, TlsConfig};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
 use crate::network::tls::{self, Clients};
@@ -183,15 +183,10 @@ pub(super) fn controllers(
 
 /// Where TCP is served, if it is.
 pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
-    let Some(wanted) = config.api.tls()? else { return Ok(None) };
-    let files = PemFiles {
-        certificate: ("api.certificate", wanted.certificate),
-        key: ("api.key", wanted.key),
-        ca: ("api.client_ca", wanted.client_ca),
-    };
+    let Some(TlsConfig { listen, files }) = config.api.tls()? else { return Ok(None) };
     let config = tls::server(&files, Clients::Operators)?;
-    let listener = std::net::TcpListener::bind(wanted.listen)
-        .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
+    let listener =
+        std::net::TcpListener::bind(listen).map_err(|e| LiveError::Usage(format!("api.listen = {listen}: {e}")))?;
     Ok(Some(TlsListener { listener, config }))
 }
 

@@ -8,9 +8,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::entries::Entries;
 use super::{
-    Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, PlanError, Route, RoutedPort,
-    Routes, Signs, Target, UNUSED_SECONDS, address, key, seconds, touch,
+    Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, Route, RoutedPort, Routes, Signs,
+    Target, UNUSED_SECONDS, address, key, seconds, touch,
 };
+use crate::forward::text::Wrong;
 use crate::pisa::PortId;
 use crate::pisa::hash::{Crc, Polynomial};
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
@@ -124,7 +125,7 @@ impl Control {
 
     /// Changes addresses, routes and static neighbours: all that `change` does, or, when it
     /// refuses, nothing. Workers see the routes change at once.
-    pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), PlanError>) -> Result<(), PlanError> {
+    pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), Wrong>) -> Result<(), Wrong> {
         let mut plan = self.plan.clone();
         change(&mut plan)?;
         check_size(&plan, self.config)?;
@@ -297,10 +298,10 @@ fn make_room(next: &mut Neighbours) -> Option<u32> {
 }
 
 /// Whether the tables can hold it.
-pub fn check_size(plan: &Plan, config: Config) -> Result<(), PlanError> {
+pub fn check_size(plan: &Plan, config: Config) -> Result<(), Wrong> {
     let over = |key, value: usize, max: usize, what: &str| {
         let right = format!("at most {max} {what}");
-        if value > max { Err(PlanError { key, value: value.to_string(), right }) } else { Ok(()) }
+        if value > max { Err(Wrong { key, value: value.to_string(), right }) } else { Ok(()) }
     };
     over("prefix", plan.len(), config.routes, "routes, four for each own address included")?;
     over("address", plan.neighbours().len(), config.neighbours, "static neighbours")

@@ -36,7 +36,7 @@ pub use dataplane::Route;
 pub use finish::Finished;
 pub use fragment::{MAX_FRAGMENTS, fragment, max_fragments};
 pub use net::Net;
-pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, PlanError, Target};
+pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, Target};
 
 use crate::pisa::PortId;
 use crate::pisa::hash::Range;
