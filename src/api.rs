@@ -29,7 +29,7 @@ use crate::telemetry::AnswerStore;
 use crate::observe::Observers;
 use crate::program::answers::Task;
 
-/// What a switch answers. Methods may block for a moment, but not for long.
+/// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
     fn ports(&self) -> view::Ports;
     fn status(&self) -> view::Status;

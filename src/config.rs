@@ -44,9 +44,9 @@ use error::{NAME_PATTERN, check_length, check_name, check_range, wrong};
 pub struct Config {
     /// How the switch runs.
     pub switch: SwitchConfig,
-    /// Who may ask it.
+    /// The API: the clients that may ask the switch.
     pub api: ApiConfig,
-    /// Who it reports to.
+    /// The controller that the switch reports to.
     pub controller: ControllerConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]

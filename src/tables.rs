@@ -64,7 +64,7 @@ named! {
 /// A table as the API sees it: calls come from a control thread, one at a time, never from a
 /// worker.
 pub trait Table: Send {
-    /// What it is called in paths, commands and reports.
+    /// The name in paths, commands and reports.
     fn name(&self) -> &'static str;
     /// All entries in their order: the fields that match, the action, and the entry's counters.
     fn rows(&self) -> Vec<Value>;
@@ -90,7 +90,7 @@ pub trait Table: Send {
         &[]
     }
 
-    /// What becomes of packets that match no entry, and their counters.
+    /// The action for packets that match no entry, and their counters.
     fn default_row(&self) -> Option<Value> {
         None
     }
@@ -105,13 +105,13 @@ pub trait Table: Send {
         None
     }
 
-    /// What it takes of the target's memory, when it is a match table of its own.
+    /// Memory on the target, if it is a match table of its own.
     fn usage(&self) -> Option<TableUse> {
         None
     }
 }
 
-/// What a configuration, which has been checked, says of the tables that are set on ports.
+/// The desired entries of the tables of ports, from a checked configuration.
 #[derive(Clone, Debug)]
 pub struct Desired {
     pub acl: Vec<RuleConfig>,

@@ -1,4 +1,4 @@
-//! What a controller answers on its control socket.
+//! The API of a controller on its control socket.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -20,7 +20,7 @@ use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::telemetry::AnswerStore;
 
-/// What is asked.
+/// The state behind the routes.
 struct ControllerApi {
     server: Arc<ControllerServer>,
     program: ProgramConfig,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::program::answers::{Distribution, FlowAnswers, FlowName, Loss, Losses, Reasons};
 use crate::wire::Flow;
 
-/// What a program says of the flows of a run.
+/// A program's answers about the flows of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
     /// Number of flows; null when there were too many to tell.

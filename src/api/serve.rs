@@ -70,7 +70,7 @@ impl Counters {
     }
 }
 
-/// What answers on a connection.
+/// The service of a connection.
 #[derive(Clone)]
 pub enum Served {
     /// The API.
@@ -223,7 +223,7 @@ async fn converse_grpc(stream: impl AsyncRead + AsyncWrite + Unpin, router: Rout
 pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);
-    // Who has sent all that he has to say is still answered.
+    // A client that has closed its sending half is still answered.
     http.max_buf_size(4 * HEADER_BYTES).half_close(true);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
     if let Err(error) = served {

@@ -189,7 +189,7 @@ impl Read for Tee<'_> {
         let n = self.from.read(buffer)?;
         if !self.unread {
             match self.to.write_all(&buffer[..n]).and_then(|()| self.to.flush()) {
-                // Whoever read the pipe has gone: the capture ends, and its rest is only counted.
+                // The reader of the pipe has gone: the capture ends, and its rest is only counted.
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => {
                     self.unread = true;
                     self.stop.store(true, Relaxed);

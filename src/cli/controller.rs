@@ -49,7 +49,7 @@ pub struct Controller {
     /// The switches' transit time
     #[arg(long, value_name = "LENGTH")]
     transit: Option<Length>,
-    /// What carries a packet's class and epoch bit between the switches
+    /// How a packet's class and epoch bit travel between the switches
     #[arg(long, value_enum)]
     telemetry_header: Option<TelemetryHeader>,
     /// How long after the transit time a record is waited for

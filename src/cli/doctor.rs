@@ -18,7 +18,7 @@ enum Status {
     Ok,
     /// It works, but not as well as it could, or something that is seldom needed is not there.
     Warn,
-    /// What is named in `purpose` does not work.
+    /// The feature in `purpose` does not work.
     Missing,
 }
 

@@ -1,4 +1,4 @@
-//! What a program measured over a run that has an end, with exact counts beside it on request.
+//! A program's answers for a run that has an end, with exact counts beside them on request.
 
 use serde::Serialize;
 

@@ -17,7 +17,7 @@ use crate::program::answers::Reason;
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
-/// Which epochs, and how much of them.
+/// The epochs asked for, and the number of flows.
 #[derive(Debug, Args)]
 pub struct Epochs {
     /// Name at most this many flows
@@ -81,7 +81,7 @@ impl Epochs {
     }
 }
 
-/// Which epochs an answer is about, and what is missing of them.
+/// The epochs that an answer covers, and their gaps.
 fn covered_text(covered: &Covered, all: &str) -> String {
     let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
         return "no epoch has ended yet".into();
@@ -117,7 +117,7 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     text
 }
 
-/// What an answer says that it is: all, or not.
+/// Whether an answer is complete, and why not.
 fn claim(covered: &Covered, all: &str) -> String {
     let mut reasons = covered.incomplete.iter();
     match (reasons.next(), reasons.next()) {
@@ -139,7 +139,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// What an answer does not name.
+/// The flows that an answer does not name.
 fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
@@ -296,9 +296,9 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
     keys
 }
 
-/// What epochs were measured with, each a row. `epoch_ns` makes epochs times of day; epochs of a
-/// simulation keep their numbers. In the last columns stands what decisions were made from, with
-/// `facts`, or else what was decided.
+/// The parameters of epochs, a row each. `epoch_ns` makes epochs times of day; epochs of a
+/// simulation keep their numbers. The last columns are the facts behind decisions, with `facts`, or
+/// else the decisions.
 pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, facts: bool) -> String {
     let mut keys = parameter_keys(epochs.iter());
     let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);

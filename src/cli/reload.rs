@@ -19,7 +19,7 @@ impl Reload {
     }
 }
 
-/// What has changed, a line each.
+/// The changes, a line each.
 pub fn text(reloaded: &view::Reloaded) -> String {
     if reloaded.changes.is_empty() { "nothing has changed".into() } else { reloaded.changes.join("\n") }
 }

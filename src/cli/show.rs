@@ -18,7 +18,7 @@ use crate::network::socket;
 /// Counters less the baseline, a document that has all keys of the one without.
 const SINCE_RESET: &str = "/v1/ports/since-reset";
 
-/// Which switch is meant.
+/// The switch to ask.
 #[derive(Debug, Args)]
 pub struct Where {
     /// The switch's name
@@ -87,7 +87,7 @@ enum What {
     Cardinality(Epochs),
     /// The entropy of flow sizes, epoch by epoch
     Entropy(Epochs),
-    /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why
+    /// The parameters of each epoch: healthy or ill, partition of memory, thresholds, and why
     /// they change
     Attention(Epochs),
     /// How the switch stands with its controller

@@ -36,11 +36,11 @@ pub struct Sim {
     /// Length of an epoch
     #[arg(long, default_value = "50ms", value_name = "LENGTH")]
     epoch: Length,
-    /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
+    /// Losses: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
     /// link=all,rate=0.1% or link=3,rate=1%
     #[arg(long = "loss", value_name = "LOSS")]
     losses: Vec<Loss>,
-    /// What goes wrong beside: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
+    /// Other faults: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
     /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
@@ -66,7 +66,7 @@ pub struct Sim {
     /// Leave the programs' parameters as they are
     #[arg(long)]
     fixed: bool,
-    /// What carries a packet's class and epoch between switches: a header of its own, or bits of
+    /// How a packet's class and epoch travel between switches: a header of its own, or bits of
     /// its IP header
     #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
     telemetry_header: TelemetryHeader,
@@ -258,7 +258,7 @@ fn audit_text(audit: &Audit) -> String {
     text
 }
 
-/// What every run of a seed prints alike.
+/// The tables, which are the same for every run of a seed.
 fn tables(epochs: &[EpochReport]) -> String {
     let mut text = format!("\nThe truth:\n\n{}\n", truth_text(epochs));
     let names: BTreeSet<&String> = epochs.iter().flat_map(|epoch| epoch.programs.keys()).collect();

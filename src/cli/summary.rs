@@ -9,7 +9,7 @@ pub fn time(at_ns: u64) -> String {
     at.map_or_else(|| at_ns.to_string(), |at| humantime::format_rfc3339_nanos(at).to_string())
 }
 
-/// Who talks to whom, and how: `10.0.0.1 → 10.0.0.2 icmp echo request`. `frame` may be cut short;
+/// A packet's ends and protocol: `10.0.0.1 → 10.0.0.2 icmp echo request`. `frame` may be cut short;
 /// None for a runt.
 pub fn packet(frame: &[u8], headers: Option<&Headers>) -> String {
     let Some(h) = headers else { return "a runt".into() };

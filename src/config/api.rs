@@ -1,4 +1,4 @@
-//! `[api]`: who may ask the switch, and how.
+//! `[api]`: the clients that may ask the switch, and how.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, TlsConfig, wrong};
 use crate::port::Dev;
 
-/// Who may ask the switch: local users by the control socket, other machines by TCP with mutual
-/// TLS.
+/// The clients that may ask the switch: local users by the control socket, other machines by TCP
+/// with mutual TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("dependentRequired" = {
@@ -96,7 +96,7 @@ impl ApiConfig {
         }
     }
 
-    /// What serving TCP needs, when that is asked for: all of it, or none.
+    /// Address and files for serving TCP, if that is configured: all of them, or none.
     pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
         let files = [
             ("api.certificate", self.certificate.as_deref(), "the switch's certificate (PEM)"),

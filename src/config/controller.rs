@@ -20,7 +20,7 @@ pub struct ControllerConfig {
     /// Where it is: the name of a controller of this machine, the path of its socket for switches,
     /// or HOST:PORT. Without it the switch reports to nobody.
     pub at: Option<String>,
-    /// What the controller calls the switch; by default `switch.name`.
+    /// The switch's name for the controller; by default `switch.name`.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: Option<String>,
     /// With HOST:PORT: the switch's certificate and those between it and the CA (PEM).

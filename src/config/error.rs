@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and the checks that many keys share.
+//! Errors in a configuration, and the checks that many keys share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Length;
 use crate::forward::text::Wrong;
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{}: {source}", path.display())]
@@ -56,7 +56,7 @@ pub fn is_name(name: &str) -> bool {
     check_name("", name).is_ok()
 }
 
-/// What a name is, for the JSON Schema.
+/// The form of a name, for the JSON Schema.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$";
 
 /// Names stand in file names, metric labels and command lines.

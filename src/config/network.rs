@@ -1,4 +1,4 @@
-//! What `weir controller` needs to know.
+//! The configuration of `weir controller`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between the switches: shim or dscp.
+    /// How a packet's class and epoch bit travel between the switches: shim or dscp.
     pub telemetry_header: TelemetryHeader,
     /// How long after the transit time a record of a connected switch is waited for: by default an
     /// epoch, at most 64. The others' records are kept meanwhile.
@@ -42,11 +42,11 @@ pub struct NetworkConfig {
     pub reproducible: Option<u64>,
     /// Address and port for switches on other machines. Needs `[tls]`.
     pub listen: Option<String>,
-    /// Who the controller is, and whose switches may report.
+    /// The controller's certificate, and the CA of the switches that may report.
     pub tls: TlsFiles,
 }
 
-/// What serving TCP needs.
+/// The files for serving TCP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
@@ -116,7 +116,7 @@ impl NetworkConfig {
         self.tls().map(drop)
     }
 
-    /// What serving TCP needs, when that is asked for: all of it, or none.
+    /// Address and files for serving TCP, if that is configured: all of them, or none.
     pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
         let TlsFiles { certificate, key, client_ca } = &self.tls;
         let files = [

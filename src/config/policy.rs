@@ -1,4 +1,4 @@
-//! What an operator sets on ports: checked with the file, and handed to the tables that keep it.
+//! The port features of the file, checked for the tables that keep them.
 
 use super::{AclDefault, Config, ConfigError, wrong};
 use crate::forward::acl::check_rules;

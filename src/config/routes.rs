@@ -1,4 +1,4 @@
-//! What the file says of routing, checked into a [`Plan`].
+//! The file's routes, checked into a [`Plan`].
 
 use std::net::IpAddr;
 
@@ -83,7 +83,7 @@ impl RouteConfig {
 }
 
 impl Config {
-    /// What the router is told. `port_id` gives the number of a port of this name.
+    /// The router's configuration. `port_id` gives the number of a port of this name.
     pub fn plan(&self, port_id: impl Fn(&str) -> Option<PortId>) -> Result<Plan, ConfigError> {
         let mut plan = Plan::default();
         if self.switch.forward != ForwardMode::Route {
@@ -133,7 +133,7 @@ impl Config {
         }
     }
 
-    /// What only a router has a use for would be passed over in silence elsewhere.
+    /// Refuses keys that only a router uses: another switch would silently ignore them.
     fn nothing_to_route(&self) -> Result<(), ConfigError> {
         let right = "nothing, unless switch.forward = \"route\"";
         let with = self.ports.iter().position(|port| !port.addresses.is_empty());

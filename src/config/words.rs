@@ -85,7 +85,7 @@ fn culprit(table: &toml::Table, message: &str) -> ConfigError {
     wrong("name", name.to_string(), message.into())
 }
 
-/// What the schema says a key may be.
+/// The values that the schema allows for a key.
 fn right(schema: &Json, key: &str) -> String {
     let Some(mut property) = schema["properties"].get(key) else {
         let keys = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());

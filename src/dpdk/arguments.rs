@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// What weir wants from EAL.
+/// Options for EAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EalOptions {
     /// Memory for packet buffers and queues.
@@ -40,7 +40,7 @@ impl Default for EalOptions {
     }
 }
 
-/// What the arguments depend on besides the options.
+/// The machine's properties that the arguments depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
     pub free_huge_mib: u64,

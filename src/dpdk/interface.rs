@@ -19,7 +19,7 @@ pub struct SocketError {
     pub source: io::Error,
 }
 
-/// What has become of an interface since it was opened.
+/// The state of an interface since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Here,

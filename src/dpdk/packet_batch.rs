@@ -28,7 +28,7 @@ struct Slot {
     received: Received,
 }
 
-/// What the kernel says of a frame.
+/// The kernel's metadata of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     /// Bytes of the frame, as it is in the buffers.

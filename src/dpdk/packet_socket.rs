@@ -13,7 +13,7 @@ use std::{
 
 use super::interface::{Interface, SocketError};
 
-/// What the kernel holds for us while we are busy, if it allows as much.
+/// Bytes that the kernel may hold while a worker is busy, if it allows as much.
 const BUFFER_BYTES: i32 = 16 << 20;
 
 /// `struct virtio_net_hdr`, in host byte order: the kernel's word on a frame's checksum and

@@ -1,4 +1,4 @@
-//! What the kernel counts of AF_XDP sockets that a driver of DPDK opened.
+//! The kernel's counters of AF_XDP sockets that a driver of DPDK opened.
 //!
 //! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the
 //! receive ring was full (22.11 to 24.11). So the sockets are looked for: those that the process

@@ -1,4 +1,4 @@
-//! What an operator sets on ports besides the way: the access control list, rate limits, mirrors
+//! Port features that an operator sets: the access control list, rate limits, mirrors
 //! and VLANs.
 
 use std::sync::atomic::AtomicU64;

@@ -12,7 +12,7 @@ use crate::wire::Filter;
 const RING_BYTES: usize = 8 << 20;
 const RING: std::ops::RangeInclusive<usize> = 256..=8192;
 
-/// Which packets are copied, and how much of each.
+/// The packets that are copied, and how much of each.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureOptions {
     pub filter: Filter,

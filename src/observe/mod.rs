@@ -141,7 +141,7 @@ pub struct WorkerObservers {
     scratch: Vec<u8>,
 }
 
-/// What a filter looks at.
+/// The headers that a filter matches on.
 fn headers(frame: &impl Frame) -> Headers {
     let mut headers = Headers::default();
     match parse(frame.bytes(), &mut headers) {

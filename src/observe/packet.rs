@@ -11,7 +11,7 @@ use crate::program::Dataplane;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Filter, Headers};
 
-/// What stands beside the dataplane while a burst passes. [`Unobserved`] compiles to the bare
+/// An observer of the dataplane while a burst passes. [`Unobserved`] compiles to the bare
 /// calls.
 pub trait Observer {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);

@@ -1,4 +1,4 @@
-//! What a port is connected to, as a user writes it.
+//! The device behind a port, as a user writes it.
 
 use std::{fmt, path::Path, str::FromStr};
 

@@ -48,7 +48,7 @@ pub enum PortProblem {
     Unfit(String),
 }
 
-/// What has become of the interface that a port was opened on.
+/// The state of the interface that a port was opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Sound,
@@ -82,7 +82,7 @@ pub struct Port {
     /// Descriptors of a tap port's interface.
     taps: Vec<i32>,
     closed: AtomicBool,
-    /// What the port had counted before it was opened again.
+    /// The port's counts from before it was opened again.
     earlier: PortStats,
     /// Packets that the device had not sent when it was closed.
     unsent: AtomicU64,
@@ -95,7 +95,7 @@ pub struct Port {
     links: Mutex<()>,
     rx: Box<[Seat]>,
     tx: Box<[Seat]>,
-    /// What [`Port::stats`] said last.
+    /// The last result of [`Port::stats`].
     reported: Mutex<PortStats>,
     fault: Mutex<Option<FaultSpec>>,
     /// Cycles a second, by which faults measure time.
@@ -203,7 +203,7 @@ impl Port {
         Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
-    /// What the device leaves undone in a frame that it hands over.
+    /// The work that the device leaves undone in a received frame.
     fn mend(&self, device: &EthDev) -> Mend {
         Mend {
             vlan: device.strips_vlan(),
@@ -277,7 +277,7 @@ impl Port {
         telemetry_header && self.link.admin_up.load(Ordering::Relaxed)
     }
 
-    /// What has become of the port's interface. To be asked now and then, not by workers.
+    /// The state of the port's interface. To be asked now and then, not by workers.
     pub fn standing(&self) -> Standing {
         match (self.interface().map(Interface::presence), &self.dev) {
             (Some(Presence::Gone), _) => Standing::Gone,
@@ -313,7 +313,7 @@ impl Port {
 
     fn set_device_link(&self, up: bool) -> Result<(), PortError> {
         let set = match (&self.device, self.interface()) {
-            // What is so already needs no rights to be set.
+            // A state that holds already needs no rights to be set.
             (_, Some(interface)) if interface.is_up().is_ok_and(|is| is == up) => Ok(()),
             (_, Some(interface)) => interface.set_up(up).map_err(PortProblem::from),
             (Device::Eth(device), None) if !self.moved_away() => {

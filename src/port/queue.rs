@@ -34,7 +34,7 @@ impl Link {
     }
 }
 
-/// What is to be done to each frame that a device hands over.
+/// The work to be done on each frame that a device delivers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mend {
     /// Put back a VLAN tag that it took out.
@@ -118,8 +118,8 @@ impl RxQueue {
         self.faults.holds()
     }
 
-    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as
-    /// the queue lives.
+    /// The descriptor that becomes readable when a packet comes in, if there is one. Open as long
+    /// as the queue lives.
     pub fn descriptor(&self) -> Option<RawFd> {
         match &self.driver {
             RxDriver::Veth(veth) => Some(veth.descriptor()),
@@ -128,7 +128,7 @@ impl RxQueue {
     }
 }
 
-/// What went out.
+/// Packets and bytes that went out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub packets: usize,
@@ -171,9 +171,8 @@ impl TxQueue {
         self.faults.holds()
     }
 
-    /// What a fault drops or holds back has been sent, as far as the caller can know. The device
-    /// may refuse more than was given, because packets come free that were held back: of these the
-    /// port keeps account.
+    /// Packets that a fault drops or delays count as sent for the caller. The device may refuse
+    /// more than were given, because delayed packets become due: the port counts these.
     #[inline(never)]
     fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
         let (given, given_bytes) = (burst.len(), bytes(burst));

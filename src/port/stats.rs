@@ -1,4 +1,4 @@
-//! What a port counts by itself: packets and bytes, and the packets that were lost below the
+//! A port's own counters: packets and bytes, and the packets that were lost below the
 //! switch, by name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl PortDrop {
     }
 }
 
-/// What faults that the user asked for did to packets that were not lost.
+/// Effects of configured faults on packets that were not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultStats {
     /// Copies made, which nobody sent.

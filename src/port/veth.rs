@@ -249,7 +249,7 @@ impl VethTx {
     }
 }
 
-/// What an error of the kernel means for the frames that are still to be sent.
+/// The consequence of a kernel's error for frames that are still to be sent.
 enum Refused {
     All,
     Again,

@@ -1,4 +1,4 @@
-//! What DPDK's AF_XDP driver needs beside DPDK.
+//! Work-arounds for DPDK's AF_XDP driver.
 //!
 //! A frame that a local kernel sends through a veth pair meets XDP before its checksum is computed,
 //! and AF_XDP has no word for that. Such a frame holds the sum of its pseudo-header in place of the

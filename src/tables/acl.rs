@@ -13,7 +13,7 @@ use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::text::{PortNames, Word};
 use crate::pisa::table::TableUse;
 
-/// What a list begins with.
+/// The setup of a list.
 #[derive(Clone, Debug)]
 pub struct AclSetup {
     pub permit_by_default: bool,
@@ -39,7 +39,7 @@ struct Entry {
     config: RuleConfig,
     rule: Rule,
     slot: u16,
-    /// What stood at the slot when the rule took it.
+    /// The counts of the slot when the rule took it.
     before: Counted,
 }
 
@@ -211,7 +211,7 @@ impl Table for AclTable {
         Some(usage(self.setup.rows))
     }
 
-    /// What becomes of packets that no rule decides.
+    /// The action for packets that no rule decides.
     fn default_row(&self) -> Option<Value> {
         let counted = self.counted(DEFAULT_SLOT as u16);
         let action = if self.setup.permit_by_default { "permit" } else { "deny" };

@@ -45,12 +45,12 @@ pub struct TableRows {
     #[serde(flatten)]
     pub table: Table,
     pub rows: Vec<serde_json::Value>,
-    /// What becomes of packets that match no entry.
+    /// The action for packets that match no entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
 }
 
-/// What a change of a table came to.
+/// The result of a change of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableChanged {
     pub changed: usize,

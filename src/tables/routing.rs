@@ -60,12 +60,12 @@ impl Routing {
         self.control().refused()
     }
 
-    /// What the tables take of the switch's memory.
+    /// Memory of the tables.
     pub fn usage(&self) -> [(&'static str, TableUse); 3] {
         self.control().usage()
     }
 
-    /// What the tables have room for.
+    /// Capacity of the tables.
     pub fn shape(&self) -> route::Config {
         self.control().config()
     }

@@ -1,4 +1,4 @@
-//! Which five-tuples the flows of a workload have: at random, or in a row as real ones often are.
+//! The five-tuples of a workload's flows: random, or in a row as real ones often are.
 
 use super::Tuple;
 use super::rng::word;
@@ -6,8 +6,8 @@ use super::tuple::{SERVICES, TCP};
 use crate::text::named;
 
 named! {
-    /// A model of the flows' five-tuples. Hash functions that are linear, as a CRC, treat keys in a row
-    /// differently from random ones, so accuracy is to be shown with both.
+    /// A model of the flows' five-tuples. Hash functions that are linear, as a CRC, treat keys in a
+    /// row differently from random ones, so accuracy is to be shown with both.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Keys {
         /// [`Tuple::nth`]: scrambled over 4096 sources, 1024 destinations and 1024 source ports.
@@ -38,7 +38,7 @@ impl Keys {
     /// whatever the family. A share `ipv6` of the flows is IPv6.
     pub fn tuple(self, seed: u64, flow: u32, ipv6: f64) -> Tuple {
         let chance = |n: u32| word(seed, STREAM, u64::from(n)) as u32;
-        // What a seed chooses: where the row begins, and what all its flows have in common.
+        // The seed chooses where the row begins, and the fields that all its flows have in common.
         let [host, port] = [chance(0) % 256, chance(1)];
         let (source, destination, ports) = match self {
             Self::Random => return Tuple::nth(seed, flow, ipv6),

@@ -1,4 +1,4 @@
-//! What was really sent: exact packets and bytes of each flow, as CSV.
+//! Exact packets and bytes of each flow that was sent, as CSV.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

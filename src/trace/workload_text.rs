@@ -11,7 +11,7 @@ use super::{Cdf, Keys, Lengths, MAX_FLOWS, MAX_PACKETS, Order, SizeLaw, Workload
 /// Packets per flow where only one of the two numbers is given: the mean of the `isp` workload.
 const PACKETS_PER_FLOW: u64 = 25;
 
-/// What is wrong with a workload's text.
+/// An error in a workload's text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
     #[error(

@@ -1,4 +1,4 @@
-//! What the parser finds in a frame: the fields that forwarding and measurement match on.
+//! The parser's result: the fields that forwarding and measurement match on.
 
 use std::fmt;
 use std::str::FromStr;

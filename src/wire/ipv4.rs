@@ -63,7 +63,7 @@ impl<T: AsRef<[u8]>> View<T> {
         &self.0.as_ref()[LEN..self.header_len()]
     }
 
-    /// What the packet carries, without padding; less than it says where the buffer holds less.
+    /// The payload without padding, as far as the buffer holds it.
     pub fn payload(&self) -> &[u8] {
         let b = self.0.as_ref();
         &b[self.header_len()..self.total_len().min(b.len())]

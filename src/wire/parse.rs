@@ -30,7 +30,7 @@ const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// What must be there of a transport header: the ports, and as much as the smallest first fragment
+/// Bytes of a transport header that must be there: the ports, and what the smallest first fragment
 /// carries.
 const TRANSPORT: usize = 8;
 

@@ -26,7 +26,7 @@ pub const VERSION: u8 = 2;
 /// Bits of an epoch's number that a packet carries.
 pub const EPOCH_BITS: u32 = 20;
 
-/// What a packet carries of an epoch's number.
+/// The bits of an epoch's number that a packet carries.
 #[inline(always)]
 pub fn epoch_of(number: u64) -> u32 {
     number as u32 & ((1 << EPOCH_BITS) - 1)
@@ -97,7 +97,7 @@ impl<T: AsRef<[u8]>> View<T> {
     }
 }
 
-/// What a shim says.
+/// The content of a shim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shim {
     /// Switches passed, at most [`MAX_HOP`].

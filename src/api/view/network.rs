@@ -28,11 +28,11 @@ pub struct Covered {
     pub age_seconds: Option<f64>,
     /// They are older than what was asked for.
     pub outdated: bool,
-    /// What is missing, and where.
+    /// Gaps of the epochs.
     pub gaps: Vec<Gap>,
     /// The switches whose records it is made of; one of which all were gaps is not among them.
     pub switches: Vec<String>,
-    /// What was found is all that there was in these epochs, and exact; else why not.
+    /// Whether the answer has all flows of these epochs with exact counts, and if not, why.
     pub complete: bool,
     pub incomplete: Reasons,
 }
@@ -181,7 +181,7 @@ struct Truncated<T> {
 impl<T: Clone> Truncated<T> {
     fn new(kept: &[T], cut: usize, top: usize, is_asked_for: impl Fn(&T) -> bool) -> Self {
         let asked = kept.iter().take_while(|flow| is_asked_for(flow)).count();
-        // What is not kept is not larger than the smallest that is.
+        // Flows that are not kept are not larger than the smallest kept one.
         let cut = if asked == kept.len() { cut } else { 0 };
         let named: Vec<_> = kept.iter().take(asked.min(top)).cloned().collect();
         Self { omitted: asked - named.len() + cut, named, whole: cut == 0 }

@@ -31,7 +31,7 @@ pub struct Packet {
     pub outputs: Vec<Output>,
 }
 
-/// What the parser found.
+/// The headers found by the parser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketHeaders {
     pub src_mac: String,

@@ -1,4 +1,4 @@
-//! What a machine that is set up for packets has beside the bare needs: cores left alone, locked
+//! Settings of a machine that is tuned for packets, beyond the bare needs: isolated cores, locked
 //! memory, AF_XDP, vhost.
 
 use std::fs;

@@ -11,7 +11,7 @@ use super::tables::{self, Sort};
 use crate::text::named;
 
 named! {
-    /// What fills the screen.
+    /// The screen's table.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum View {
         #[default]
@@ -32,7 +32,7 @@ impl View {
     }
 }
 
-/// What the user has chosen, and what has been seen so far.
+/// The user's choices and the history.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
     pub view: View,

@@ -1,4 +1,4 @@
-//! What changed between two looks at a switch, a second.
+//! Changes between two snapshots of a switch, per second.
 
 use serde::{Deserialize, Serialize};
 

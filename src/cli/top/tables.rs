@@ -18,7 +18,7 @@ use crate::text::named;
 const GAP: u16 = 2;
 
 named! {
-    /// What the first rows are.
+    /// The order of rows.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Sort {
         #[default]
@@ -50,7 +50,7 @@ struct Cells {
     rows: Vec<Vec<String>>,
     /// Rows to be pointed out: something is being lost there, or a link is down.
     alarms: Vec<bool>,
-    /// What is said in place of rows.
+    /// The text in place of rows.
     empty: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub fn draw(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
         View::Ports => {
             let ports = ports(rates, screen.sort);
             let height = ports.rows.len() as u16 + 2;
-            // What is left below the ports shows the heaviest flows.
+            // The rest below the ports shows the heaviest flows.
             let [above, below] = Layout::vertical([Constraint::Max(height), Constraint::Min(0)]).areas(area);
             let alone = below.height < 4 || rates.programs.is_empty();
             render(frame, if alone { area } else { above }, &ports, screen.scroll);
@@ -266,7 +266,7 @@ impl Cells {
     }
 }
 
-/// What an epoch was measured with.
+/// The parameters of an epoch, as text.
 pub fn attention(attention: &EpochAttention) -> String {
     let shown = parameter_keys(std::iter::once(attention)).into_iter().filter_map(|key| {
         let unit = key.rsplit('_').next().filter(|unit| *unit != "share").unwrap_or_default();

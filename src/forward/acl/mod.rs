@@ -37,8 +37,8 @@ pub const SLOTS: usize = 2 * MAX_RULES;
 /// The counter of packets that no rule decides.
 pub const DEFAULT_SLOT: usize = SLOTS;
 
-/// What the list takes of a switch: a table of IPv4 and what is no IP, and one of IPv6, of so many
-/// TCAM rows each. The counters stand with the actions.
+/// Memory of the list: a table for IPv4 and other EtherTypes, and one for IPv6, of `rows` TCAM rows
+/// each. The counters stand with the actions.
 pub fn usage(rows: u32) -> TableUse {
     let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary_rows();
     TABLES.into_iter().fold(TableUse::default(), |sum, (_, key_bits)| {
@@ -58,7 +58,7 @@ pub const TABLES: [(&str, u32); 2] = [("acl.ipv4", COMMON_KEY_BITS + 2 * 32), ("
 /// Action 2, mirror and its port 1 + 9 bits, two counters of 64.
 pub const ACTION_BITS: u32 = 2 + 10 + 2 * 64;
 
-/// What the list says of a packet.
+/// The list's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub permit: bool,
@@ -66,7 +66,7 @@ pub struct Decision {
     pub mirror: Option<PortId>,
 }
 
-/// What a rule does, and where it counts.
+/// A rule's action, and the slot of its counters.
 #[derive(Clone, Copy, Debug)]
 struct Verb {
     action: Action,
@@ -138,7 +138,7 @@ impl Acl {
         lookups
     }
 
-    /// What is to be done with a packet; its rules count it. `flags`: of a packet that has a TCP
+    /// Decides on a packet; its rules count it. `flags`: of a packet that has a TCP
     /// header.
     #[inline]
     pub fn decide(&self, phv: &Phv, flags: Option<u8>, counts: &RuleCounts) -> Decision {

@@ -6,7 +6,7 @@ use crate::pisa::PortId;
 use crate::pisa::table::Key;
 use crate::wire::{Fragment, Mac};
 
-/// What becomes of a packet.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Permit,
@@ -50,7 +50,7 @@ pub enum FragmentMatch {
     Later,
 }
 
-/// What a rule asks of each field; what it says nothing of may be anything. A packet that does not
+/// A rule's condition on each field; `None` matches anything. A packet that does not
 /// have a field matches no rule that asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
@@ -74,7 +74,7 @@ pub struct Match {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called; no two rules of a list are called the same.
+    /// Unique in the list.
     pub name: String,
     pub matches: Match,
     pub action: Action,

@@ -27,7 +27,7 @@ const ADDRESS: &str = concat!(
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["action"]))]
 pub struct RuleConfig {
-    /// What the rule is called; by default rule1, rule2, … by its place.
+    /// The rule's name; by default rule1, rule2, … by its place.
     #[schemars(extend("pattern" = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$"))]
     pub name: Option<Word>,
     /// permit, deny, or count: the rules behind decide.

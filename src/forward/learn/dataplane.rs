@@ -116,7 +116,7 @@ fn is_bridge_group(mac: Mac) -> bool {
 struct Reporter {
     queue: Sender<Digest>,
     version: u64,
-    /// What was sent since `version` began, at a slot that the address chooses. A later one may
+    /// Digests sent since `version` began, at slots that the addresses choose. A later one may
     /// push it out: it is sent again then.
     sent: Box<[Option<Digest>; Self::SLOTS]>,
     lost: u64,

@@ -42,7 +42,7 @@ impl Default for Config {
     }
 }
 
-/// What the dataplane reports of a source address.
+/// The dataplane's report of a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub key: MacKey,

@@ -34,7 +34,7 @@ struct Bucket {
     burst: i64,
 }
 
-/// What may be spent of a bucket now; below 0 is a debt.
+/// The tokens of a bucket that may be spent now; below 0 is a debt.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     read: u64,
@@ -62,7 +62,7 @@ impl Bucket {
         Grant { read, begun, left: begun }
     }
 
-    /// What `units` take, rounded up, so that the rate is never passed.
+    /// Cost of `units`, rounded up, so that the rate is never passed.
     #[inline(always)]
     fn cost(&self, units: u64) -> i64 {
         ((units * self.unit + ((1 << COST_SHIFT) - 1)) >> COST_SHIFT) as i64

@@ -59,7 +59,7 @@ pub struct NeighbourEntry {
 }
 
 impl Config {
-    /// What the tables are declared to hold: routes by TCAM, neighbours by hash.
+    /// The tables' declared shapes: routes in TCAM, neighbours by hash.
     pub fn shapes(&self) -> [(&'static str, Shape); 3] {
         let routes = |key_bits| Shape { capacity: self.routes, key_bits, action_bits: 32 };
         let neighbours = Shape { capacity: self.neighbours, key_bits: 128, action_bits: 48 + PortId::BITS };
@@ -186,7 +186,7 @@ impl Control {
         entries
     }
 
-    /// What the tables take of the switch's memory.
+    /// Memory of the tables.
     pub fn usage(&self) -> [(&'static str, TableUse); 3] {
         let routes = self.routes.current();
         let neighbours = self.neighbours.current().table.usage();
@@ -246,7 +246,7 @@ impl Control {
             let signs = &self.signs[index as usize];
             touch(&signs.heard, now);
             if known.is_none() {
-                // Whoever is learned is about to be used.
+                // A neighbour that is learned is about to be used.
                 touch(&signs.used, now);
                 touch(&signs.probed, 0);
             }

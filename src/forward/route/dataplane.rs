@@ -37,7 +37,7 @@ pub struct Route {
     pub(super) decisions: Box<[Decision; BURST]>,
 }
 
-/// What is to be done with a packet, from its headers and the tables.
+/// The action for a packet, from its headers and the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Decision {
     /// As the verdict says.
@@ -122,7 +122,7 @@ impl Route {
     }
 }
 
-/// What a burst is matched against.
+/// The tables that a burst is matched against.
 struct Tables<'a> {
     routes: &'a Routes,
     neighbours: &'a Neighbours,
@@ -132,7 +132,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// What to do, or why the packet goes no further and nobody is told.
+    /// The action, or the reason for a drop without an answer.
     #[inline]
     fn matched(&self, phv: &Phv) -> Result<Decision, DropReason> {
         let headers = &phv.headers;

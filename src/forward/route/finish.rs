@@ -1,4 +1,4 @@
-//! What a router does to packets: verifies headers, rewrites MACs and TTL, and makes its own
+//! A router's actions on packets: it verifies headers, rewrites MACs and TTL, and makes its own
 //! packets.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,7 +14,7 @@ use crate::wire::{Fragment, Frame, Headers, Mac, Net, arp, checksum, ethernet, i
 
 const MACS: usize = 12;
 
-/// What has become of a packet beside its verdict.
+/// The result for a packet, beside its verdict.
 #[derive(Debug)]
 pub struct Finished<F> {
     /// It has ended under this name, and a packet of the router's own goes on in its frame.
@@ -301,7 +301,7 @@ fn bare<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
     frame.shrink_front(shim::LEN)
 }
 
-/// What the hardware's parser verifies (RFC 1812, 5.2.2): the checksum, and that the packet is
+/// The checks of a hardware parser (RFC 1812, 5.2.2): the checksum, and that the packet is
 /// whole.
 #[inline(always)]
 fn header_is_right<F: Frame>(frame: &F, headers: &Headers) -> bool {

@@ -84,7 +84,7 @@ impl RoutedPort {
     }
 }
 
-/// What a neighbour has said of itself.
+/// A neighbour's address, as it announced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub address: IpAddr,
@@ -184,7 +184,7 @@ struct Hop {
     port: PortId,
 }
 
-/// What one worker counted of one route.
+/// One worker's counts of one route.
 #[derive(Debug, Default)]
 struct Hits {
     packets: Count,

@@ -1,4 +1,4 @@
-//! What the router is told: addresses, routes and static neighbours, each checked against the
+//! The router's configuration: addresses, routes and static neighbours, each checked against the
 //! others.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is planned, as the table that workers read.
+//! The plan as the tables that workers read.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;

@@ -18,7 +18,7 @@ const QUOTE6: usize = 1280 - ipv6::LEN - icmp::LEN;
 /// Internetwork control (RFC 1812, 4.3.2.5).
 const CONTROL_TOS: u8 = 0xc0;
 
-/// What an ICMP error says.
+/// ICMP errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Error {
     TimeExceeded,

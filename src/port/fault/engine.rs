@@ -16,7 +16,7 @@ pub trait Sealed: Frame {
     fn seal(&mut self);
 }
 
-/// What happened to packets.
+/// Packets by what a fault did to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub dropped: u64,

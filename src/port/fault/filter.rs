@@ -1,4 +1,4 @@
-//! Which packets a fault is about.
+//! The packets that a fault is about.
 
 use std::net::IpAddr;
 

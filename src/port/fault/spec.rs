@@ -1,4 +1,4 @@
-//! What is to go wrong at a port, as a user writes it.
+//! The faults of a port, as a user writes them.
 //!
 //! `rx:drop=1%,dst=10.0.0.2;tx:delay=5ms,jitter=1ms,seed=7`: rules with a semicolon between them,
 //! each a direction and settings.
@@ -25,7 +25,7 @@ pub struct FaultSpec {
     pub rules: Vec<Rule>,
 }
 
-/// Which way the packets go that a rule is about.
+/// The direction of the packets that a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the device to the switch.
@@ -46,7 +46,7 @@ impl Rate {
     }
 }
 
-/// What is done to the packets that pass the filter.
+/// The faults of packets that pass a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub way: Way,

@@ -79,7 +79,7 @@ impl<R: Read> Blocks<R> {
     }
 }
 
-/// What is wrong with a block.
+/// An error in a block.
 enum Wrong {
     Ended,
     Form(&'static str),
