@@ -64,7 +64,7 @@ pub trait Answering: Send + Sync + 'static {
     /// The name and the answers of the program that is asked for this task.
     ///
     /// # Errors
-    /// If there is none, in words.
+    /// If there is no such program.
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String>;
 
     /// The heavy flows of the epochs that are asked for.

@@ -51,8 +51,7 @@ pub struct Config {
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
-    /// The access control list: rules in their order, of which the first that matches a packet
-    /// decides.
+    /// The access control list: rules in their order. The first that matches a packet decides.
     pub acl: Vec<RuleConfig>,
     /// Copies of ports' packets for other ports.
     #[serde(rename = "mirror")]

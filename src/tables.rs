@@ -1,7 +1,7 @@
 //! Match-action tables that are read and changed while the switch runs.
 //!
-//! A table's control half implements [`Table`]; the API and the command line speak to all of them
-//! alike, in JSON rows.
+//! A table's control half implements [`Table`]; the API and the command line use all of them alike,
+//! in JSON rows.
 
 mod acl;
 mod configured;
@@ -56,7 +56,7 @@ named! {
         Add = "add",
         /// A new entry, or a new action for an old one.
         Set = "set",
-        /// An error when there is none of this key.
+        /// Removes an entry; an error when there is no entry with this key.
         Remove = "remove",
     }
 }
@@ -171,7 +171,7 @@ impl Tables {
         self.0.iter().filter_map(differs).collect()
     }
 
-    /// Sets all that a configuration speaks of. Workers see one change.
+    /// Sets all tables of a configuration. Workers see one change.
     pub fn reconcile(&self, desired: &Desired, publisher: &Publisher) {
         // Before the settings, as a change of one table does.
         let mut tables: Vec<_> = self.0.iter().map(|table| table.hold()).collect();
@@ -181,8 +181,8 @@ impl Tables {
         });
     }
 
-    /// A table that has an entry about this port. A learned MAC address is none: it is forgotten
-    /// with its port.
+    /// A table that has an entry about this port. A learned MAC address does not count: it is
+    /// forgotten with its port.
     ///
     /// `reloaded`: those that a configuration sets are passed over, as it has been checked.
     pub fn naming(&self, port: &str, reloaded: bool) -> Option<&'static str> {

@@ -11,7 +11,7 @@ use crate::wire::Flow;
 /// A program's answers about the flows of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
-    /// Number of flows; null when there were too many to tell.
+    /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub true_flows: Option<u64>,
@@ -28,11 +28,10 @@ pub struct Flows {
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
     pub heavy_min_packets: u64,
-    /// Flows of which more packets entered than left, and those of which more left.
+    /// Flows with more packets entered than left, and flows with more packets left than entered.
     pub losses: Vec<CountedFlow>,
     pub gains: Vec<CountedFlow>,
-    /// Packets that entered and did not leave, and those that left and did not enter, as far as
-    /// they were measured.
+    /// Measured packets that entered and did not leave, and that left and did not enter.
     pub lost_packets: u64,
     pub gained_packets: u64,
     /// Whether these are all losses, and why not.

@@ -1,7 +1,7 @@
 //! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
 //! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs
-//! that weir has. Flows are no labels. Totals are never reset, whatever `weir stats reset` does.
+//! that weir has. Flows are no labels. `weir stats reset` does not reset these totals.
 
 use std::fmt::{Error, Write};
 

@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once, and such chunks that may wait for the client.
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 16;
-/// How often losses are told while a capture runs, and blanks are sent while a trace waits.
+/// Period of a running capture's loss counts, and of the blanks that a waiting trace sends.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Most seconds that a trace waits for its packet, and that a capture lasts.
 const LONGEST_TRACE: f64 = 3600.0;
@@ -61,12 +61,12 @@ impl Default for TraceQuery {
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureQuery {
     pub filter: String,
-    /// All ports when there are none.
+    /// Empty for all ports.
     pub ports: Vec<String>,
     pub rx: bool,
     pub tx: bool,
     pub drops: bool,
-    /// The capture ends after so many packets, or so long.
+    /// The capture ends after this many packets, or this time.
     pub count: Option<u64>,
     pub duration_seconds: Option<f64>,
     /// Bytes kept of a packet; by default the longest frame that the ports let through.
@@ -240,7 +240,7 @@ struct Gone;
 
 impl<S: Service> Pump<S> {
     async fn run(mut self, end: Option<Instant>) {
-        // Nobody is left to hear that the client has gone; the capture is closed with `self`.
+        // An error means that the client has gone; the capture is closed with `self`.
         let _ = self.pump(end).await;
     }
 

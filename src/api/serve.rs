@@ -47,7 +47,7 @@ pub const REQUEST: Duration = Duration::from_secs(30);
 /// Longest headers of a request, and longest body.
 pub const HEADER_BYTES: usize = 16 << 10;
 pub const BODY_BYTES: usize = 1 << 20;
-/// How often failed handshakes are logged at the most.
+/// Minimum time between log lines about failed handshakes.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// A TCP listener whose clients must show a certificate.
@@ -153,7 +153,7 @@ async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
     Ok(())
 }
 
-/// Answers whoever connects.
+/// Answers all connections.
 async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io::Result<()> {
     let serve = |stream, _, place| {
         arrived();
@@ -256,7 +256,7 @@ pub(super) fn too_long(bytes: u64) -> String {
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
-    // It waits for a packet, as long as it is told to and no longer.
+    // A trace waits for a packet, for as long as its request says.
     if request.uri().path() == TRACE {
         return next.run(request).await;
     }
@@ -269,8 +269,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not
-/// fill the log.
+/// Logs failed handshakes at a bounded rate: any peer that reaches the port can make handshakes
+/// fail, but must not fill the log.
 struct Log {
     started: Instant,
     /// Milliseconds from `started` to the moment from which on one may be logged.

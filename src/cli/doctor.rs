@@ -37,7 +37,7 @@ struct Check {
     docs: &'static str,
 }
 
-/// Where the documentation speaks of a check.
+/// The page of the documentation for a check.
 fn page(check: &str) -> &'static str {
     match check {
         "huge-pages" => "testbed.md#huge-pages",

@@ -35,7 +35,7 @@ pub struct Epochs {
     /// Ask this program; by default the first that can answer
     #[arg(long, value_name = "PROGRAM")]
     program: Option<String>,
-    /// With --each: stop after so many epochs
+    /// With --each: stop after this many epochs
     #[arg(long, value_name = "N", requires = "each")]
     count: Option<u64>,
 }

@@ -24,7 +24,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(drop)
 }
 
-/// Prints a result; false when nobody reads any more.
+/// Prints a result; false when the reader has gone.
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout().lock(), "{text}") {
@@ -34,7 +34,7 @@ pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Says something on stderr. Nobody may be listening there.
+/// Prints a line on stderr, and ignores errors: stderr may be closed.
 pub fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");

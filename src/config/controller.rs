@@ -18,7 +18,7 @@ use crate::program::ProgramConfig;
 }))]
 pub struct ControllerConfig {
     /// Where it is: the name of a controller of this machine, the path of its socket for switches,
-    /// or HOST:PORT. Without it the switch reports to nobody.
+    /// or HOST:PORT. Without it the switch reports to no controller.
     pub at: Option<String>,
     /// The switch's name for the controller; by default `switch.name`.
     #[schemars(regex(pattern = NAME_PATTERN))]

@@ -78,8 +78,7 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Epochs that a record is waited for, at the most: so many of the other switches' records are
-/// kept.
+/// Maximum epochs that a record is waited for. It bounds the kept records of other switches.
 const MAX_RECORD_TIMEOUT: u32 = 64;
 
 impl NetworkConfig {

@@ -187,8 +187,8 @@ impl SwitchConfig {
 }
 
 impl Config {
-    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs
-    /// of this machine.
+    /// The address of metrics over TCP. There is no authentication, so it must be a loopback
+    /// address.
     pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(text) = &self.switch.metrics else { return Ok(None) };
         match text.parse::<SocketAddr>() {

@@ -114,7 +114,7 @@ fn right(schema: &Json, key: &str) -> String {
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = line_at(text, at);
-    // Where the reader speaks of Rust's types a person wants to hear of numbers.
+    // The reader's message names Rust's types; users expect ranges of numbers.
     let mut why = error.message().trim_end().to_string();
     for kind in ["usize", "u8", "u16", "u32", "u64"] {
         if let Some(rest) = why.strip_suffix(&format!("expected {kind}")) {

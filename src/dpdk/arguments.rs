@@ -14,8 +14,7 @@ pub struct EalOptions {
     pub pci: Vec<String>,
     /// Name that keeps several processes apart; by default made from the process id.
     pub file_prefix: Option<String>,
-    /// The user's own arguments, passed on as they are. Where they speak of a thing, weir says
-    /// nothing of it.
+    /// The user's own arguments, passed on as they are. They replace weir's for the same option.
     pub extra: Vec<String>,
 }
 

@@ -55,7 +55,7 @@ pub struct EthStats {
     pub tx_packets: u64,
     pub rx_bytes: u64,
     pub tx_bytes: u64,
-    /// Dropped by the device because nobody fetched them in time.
+    /// Dropped by the device because they were not fetched in time.
     pub rx_missed: u64,
     pub rx_errors: u64,
     pub tx_errors: u64,
@@ -347,7 +347,7 @@ impl EthDev {
         if self.driver() == "net_ring" {
             self.drain();
         }
-        // SAFETY: the port is valid until it is closed, which happens once, and nobody uses its
+        // SAFETY: the port is valid until it is closed, which happens once, and no caller uses its
         // queues.
         unsafe {
             if self.promiscuous.load(Ordering::Relaxed) {

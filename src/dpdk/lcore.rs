@@ -49,7 +49,7 @@ fn pin(id: usize) -> bool {
     id < libc::CPU_SETSIZE as usize && core_affinity::set_for_current(core_affinity::CoreId { id })
 }
 
-/// The CPU's cycle counter, at a constant rate whatever the clock does.
+/// The CPU's cycle counter. Its rate is constant; changes of the wall clock do not affect it.
 #[inline(always)]
 pub fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]

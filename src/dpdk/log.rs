@@ -70,9 +70,8 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
 const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
 
 /// Other messages that are no errors: net_memif and net_tap offer themselves to secondary
-/// processes, of which weir has none, nor has it files for them, so that a directory that cannot be
-/// made (in a user namespace) is not missed; a virtio-user port gets an address at random; and of
-/// the sizes of huge pages that a machine could have, one is enough.
+/// processes, and weir has none and needs no directory for them (one cannot be made in a user
+/// namespace); a virtio-user port gets a random address; and one size of huge pages is enough.
 const NO_ERRORS: [&str; 6] = [
     "Failed to register mp action callback",
     "Failed to send start req to secondary",

@@ -12,7 +12,7 @@ use crate::wire::Frame;
 
 /// Frames fetched by one call.
 const BATCH: usize = 32;
-/// Longest frame that a kernel hands over, unless it was told to make larger ones ("BIG TCP").
+/// Longest frame that a kernel hands over, unless "BIG TCP" is configured.
 const LARGEST: usize = 65_536 + 64;
 
 /// Room for the one control message that is asked for, aligned as its header must be.

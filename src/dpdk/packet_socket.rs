@@ -80,7 +80,7 @@ impl PacketSocket {
         if fd < 0 {
             return Err(interface.error("socket(AF_PACKET)"));
         }
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, missed: AtomicU64::new(0) };
         let failed = |call| interface.error(call);
         socket.set(libc::PACKET_VNET_HDR, &1).map_err(|_| failed("PACKET_VNET_HDR"))?;

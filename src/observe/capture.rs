@@ -16,7 +16,7 @@ const RING: std::ops::RangeInclusive<usize> = 256..=8192;
 #[derive(Clone, Debug, Default)]
 pub struct CaptureOptions {
     pub filter: Filter,
-    /// All ports when there are none.
+    /// Empty for all ports.
     pub ports: Vec<PortId>,
     pub rx: bool,
     pub tx: bool,

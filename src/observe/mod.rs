@@ -2,7 +2,7 @@
 //! counts.
 //!
 //! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A
-//! [`TraceOnce`] waits for one packet and tells all that happens to it. The control side opens them
+//! [`TraceOnce`] waits for one packet and records its way. The control side opens them
 //! ([`Observers`]), each worker looks once a burst whether there are any ([`WorkerObservers`]): one
 //! load and a comparison.
 //!

@@ -24,7 +24,7 @@ pub trait Observer {
     fn fixed(&mut self, forward: &mut Forward, ingress: PortId);
 }
 
-/// Nobody looks.
+/// No observer.
 pub struct Unobserved;
 
 impl Observer for Unobserved {
@@ -165,7 +165,7 @@ pub struct SentTrace {
 #[derive(Debug)]
 pub struct TraceOnce {
     filter: Filter,
-    /// The port it comes in by; any when there is none.
+    /// The port that it comes in by, or any.
     port: Option<PortId>,
     taken: AtomicBool,
     told: (Sender<PacketTrace>, Receiver<PacketTrace>),

@@ -27,7 +27,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// Finds it in a frame of `length` bytes, of which `bytes` are the first.
+    /// Finds it in a frame of `length` bytes that starts with `bytes`.
     pub fn find(bytes: &[u8], length: usize) -> Option<Self> {
         let (ethertype, l3) = network(bytes)?;
         match ethertype {

@@ -43,7 +43,7 @@ pub enum Dev {
     Memory,
 }
 
-/// Why a device is none, and what would be right.
+/// An error in the text of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no device: {problem}")]
 pub struct DevError {

@@ -240,7 +240,7 @@ impl Port {
 
     pub fn mtu(&self) -> u16 {
         match &self.device {
-            // Its frames are cut into buffers, whatever the driver says.
+            // Its frames are split over buffers, although the driver reports another MTU.
             Device::Eth(_) if matches!(self.dev, Dev::Memif { .. }) => self.options.mtu,
             Device::Eth(device) => device.mtu(),
             Device::Veth(veth) => veth.interface.mtu().unwrap_or(self.options.mtu),
@@ -346,7 +346,7 @@ impl Port {
     /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
         let max = self.max_mtu;
-        // Before the device is told, so that it is never given a frame that is too long for it.
+        // Before the device changes, so that it never gets a frame that is too long for it.
         self.set_longest(mtu.min(self.mtu()));
         let set = match (&self.device, self.interface()) {
             _ if !(68..=max).contains(&mtu) => {

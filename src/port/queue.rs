@@ -68,7 +68,7 @@ pub struct RxQueue {
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
     pub(super) faults: FaultEnd,
-    /// By the clock of whoever polls it.
+    /// By the clock of the queue's poller.
     pub(super) waiting_since: Option<u64>,
 }
 

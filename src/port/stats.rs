@@ -48,7 +48,7 @@ impl PortDrop {
 /// Effects of configured faults on packets that were not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultStats {
-    /// Copies made, which nobody sent.
+    /// Duplicates made by faults.
     pub duplicated_packets: u64,
     pub corrupted_packets: u64,
     pub delayed_packets: u64,

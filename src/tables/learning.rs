@@ -41,8 +41,7 @@ impl Learning {
         self.control.set_ageing(ageing);
     }
 
-    /// Forgets the MAC addresses behind a port, also those that workers have reported and nobody
-    /// has served yet.
+    /// Forgets the MAC addresses behind a port, also those in digests that wait to be served.
     pub fn flush_port(&mut self, port: PortId, now: Nanos) {
         self.control.serve(now);
         self.control.flush_port(port);

@@ -83,7 +83,7 @@ pub struct CaptureWriter<W: Write> {
 
 impl<W: Write> CaptureWriter<W> {
     pub fn new(to: W) -> Result<Self, CaptureError> {
-        // Little-endian whatever the machine, so that the same workload gives the same file.
+        // Little-endian on every machine, so that the same workload gives the same file.
         let header = PcapHeader {
             snaplen: MAX_RECORD as u32,
             datalink: DataLink::ETHERNET,
@@ -121,7 +121,7 @@ enum Format<R: Read> {
     PcapNg { blocks: Blocks<BufReader<Whole<R>>>, interfaces: Interfaces },
 }
 
-/// Reads pcap and pcapng, told apart by their first bytes.
+/// Reads pcap and pcapng, distinguished by their first bytes.
 pub struct CaptureReader<R: Read> {
     format: Format<R>,
     packet: u64,

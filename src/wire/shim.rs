@@ -50,7 +50,7 @@ pub fn nearest_epoch(running: u32, epoch: u32) -> u32 {
 pub const MAX_HOP: u8 = 63;
 pub const MAX_LOOPS: u8 = 3;
 
-/// The class of a packet of which nothing is measured.
+/// The class of a packet that is not measured.
 pub const NO_CLASS: u8 = 0;
 /// The class of one of several copies or fragments, which a switch that does not measure made of a
 /// packet with a class.

@@ -30,7 +30,7 @@ pub struct Covered {
     pub outdated: bool,
     /// Gaps of the epochs.
     pub gaps: Vec<Gap>,
-    /// The switches whose records it is made of; one of which all were gaps is not among them.
+    /// The switches whose records it is made of; a switch with gaps alone is not among them.
     pub switches: Vec<String>,
     /// Whether the answer has all flows of these epochs with exact counts, and if not, why.
     pub complete: bool,
@@ -89,7 +89,7 @@ pub struct Losses {
     pub lost_packets: u64,
     /// Packets that left and did not enter. They are never taken off those that were lost.
     pub gained_packets: u64,
-    /// Epochs of which nothing is known.
+    /// Epochs without a result.
     pub unknown_epochs: u64,
     /// Flows that lost packets; at least as many, when not all that were found in an epoch are
     /// kept.
@@ -168,8 +168,7 @@ fn not_kept(epoch: &EpochAnswers) -> usize {
     losses.victims.saturating_sub(kept(|loss| loss.lost)) + losses.gainers.saturating_sub(kept(|loss| loss.gained))
 }
 
-/// The first `top` of a list, the largest first, of which only those up to `kept` are there and
-/// `cut` are not.
+/// The first `top` of a list that is sorted by size, and that may itself be truncated.
 struct Truncated<T> {
     named: Vec<T>,
     /// Those that are not named and may be as large as was asked for.
@@ -193,7 +192,7 @@ impl<T: Clone> Truncated<T> {
 pub struct FlowSizes {
     #[serde(flatten)]
     pub covered: Covered,
-    /// Number of flows; null when too many to tell.
+    /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
     /// Smaller flows are counted, and cannot be named.
@@ -303,7 +302,7 @@ pub struct Numbers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochNumbers {
     pub epoch: u64,
-    /// Number of flows, and the entropy of their sizes; null when too many to tell.
+    /// Number of flows, and the entropy of their sizes; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
     pub switches: Vec<SwitchNumbers>,

@@ -151,8 +151,8 @@ impl Shows for Shown {
         let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
         let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
             Some(mut attention) => attention.epochs.pop(),
-            // A switch with a controller has no answers of its own, and knows what it was told to
-            // measure with.
+            // A switch with a controller has no answers of its own, but has the parameters that it
+            // measures with.
             None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
         };
         Ok(Snapshot { status, heavy, attention })

@@ -1,5 +1,5 @@
-//! The access control list: an ordered list of rules over the parsed fields, of which the first
-//! that matches decides.
+//! The access control list: an ordered list of rules over the parsed fields. The first rule that
+//! matches decides.
 //!
 //! It is searched by bit vectors (Lakshman, Stiliadis, SIGCOMM 1998): each field has a sorted list
 //! of the points at which the set of matching rules changes, and for each piece between them that

@@ -30,14 +30,14 @@ pub enum Prefix {
     V6 { address: u128, len: u32 },
 }
 
-/// TCP flags of which some must be set and others clear.
+/// TCP flags that must be set, and that must be clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
     pub mask: u8,
     pub value: u8,
 }
 
-/// Fragments of which kind.
+/// The kind of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentMatch {
     /// The whole packet.

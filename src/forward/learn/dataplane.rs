@@ -54,7 +54,7 @@ impl Learn {
         }
     }
 
-    /// As [`Self::decide`] for one packet, telling of both look-ups.
+    /// As [`Self::decide`] for one packet, with both look-ups for the probe.
     pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
         let (src, dst, vid) = (phv.headers.src, phv.headers.dst, phv.headers.vid());
         let macs = self.macs.load();

@@ -27,10 +27,10 @@ use crate::wire::Mac;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// MAC addresses at most. A new one is refused when they are that many, so a flood of addresses
-    /// pushes nobody out.
+    /// Maximum entries. New ones are refused when the table is full, so that a flood of addresses
+    /// pushes none out.
     pub capacity: usize,
-    /// A MAC address that has sent nothing for so long is forgotten.
+    /// Silence after which a MAC address is forgotten.
     pub ageing: Duration,
     /// Digests that may wait for the control side.
     pub queue: usize,

@@ -43,7 +43,7 @@ struct Grant {
 }
 
 impl Bucket {
-    /// A debt beyond this, three days, is none: a clock was set back.
+    /// Largest debt, three days: a larger one means that a clock was set back.
     const MAX_DEBT: i64 = 1 << 56;
 
     /// Full. `units`: bytes or packets a second; `burst`: of them.
@@ -134,7 +134,7 @@ impl Limiter {
 }
 
 impl Meter<'_> {
-    /// Whether a packet of so many bytes passes; one that does not spends nothing.
+    /// Whether a packet of `bytes` bytes passes; one that does not spends nothing.
     #[inline]
     pub fn pass(&mut self, bytes: usize) -> bool {
         let cost = |of: &Option<(&Bucket, Grant)>, units: u64| match of {

@@ -84,8 +84,7 @@ impl Route {
         }
     }
 
-    /// Matches each packet, and writes its verdict as far as the headers tell. `finish` has the
-    /// last word.
+    /// Matches each packet, and writes its verdict from the headers. `finish` may change it.
     pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
         self.now = now;
         let second = seconds(now);

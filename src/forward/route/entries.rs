@@ -17,7 +17,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Room for so many routes.
+    /// With room for this many routes.
     pub(super) fn new(routes: usize) -> Self {
         Self { free: (0..routes as u32).rev().collect(), ..Self::default() }
     }

@@ -139,7 +139,7 @@ impl Route {
         made.then(|| replaced(frame, phv, phv.ingress, reason))
     }
 
-    /// To the router itself: it has no more to say than that it is there.
+    /// A packet to the router itself: echo requests and discovery are answered, others refused.
     #[cold]
     fn local<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let headers = &phv.headers;
@@ -162,8 +162,8 @@ impl Route {
         }
     }
 
-    /// RFC 826: learns from whom it speaks with, corrects what it knows, and answers for its own
-    /// addresses.
+    /// RFC 826: learns neighbours that ask for the router, updates known ones, and answers for the
+    /// router's addresses.
     #[cold]
     fn arp<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let at = ethernet::LEN + if phv.headers.shim { shim::LEN } else { 0 };
@@ -196,7 +196,8 @@ impl Route {
         reply::arp(frame, packet.sender_mac, answer).then(|| replaced(frame, phv, phv.ingress, DropReason::ToRouter))
     }
 
-    /// RFC 4861, 7.1: only what is right in all parts and comes from the link itself.
+    /// RFC 4861, 7.1: takes only messages that are right in all parts and come from the link
+    /// itself.
     #[cold]
     fn discovery<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let headers = &phv.headers;
@@ -222,7 +223,7 @@ impl Route {
         }
     }
 
-    /// Answers for its own addresses, to one that tries out an address too.
+    /// Answers for the router's addresses, to duplicate address detection too.
     fn solicited<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv, message: ndp::Repr) -> Option<DropReason> {
         let mac = self.ports.get(usize::from(phv.ingress))?.mac();
         let own = self.routes.load().ports.get(usize::from(phv.ingress))?;
@@ -252,7 +253,7 @@ impl Route {
         }
     }
 
-    /// A neighbour has spoken. One that is new is learned only when it spoke to the router.
+    /// Notes a sign of a neighbour. A new one is learned only from messages to the router.
     fn hear(&mut self, digest: Digest, to_us: bool) {
         let now = seconds(self.now);
         match self.neighbours.load().table.get(key(digest.address)) {
@@ -271,7 +272,7 @@ impl Route {
         may
     }
 
-    /// The router's MAC and address on a port, to speak to `target` from.
+    /// The router's MAC and address on a port, for messages to `target`.
     fn own(&mut self, port: PortId, target: IpAddr) -> Option<(Mac, IpAddr)> {
         let mac = self.ports.get(usize::from(port))?.mac();
         Some((mac, self.routes.load().ports.get(usize::from(port))?.source(target)?))

@@ -136,7 +136,7 @@ struct Own {
 }
 
 impl Own {
-    /// The address from which to speak to `to`: that of its network, else the first.
+    /// The source address for packets to `to`: that of its network, else the first.
     fn source(&self, to: IpAddr) -> Option<IpAddr> {
         let nets = if to.is_ipv4() { &self.v4 } else { &self.v6 };
         nets.iter().find(|net| net.contains(to)).or(nets.first()).map(|net| net.address())

@@ -1,7 +1,7 @@
-//! Packets that the router makes: each takes the frame of the packet that called for it.
+//! Packets that the router makes: each takes the frame of the packet that caused it.
 //!
-//! Every function gives false where that cannot be: no room in the frame, or a packet that may not
-//! be answered. The frame's bytes are then whatever they are, and it is to be dropped.
+//! Every function returns false when the frame has no room, or the packet may not be answered. The
+//! frame's bytes are then unspecified, and the caller drops it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -52,8 +52,7 @@ impl Error {
             Self::NoRoute => (icmp::V6_UNREACHABLE, 0, 0),
             Self::HostUnreachable => (icmp::V6_UNREACHABLE, 3, 0),
             Self::PortUnreachable => (icmp::V6_UNREACHABLE, 4, 0),
-            // No link of IPv6 is narrower, and a host that is told of less would have to do what it
-            // cannot.
+            // 1280 bytes is the minimum MTU of IPv6; hosts ignore or mishandle a smaller value.
             Self::TooBig(mtu) => (icmp::V6_TOO_BIG, 0, mtu.max(1280)),
             Self::ProtocolUnreachable => return None,
         };

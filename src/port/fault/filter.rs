@@ -73,7 +73,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether it tells packets apart at all.
+    /// Whether some packets do not match.
     pub fn is_set(&self) -> bool {
         *self != Self::default()
     }

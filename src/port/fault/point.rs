@@ -40,7 +40,7 @@ impl Default for FaultPoint {
 }
 
 impl FaultPoint {
-    /// Sets the faults of the queue, of which it is the port's `queue`th. One caller at a time.
+    /// Sets the faults of the port's queue number `queue`. One caller at a time.
     pub fn set(&self, spec: Option<&FaultSpec>, way: Way, queue: u16, hz: u64) {
         let rules = || spec.iter().flat_map(|spec| &spec.rules).filter(|rule| rule.way == way);
         let update = rules().next().is_some().then(|| Box::new(Engine::new(rules(), queue, hz)));
