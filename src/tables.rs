@@ -80,7 +80,7 @@ pub trait Table: Send {
         self.len() == 0
     }
 
-    /// Entries at most.
+    /// Maximum entries.
     fn capacity(&self) -> Option<usize> {
         None
     }

@@ -23,7 +23,7 @@ pub struct SwitchInfo {
 }
 
 impl SwitchInfo {
-    /// Of a switch that starts now; `cores` are its workers'.
+    /// For a switch that starts now; `cores` are its workers'.
     pub fn new(name: &str, cores: &[usize]) -> Self {
         Self {
             name: name.into(),

@@ -68,7 +68,7 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
-/// Where a controller listens.
+/// The listeners of a controller.
 pub struct Listeners {
     /// For `weir show`.
     pub api: UnixListener,

@@ -87,7 +87,7 @@ impl CountedFlow {
 }
 
 impl Flows {
-    /// Of a run's flows and losses, whose lack is why they are not all.
+    /// From a run's flows and losses; `lack` has the reasons why the losses are not complete.
     pub fn new(answers: &FlowAnswers, losses: &Losses, lack: Reasons) -> Self {
         let exact = lack.leave_counts_exact();
         let counted = |of: fn(&Loss) -> u64| {

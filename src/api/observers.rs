@@ -35,7 +35,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 16;
 /// Period of a running capture's loss counts, and of the blanks that a waiting trace sends.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Most seconds that a trace waits for its packet, and that a capture lasts.
+/// Maximum time that a trace waits for its packet, and that a capture lasts, in seconds.
 const LONGEST_TRACE: f64 = 3600.0;
 const LONGEST_CAPTURE: f64 = 1e6;
 const SNAPLEN: std::ops::RangeInclusive<u32> = 14..=65_535;

@@ -38,11 +38,11 @@ use crate::network::tls;
 pub const CONNECTIONS: usize = 64;
 /// TLS handshakes at a time; more of them wait.
 pub const HANDSHAKES: usize = 16;
-/// A peer that has not proved by then who it is goes.
+/// Maximum time of a TLS handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
-/// A request's headers are there by then, counted from the end of the request before.
+/// Maximum time for a request's headers, from the end of the request before.
 pub const HEADERS: Duration = Duration::from_secs(10);
-/// A request is answered by then.
+/// Maximum time for a request.
 pub const REQUEST: Duration = Duration::from_secs(30);
 /// Longest headers of a request, and longest body.
 pub const HEADER_BYTES: usize = 16 << 10;
@@ -138,8 +138,7 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     })
 }
 
-/// Accepts connections while there are places, and has `serve` hold the place as long as it needs
-/// it.
+/// Accepts connections while there are places. `serve` holds a place as long as it needs it.
 async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
     mut listener: L,
     places: usize,
@@ -166,7 +165,7 @@ async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io:
     accept(listener, CONNECTIONS, serve).await
 }
 
-/// Where clients by TCP prove who they are.
+/// The TCP listener, whose clients must show a certificate.
 struct BoundedListener {
     acceptor: TlsAcceptor,
     room: Arc<Semaphore>,

@@ -58,7 +58,7 @@ pub struct Controller {
     /// Leave the parameters as they are, whatever the state of the network
     #[arg(long)]
     no_shift: bool,
-    /// Where the state is kept that a restart needs; a secret
+    /// File of the state that a restart needs; a secret
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones
@@ -67,10 +67,10 @@ pub struct Controller {
     /// Address and port for switches on other machines; needs [tls] in the configuration file
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Where the control socket goes
+    /// Path of the control socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where the socket for switches goes
+    /// Path of the socket for switches
     #[arg(long, value_name = "PATH")]
     switch_socket: Option<PathBuf>,
     /// Stop by itself after this long
@@ -185,7 +185,7 @@ fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
     Ok(Some(TlsListener { listener, config: Arc::new(server) }))
 }
 
-/// Where systemd says, else where states of the system or of the user are.
+/// The state file: in systemd's directory, or else in that of the system or of the user.
 fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     if let Some(path) = &config.state {
         return Ok(path.clone());

@@ -70,7 +70,7 @@ pub struct Run {
     /// Names the switch and its control socket
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where the control socket goes
+    /// Path of the control socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469

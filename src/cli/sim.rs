@@ -47,10 +47,10 @@ pub struct Sim {
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Of every link
+    /// Delay of every link
     #[arg(long, default_value = "1us", value_name = "LENGTH")]
     delay: Length,
-    /// Of every link, such as 40Gbps; by default links take everything at once
+    /// Rate of every link, such as 40Gbps; unlimited by default
     #[arg(long, value_name = "RATE")]
     rate: Option<Limit>,
     /// With --rate: a packet that would wait longer for a link is lost
@@ -97,7 +97,7 @@ struct Document {
     /// Packets that came to a host with a telemetry shim: none.
     shims_at_hosts: u64,
     epochs: Vec<EpochReport>,
-    /// Where something goes wrong: whether answers that are called complete are right.
+    /// With faults: whether answers that are called complete are right.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<Audit>,
 }

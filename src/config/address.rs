@@ -1,4 +1,4 @@
-//! Where a controller is, and the files by which the two sides of a connection know each other.
+//! A controller's address, and the certificates of the two sides of a connection.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::{ConfigError, is_name, wrong};
 
-/// Where a controller is.
+/// A controller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A controller of this machine, by its name.

@@ -17,7 +17,7 @@ use crate::program::ProgramConfig;
     "name": ["at"], "certificate": ["at", "key", "ca"], "key": ["at", "certificate", "ca"], "ca": ["at", "certificate", "key"],
 }))]
 pub struct ControllerConfig {
-    /// Where it is: the name of a controller of this machine, the path of its socket for switches,
+    /// Its address: the name of a controller of this machine, the path of its socket for switches,
     /// or HOST:PORT. Without it the switch reports to no controller.
     pub at: Option<String>,
     /// The switch's name for the controller; by default `switch.name`.
@@ -46,7 +46,7 @@ impl ControllerConfig {
         self.files().map(drop)
     }
 
-    /// Where the controller is, if there is one.
+    /// The controller's address, if there is one.
     pub fn address(&self) -> Result<Option<Address>, ConfigError> {
         let Some(at) = &self.at else {
             let others = [("controller.name", self.name.is_some())].into_iter();

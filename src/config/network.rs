@@ -35,7 +35,7 @@ pub struct NetworkConfig {
     pub history: Length,
     /// Whether the parameters follow the state of the network, or stay as they are.
     pub shift: bool,
-    /// Where the state is kept that a restart needs: a secret. By default `NAME.json` in the user's
+    /// File of the state that a restart needs: a secret. By default `NAME.json` in the user's
     /// or system's directory for states.
     pub state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones, for experiments.

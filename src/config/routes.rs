@@ -67,7 +67,7 @@ pub struct NeighbourConfig {
 }
 
 impl RouteConfig {
-    /// Where it leads; `port` finds a port by its name.
+    /// The route's target; `port` finds a port by its name.
     pub fn target(&self, port: impl FnOnce(&str) -> Option<u16>) -> Result<Target, Wrong> {
         let error = |key, value: String, right: &str| Err(Wrong { key, value, right: right.into() });
         match (self.via.as_slice(), &self.port, self.drop) {

@@ -80,7 +80,7 @@ pub struct SwitchConfig {
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off":
     /// workers never sleep.
     pub idle: Idle,
-    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469.
+    /// Address of `/metrics` over HTTP: a loopback address and port, such as 127.0.0.1:9469.
     /// Left out: nowhere.
     #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
     pub metrics: Option<String>,

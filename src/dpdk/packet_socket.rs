@@ -41,7 +41,7 @@ impl VnetHeader {
         Self { flags: Self::NEEDS_CSUM, csum_start: start as u16, csum_offset: offset as u16, ..Self::default() }
     }
 
-    /// Where a checksum is to be computed from, and where it goes from there.
+    /// The start of a checksum's range, and the offset of its field from there.
     pub fn checksum(&self) -> Option<(usize, usize)> {
         let needs = self.flags & Self::NEEDS_CSUM != 0;
         needs.then_some((self.csum_start.into(), self.csum_offset.into()))

@@ -25,7 +25,7 @@ pub struct CaptureOptions {
     pub snaplen: usize,
 }
 
-/// Where a packet was seen.
+/// The place where a packet was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It came in by the port.

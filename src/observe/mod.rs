@@ -24,7 +24,7 @@ use crate::pisa::{DropReason, PortId};
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, Headers, parse};
 
-/// Captures that may run at the same time, and traces that may wait.
+/// Maximum captures that run, and traces that wait, at the same time.
 pub const MAX_CAPTURES: usize = 4;
 pub const MAX_TRACES: usize = 4;
 

@@ -74,7 +74,7 @@ pub struct ProgramTrace {
 }
 
 impl Recorder {
-    /// Those of the program that the packet is in.
+    /// The stages of the program that the packet is in.
     fn stages(&mut self) -> Option<&mut Vec<Vec<AccessTrace>>> {
         match self.leaving {
             None => Some(&mut self.programs.last_mut()?.stages),

@@ -72,12 +72,12 @@ pub struct Port {
     options: PortOptions,
     /// Largest MTU that the buffers hold.
     max_mtu: u16,
-    /// Of an xdp port. They go before the device does.
+    /// Sockets of an xdp port. They close before the device does.
     sockets: XdpSockets,
     device: Device,
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
-    /// Of a veth or xdp port: no other weir has the interface.
+    /// Claim of a veth or xdp port: no other weir has the interface.
     claim: Mutex<Option<Claim>>,
     /// Descriptors of a tap port's interface.
     taps: Vec<i32>,
@@ -86,7 +86,7 @@ pub struct Port {
     earlier: PortStats,
     /// Packets that the device had not sent when it was closed.
     unsent: AtomicU64,
-    /// Of a pcap port, whose driver knows the file by its descriptor.
+    /// Output of a pcap port, whose driver knows the file by its descriptor.
     _output: Option<NewFile>,
     link: Arc<Link>,
     /// The longest frame at the MTU that is set.

@@ -61,7 +61,7 @@ pub(super) enum TxDriver {
     Memory(Memory),
 }
 
-/// Where one worker takes the packets of a port, or of its share, from.
+/// A receive queue of a port, for one worker.
 #[derive(Debug)]
 pub struct RxQueue {
     pub(super) driver: RxDriver,
@@ -135,7 +135,7 @@ pub struct Sent {
     pub bytes: u64,
 }
 
-/// Where one worker gives packets to that leave by a port.
+/// A transmit queue of a port, for one worker.
 #[derive(Debug)]
 pub struct TxQueue {
     pub(super) driver: TxDriver,

@@ -88,7 +88,7 @@ pub(super) struct VethRx {
     /// Frames in the batch, and the first that has not been given out whole.
     received: usize,
     next: usize,
-    /// Of that frame, when it is a large one: its segmentation, and the next packet.
+    /// Segmentation of that frame, when it is a large one, and its next packet.
     segmenting: Option<(SegmentPlan, usize)>,
 }
 

@@ -9,15 +9,15 @@ use super::Desired;
 use super::port::Feature;
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{Mirror, Mirrors, PortFeatures};
-use crate::forward::text::{PortNames, Word, Wrong};
+use crate::forward::text::{PortNames, Wrong};
 
-/// Table `mirrors`: the copies made, by the ports that a mirror is between.
+/// Table `mirrors`: the mirrors with their counts of copies.
 #[derive(Default)]
-pub struct MirrorFeature(Vec<((Word, Option<Word>), Arc<AtomicU64>)>);
+pub struct MirrorFeature(Vec<(MirrorConfig, Arc<AtomicU64>)>);
 
 impl MirrorFeature {
     fn copies(&self, entry: &MirrorConfig) -> Arc<AtomicU64> {
-        let found = self.0.iter().find(|((from, to), _)| (from, to) == (&entry.from, &entry.to));
+        let found = self.0.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
         found.map(|(_, copies)| copies.clone()).unwrap_or_default()
     }
 }
@@ -44,9 +44,8 @@ impl Feature for MirrorFeature {
         let mut mirrors = Mirrors::default();
         mirrors.rx.resize(ports.len(), None);
         mirrors.tx.resize(ports.len(), None);
-        let ends = |entry: &MirrorConfig| (entry.from.clone(), entry.to.clone());
-        self.0 = entries.iter().map(|entry| (ends(entry), self.copies(entry))).collect();
-        for (entry, (_, copies)) in entries.iter().zip(&self.0) {
+        self.0 = entries.iter().map(|entry| (entry.clone(), self.copies(entry))).collect();
+        for (entry, copies) in &self.0 {
             let to = entry.to.as_ref().map(|to| ports.id("to", &to.0));
             let (Ok(from), Some(Ok(to))) = (ports.id("from", &entry.from.0), to) else { continue };
             for (direction, list) in [("rx", &mut mirrors.rx), ("tx", &mut mirrors.tx)] {

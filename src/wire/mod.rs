@@ -35,8 +35,7 @@ pub use shim::Shim;
 /// Maximum number of frames that are received, processed and sent together.
 pub const BURST: usize = 64;
 
-/// Length in bytes of what a frame has before its IP packet at most: an Ethernet header and two VLAN
-/// tags.
+/// Maximum bytes of a frame before its IP packet: an Ethernet header and two VLAN tags.
 pub const L2_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// The same with the telemetry shim.

@@ -56,7 +56,7 @@ pub const NO_CLASS: u8 = 0;
 /// packet with a class.
 pub const SEVERAL: u8 = 3;
 
-/// Where the shim starts in a frame.
+/// Offset of the shim in a frame.
 const AT: usize = 12;
 
 /// Whether this switch speaks the version in the shim's fourth byte.

@@ -94,11 +94,11 @@ pub struct Losses {
     /// Flows that lost packets; at least as many, when not all that were found in an epoch are
     /// kept.
     pub victims: u64,
-    /// Flows that gained packets, likewise.
+    /// Flows that gained packets, with the same bound.
     pub gained_flows: u64,
-    /// Those that lost most.
+    /// The flows that lost most.
     pub losses: Vec<CountedFlow>,
-    /// Those that gained most.
+    /// The flows that gained most.
     pub gains: Vec<CountedFlow>,
     /// Losses that were found and are not named here.
     pub omitted_flows: u64,
@@ -171,7 +171,7 @@ fn not_kept(epoch: &EpochAnswers) -> usize {
 /// The first `top` of a list that is sorted by size, and that may itself be truncated.
 struct Truncated<T> {
     named: Vec<T>,
-    /// Those that are not named and may be as large as was asked for.
+    /// Flows that are not named and may be above the threshold.
     omitted: usize,
     /// All that are as large as was asked for are kept.
     whole: bool,
@@ -201,7 +201,7 @@ pub struct FlowSizes {
     pub heavy_candidates: u64,
     /// The largest of them.
     pub heavy: Vec<HeavyFlow>,
-    /// Those that are not named here and may have as many packets as was asked for.
+    /// Flows that are not named here and may be above the threshold.
     pub omitted_flows: u64,
     /// Flows by size.
     pub distribution: Vec<SizeClass>,

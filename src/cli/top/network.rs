@@ -18,7 +18,7 @@ use crate::api::view::{Attention, Losses, NetworkSwitches};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     pub switches: NetworkSwitches,
-    /// Of the epochs of the last second.
+    /// The epochs of the last second.
     pub attention: Attention,
     pub losses: Losses,
 }

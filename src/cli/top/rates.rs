@@ -95,10 +95,10 @@ pub struct FlowRate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreRates {
     pub core: usize,
-    /// Of the core's time, that of rounds of the poll loop that found packets.
+    /// Share of the core's time in rounds of the poll loop that found packets.
     pub busy_share: f64,
     pub packets_per_second: f64,
-    /// Of the busy time; left out when no packet came.
+    /// Cycles of the busy time; left out when no packet came.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles_per_packet: Option<f64>,
     pub polls_per_second: f64,
@@ -111,7 +111,7 @@ pub struct CoreRates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTime {
     pub program: String,
-    /// Of the core's time.
+    /// Share of the core's time.
     pub busy_share: f64,
     pub packets_per_second: f64,
     /// Left out when no packet came.

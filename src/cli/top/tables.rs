@@ -228,7 +228,7 @@ fn cores(rates: &Rates, sort: Sort) -> Cells {
     }
 }
 
-/// Of a core; its programs below it have the first ones.
+/// Columns of a core; its programs below it have the first ones.
 const CORES: [&str; 8] =
     [">core", "program", ">busy", ">pkt/s", ">cycles/pkt", ">polls/s", ">late epochs", ">lost epochs"];
 

@@ -26,9 +26,9 @@ use fields::Fields;
 use crate::pisa::table::{Shape, TableUse};
 use crate::pisa::{LookupTrace, Phv, PortId};
 
-/// Rules at most.
+/// Maximum rules.
 pub const MAX_RULES: usize = 512;
-/// Rules at most that count and let the search go on: each costs a step for a packet that matches
+/// Maximum rules that count and let the search go on: each costs a step for a packet that matches
 /// it.
 pub const MAX_COUNTING: usize = 16;
 /// Counters that a list has: as many again as rules, so that one of a rule that has gone is not
@@ -108,7 +108,7 @@ impl Acl {
         self.fields.wants_flags()
     }
 
-    /// How [`Self::decide`] comes to its decision, in words. Counts nothing.
+    /// The look-ups of [`Self::decide`], in words. Counts nothing.
     pub fn trace(&self, phv: &Phv, flags: Option<u8>) -> Vec<LookupTrace> {
         let rows = self.fields.rows(phv, flags);
         let hit = |rule: &usize| {

@@ -1,4 +1,4 @@
-//! A rule: what it matches, and what it does.
+//! A rule: its match and its action.
 
 use std::ops::RangeInclusive;
 
@@ -64,7 +64,7 @@ pub struct Match {
     pub src: Option<Prefix>,
     pub dst: Option<Prefix>,
     pub proto: Option<u8>,
-    /// Of TCP and UDP.
+    /// Ports of TCP and UDP.
     pub sport: Option<Vec<RangeInclusive<u16>>>,
     pub dport: Option<Vec<RangeInclusive<u16>>>,
     pub tcp_flags: Option<Flags>,

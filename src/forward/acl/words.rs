@@ -10,7 +10,7 @@ use super::{Action, Flags, FragmentMatch, MacPrefix, Match, Prefix, Rule};
 use crate::forward::text::{self, PortNames, Word, Wrong, number, wrong};
 use crate::wire::{ethertype, proto};
 
-/// Ranges or ports at most in one key.
+/// Maximum ranges or ports in one key.
 const MAX_LIST: usize = 8;
 
 /// Forms of words for the JSON Schema: numbers and ranges, a MAC address or its leading bits, an

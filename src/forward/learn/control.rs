@@ -13,7 +13,7 @@ use crate::pisa::hash::Polynomial;
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
-/// The MAC table and who may change it.
+/// The MAC table, and its writer.
 #[derive(Debug)]
 pub struct Control {
     macs: Shared<MacTable>,
@@ -219,7 +219,7 @@ impl Control {
         self.refused
     }
 
-    /// MAC addresses at most.
+    /// Maximum entries.
     pub fn capacity(&self) -> usize {
         self.seen.len()
     }

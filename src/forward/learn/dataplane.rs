@@ -14,7 +14,7 @@ use crate::wire::Mac;
 #[derive(Debug)]
 pub struct Learn {
     macs: Reader<MacTable>,
-    /// By [`MacEntry::index`](super::MacEntry): the second in which the address was last heard.
+    /// The second in which an address was last heard, by [`MacEntry::index`](super::MacEntry).
     seen: Arc<[AtomicU32]>,
     reporter: Reporter,
 }
@@ -120,7 +120,7 @@ struct Reporter {
     /// push it out: it is sent again then.
     sent: Box<[Option<Digest>; Self::SLOTS]>,
     lost: u64,
-    /// The queue was full in this burst: to ask again for each packet of a flood would only cost.
+    /// The queue was full in this burst: another try for each packet of a flood would only cost.
     full: bool,
 }
 

@@ -69,8 +69,8 @@ impl MacKey {
     }
 }
 
-/// Where a MAC address is. When it was last heard stands in an array of its own, at `index`, which
-/// outlives the versions of the table: workers write it while the control side makes the next
+/// The port of a MAC address. The time when it was last heard stands in another array, at `index`,
+/// which outlives the versions of the table: workers write it while the control side makes the next
 /// version.
 #[derive(Clone, Copy, Debug)]
 struct MacEntry {

@@ -17,7 +17,7 @@ use crate::pisa::hash::{Crc, Polynomial};
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
-/// The tables of a router and who may change them.
+/// The tables of a router, and their writer.
 #[derive(Debug)]
 pub struct Control {
     config: Config,
@@ -199,8 +199,8 @@ impl Control {
         self.plan = plan;
         let mut next = Neighbours::clone(&self.neighbours.current());
         let before: Vec<_> = next.table.iter().map(|(key, neighbour)| (key, *neighbour)).collect();
-        // One whose network or port has gone is no neighbour; a static one stays or goes with the
-        // plan.
+        // An address whose network or port has gone is no neighbour; a static one stays or goes
+        // with the plan.
         for (key, neighbour) in before {
             let on_link = self.routes.current().is_on_link(address(key), neighbour.port);
             if neighbour.fixed || !on_link {

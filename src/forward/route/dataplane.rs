@@ -32,7 +32,7 @@ pub struct Route {
     pub(super) questions: Bucket,
     pub(super) errors: Bucket,
     pub(super) suppressed: u64,
-    /// Of the burst in hand.
+    /// Decisions on the current burst.
     pub(super) now: u64,
     pub(super) decisions: Box<[Decision; BURST]>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Decision {
     },
     /// The next hop's MAC is not known.
     Resolve(Hop),
-    /// An error to whom it came from, and the name under which the packet ends.
+    /// An error to the sender, and the drop reason of the packet.
     Answer(Error, DropReason),
     /// To one of the router's own addresses.
     Local,
@@ -110,12 +110,12 @@ impl Route {
         }
     }
 
-    /// Digests that found the queue full. Nothing is lost for good: the neighbour is asked again.
+    /// Digests that found the queue full. The neighbour is asked again later.
     pub fn lost_digests(&self) -> u64 {
         self.lost
     }
 
-    /// ICMP errors and questions for neighbours that would have passed their rate.
+    /// ICMP errors and questions for neighbours that were not sent, because of their rate limit.
     pub fn suppressed(&self) -> u64 {
         self.suppressed
     }

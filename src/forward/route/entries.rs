@@ -8,7 +8,7 @@ use super::{Entry, Hits, Net, Plan};
 /// Slots of the routes' counters.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// By prefix: the index, and what the counters there read when the route took it over.
+    /// By prefix: the index, and the counts there when the route took it over.
     of: BTreeMap<Net, (u32, [u64; 2])>,
     free: Vec<u32>,
     workers: Vec<Arc<[Hits]>>,

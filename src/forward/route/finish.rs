@@ -26,8 +26,8 @@ pub struct Finished<F> {
 }
 
 impl Route {
-    /// Does to packet `i` of the burst what `decide` found, and writes the verdict of what is now
-    /// in the frame.
+    /// Applies the decision on packet `i` of the burst, and writes the verdict of the packet that
+    /// is then in the frame.
     #[inline]
     pub fn finish<F: Frame>(&mut self, i: usize, frame: &mut F, phv: &mut Phv) -> Finished<F> {
         let decision = self.decisions.get(i).copied().unwrap_or_default();
@@ -50,8 +50,8 @@ impl Route {
         Finished { ended, extra: None, long: false }
     }
 
-    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the
-    /// neighbour if one is due, and whether the packet is to be fragmented.
+    /// Forwards a packet. Returns a question for the neighbour if one is due, and whether the
+    /// packet is to be fragmented; an error if it is too long for the next link.
     #[inline(always)]
     fn forward<F: Frame>(
         &mut self,
@@ -279,7 +279,7 @@ impl Route {
     }
 }
 
-/// The packet has ended under `reason`; what is in its frame now goes to `port`.
+/// The packet has ended under `reason`; the new packet in its frame goes to `port`.
 fn replaced<F: Frame>(frame: &F, phv: &mut Phv, port: PortId, reason: DropReason) -> DropReason {
     phv.headers.shim = false;
     phv.wire_bytes = frame.wire_len() as u32;

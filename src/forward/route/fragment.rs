@@ -15,7 +15,7 @@ pub const MAX_FRAGMENTS: usize = 32;
 /// Longest header, and the longest link header in front of it: Ethernet and the telemetry shim.
 const LONGEST: usize = 60;
 const LINK: usize = 14 + 6;
-/// Where flags and fragment offset stand.
+/// Offset of flags and fragment offset in the header.
 const FRAGMENT: usize = 6;
 const DONT: u16 = 0x4000;
 const MORE: u16 = 0x2000;

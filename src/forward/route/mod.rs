@@ -47,9 +47,9 @@ use crate::wire::Mac;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Routes of each family at most, four for each own address included.
+    /// Maximum routes of each family, four for each own address included.
     pub routes: usize,
-    /// Neighbours at most, static ones included.
+    /// Maximum neighbours, static ones included.
     pub neighbours: usize,
     /// Digests that may wait for the control side.
     pub queue: usize,
@@ -167,7 +167,7 @@ enum Action {
     Via(Gateways, Entry),
 }
 
-/// Where an entry's counters stand.
+/// Slot of an entry's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u32);
 
@@ -201,7 +201,7 @@ struct Neighbours {
 struct Neighbour {
     mac: Mac,
     port: PortId,
-    /// Into the [`Signs`], which outlive the versions of the table.
+    /// Index into the [`Signs`], which outlive the versions of the table.
     index: u32,
     /// Neither asked for nor forgotten.
     fixed: bool,
@@ -230,11 +230,11 @@ fn seconds(now: u64) -> u32 {
     (now / NS_PER_SECOND) as u32
 }
 
-/// A neighbour in use that was last heard so long ago is asked again.
+/// Silence of a neighbour in use after which it is asked again, in seconds.
 const REASK_SECONDS: u32 = 30;
-/// One that has left such questions unanswered for so long is forgotten.
+/// Time without an answer to such questions after which it is forgotten, in seconds.
 const DEAD_SECONDS: u32 = 10;
-/// One that has been silent for so long is forgotten, asked or not.
+/// Silence after which any neighbour is forgotten, in seconds.
 const FORGET_SECONDS: u32 = 300;
-/// One that has not been used for so long makes room for a new one when the table is full.
+/// Time without use after which a neighbour makes room for a new one in a full table, in seconds.
 const UNUSED_SECONDS: u32 = 30;

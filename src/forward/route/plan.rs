@@ -10,12 +10,12 @@ use crate::forward::text::{self, Wrong};
 use crate::pisa::PortId;
 use crate::wire::Mac;
 
-/// Next hops of one route at most.
+/// Maximum next hops of one route.
 pub const MAX_HOPS: usize = 16;
-/// Addresses of one port at most.
+/// Maximum addresses of one port.
 pub const MAX_ADDRESSES: usize = 16;
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// To gateways; flows are dealt out over several.
@@ -32,7 +32,7 @@ fn wrong<T>(key: &'static str, value: impl Display, right: impl Into<String>) ->
     Err(text::wrong(key, value, right))
 }
 
-/// The whole of it. Every method leaves it as it was when it refuses.
+/// A method that returns an error leaves the plan as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     addresses: Vec<(PortId, Net)>,

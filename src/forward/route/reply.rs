@@ -11,8 +11,8 @@ use crate::wire::{
 
 /// Shorter frames are filled up, so that no bytes of an earlier packet leave.
 const SHORTEST: usize = 60;
-/// The most that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280 (RFC
-/// 4443, 2.4 c).
+/// Maximum bytes that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280
+/// (RFC 4443, 2.4 c).
 const QUOTE4: usize = 576 - ipv4::LEN - icmp::LEN;
 const QUOTE6: usize = 1280 - ipv6::LEN - icmp::LEN;
 /// Internetwork control (RFC 1812, 4.3.2.5).
@@ -44,8 +44,8 @@ impl Error {
         icmp::Repr { kind, code, word }
     }
 
-    /// Of ICMPv6. A protocol that is not spoken would be a parameter problem, which points into the
-    /// packet: not said.
+    /// The same of ICMPv6. An unknown protocol would be a parameter problem, which needs a pointer
+    /// into the packet: no error is sent.
     fn v6(self) -> Option<icmp::Repr> {
         let (kind, code, word) = match self {
             Self::TimeExceeded => (icmp::V6_TIME_EXCEEDED, 0, 0),

@@ -124,7 +124,7 @@ impl Vlans {
     }
 }
 
-/// Where a frame's outermost tag stands.
+/// Offset of a frame's outermost tag.
 #[inline(always)]
 pub fn tag_offset(headers: &Headers) -> usize {
     if headers.shim { 12 + shim::LEN } else { 12 }

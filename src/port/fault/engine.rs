@@ -1,4 +1,4 @@
-//! Faults done to packets: a function of the packets, the seed and the time that is handed in.
+//! Faults of packets: a function of the packets, the seed and the time argument.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where faults meet a queue: set by the port, done by the worker that has the queue.
+//! The faults of a queue: set by the port, applied by the worker that has the queue.
 
 use std::sync::{
     Arc,

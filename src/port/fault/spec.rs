@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use super::filter::Filter;
 use crate::text::serde_as_text;
 
-/// Most rules of a port.
+/// Maximum rules of a port.
 const MAX_RULES: usize = 16;
 /// Longest time that a packet can be held back.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ pub struct Rule {
     pub way: Way,
     pub filter: Filter,
     pub drop: Rate,
-    /// Of each `every` packets the last `burst` are dropped; 0 for none.
+    /// The last `burst` of each `every` packets are dropped; 0 for none.
     pub every: u32,
     pub burst: u32,
     /// One bit, somewhere in the frame, is flipped.
@@ -64,7 +64,7 @@ pub struct Rule {
     /// The packet waits for `gap`, and those behind it overtake it.
     pub reorder: Rate,
     pub gap: Duration,
-    /// Where the chances start from: the same seed and the same packets give the same faults.
+    /// Seed of the random numbers: the same seed and the same packets give the same faults.
     pub seed: u64,
 }
 

@@ -30,7 +30,7 @@ use std::str::FromStr;
 
 use super::{Headers, Mac, Net, ethertype, proto};
 
-/// Most tests in a filter.
+/// Maximum tests in a filter.
 pub const MAX_TESTS: usize = 64;
 /// Deepest nesting of parentheses and `not`.
 pub const MAX_DEPTH: usize = 32;

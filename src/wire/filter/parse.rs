@@ -1,4 +1,4 @@
-//! From the words of a filter to an expression.
+//! Parses the text of a filter.
 
 use std::net::IpAddr;
 use std::ops::Range;
