@@ -29,7 +29,7 @@ use crate::telemetry::AnswerStore;
 use crate::observe::Observers;
 use crate::program::answers::Task;
 
-/// What a switch answers. Methods may block for a moment, but not for long.
+/// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
     fn ports(&self) -> view::Ports;
     fn status(&self) -> view::Status;
@@ -37,9 +37,9 @@ pub trait Service: Answering {
     fn since_reset(&self) -> view::SinceReset;
     /// From now on `since_reset` counts from here. The counters themselves are not touched.
     fn reset(&self);
-    fn stations(&self) -> view::Stations;
+    fn macs(&self) -> view::MacTable;
     fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
-    /// Takes frames for other stations in, or no longer.
+    /// Takes frames for other MAC addresses in, or no longer.
     fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
     /// Changes a port's largest IP packet, in bytes. The packet buffers bound it.
     fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String>;
@@ -64,7 +64,7 @@ pub trait Answering: Send + Sync + 'static {
     /// The name and the answers of the program that is asked for this task.
     ///
     /// # Errors
-    /// If there is none, in words.
+    /// If there is no such program.
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String>;
 
     /// The heavy flows of the epochs that are asked for.
@@ -101,7 +101,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/reset", put(answers::reset::<S>))
         .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
         .route("/metrics", get(answers::metrics::<S>))
-        .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.stations())))
+        .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.macs())))
         .merge(tasks())
         .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
         .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))

@@ -15,7 +15,7 @@ use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
 use crate::program::{AnySchedule, Needs, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
-use crate::tables::{AclTable, Desired, LimitTable, MirrorTable, Table, VlanTable};
+use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
 use crate::tables::{Learning, Routing};
 use crate::telemetry::Collector;
 use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
@@ -24,8 +24,8 @@ mod room;
 
 /// Zeroed banks by which each program of a replica can be ahead of the collector.
 const SPARES: usize = 2;
-/// Names the table of stations to the [`HashFamily`].
-const STATION_LABEL: &str = "forward/stations";
+/// Names the MAC table to the [`HashFamily`].
+const MAC_TABLE_LABEL: &str = "forward/stations";
 /// Names the tables of neighbours and of gateways to the [`HashFamily`].
 const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
 
@@ -53,7 +53,7 @@ pub struct Assembly {
     /// One replica for each worker.
     pub switches: Vec<Switch>,
     pub collector: Collector,
-    /// There when the switch learns stations.
+    /// There when the switch learns MAC addresses.
     pub learning: Option<Learning>,
     /// There when the switch routes.
     pub routing: Option<Routing>,
@@ -177,7 +177,7 @@ impl Demand {
             demand.usage.push(built.usage());
             demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
         }
-        for label in [STATION_LABEL].iter().chain(&ROUTER_LABELS) {
+        for label in [MAC_TABLE_LABEL].iter().chain(&ROUTER_LABELS) {
             demand.derived.derive(label, 0);
         }
         Ok(demand)
@@ -293,19 +293,19 @@ pub struct Forwarding {
 
 /// What is set on ports, for each replica, and the tables by which it is changed.
 fn policy(
-    wanted: Desired,
+    desired: Desired,
     publisher: &Publisher,
     names: &PortNames,
     replicas: usize,
 ) -> (Vec<Policy>, Vec<Box<dyn Table>>) {
-    let Desired { acl, acl_setup, limits, mirrors, vlans } = wanted;
+    let Desired { acl, acl_setup, limits, mirrors, vlans } = desired;
     let counts: Vec<Arc<RuleCounts>> = (0..replicas).map(|_| Arc::default()).collect();
     let policies = counts.iter().map(|counts| Policy::new(publisher, counts.clone())).collect();
     let tables: Vec<Box<dyn Table>> = vec![
         Box::new(AclTable::new(publisher.clone(), names.clone(), acl_setup, &acl, counts)),
-        Box::new(LimitTable::new(publisher.clone(), names.clone(), limits)),
-        Box::new(MirrorTable::new(publisher.clone(), names.clone(), &mirrors)),
-        Box::new(VlanTable::new(publisher.clone(), names.clone(), vlans)),
+        Box::new(PortTable::<LimitFeature>::new(publisher, names, limits)),
+        Box::new(PortTable::<MirrorFeature>::new(publisher, names, mirrors)),
+        Box::new(PortTable::<VlanFeature>::new(publisher, names, vlans)),
     ];
     (policies, tables)
 }
@@ -327,7 +327,7 @@ pub fn forwarding(
             Ok(Forwarding { forwards, ..Forwarding::default() })
         }
         ForwardMode::Learn => {
-            let (learning, forwards) = Learning::new(&config.switch, hashes.derive(STATION_LABEL, 0), replicas);
+            let (learning, forwards) = Learning::new(&config.switch, hashes.derive(MAC_TABLE_LABEL, 0), replicas);
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {

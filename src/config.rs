@@ -25,8 +25,8 @@ mod routes;
 mod switch;
 mod words;
 
-pub use address::{Address, AddressError, PemFiles, host};
-pub use api::{ApiConfig, PortFileError, SocketMode, TlsConfig};
+pub use address::{Address, AddressError, PemFiles, TlsConfig, host};
+pub use api::{ApiConfig, PortFileError, SocketMode};
 pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};
 pub use idle::Idle;
@@ -44,15 +44,14 @@ use error::{NAME_PATTERN, check_length, check_name, check_range, wrong};
 pub struct Config {
     /// How the switch runs.
     pub switch: SwitchConfig,
-    /// Who may ask it.
+    /// The API: the clients that may ask the switch.
     pub api: ApiConfig,
-    /// Who it reports to.
+    /// The controller that the switch reports to.
     pub controller: ControllerConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
-    /// The access control list: rules in their order, of which the first that matches a packet
-    /// decides.
+    /// The access control list: rules in their order. The first that matches a packet decides.
     pub acl: Vec<RuleConfig>,
     /// Copies of ports' packets for other ports.
     #[serde(rename = "mirror")]
@@ -120,7 +119,7 @@ impl Config {
         self.check_ports()?;
         self.check_policy()?;
         for (i, program) in self.programs.iter().enumerate() {
-            words::check(program).map_err(|wrong| wrong.at(&format!("program[{i}]")))?;
+            words::check(program).map_err(|wrong| wrong.below(&format!("program[{i}]")))?;
         }
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)

@@ -44,7 +44,7 @@ use shared::{CollectorThread, ForwardingState, Measurement, PortTables, Shared, 
 pub use change::ChangeError;
 pub use slots::NoBuffers;
 
-/// How often links are looked at and stations forgotten.
+/// How often links are looked at and MAC addresses forgotten.
 const ROUND: Duration = Duration::from_millis(10);
 const LINKS_EVERY: u32 = 10;
 
@@ -142,7 +142,7 @@ impl Live {
         }
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let idle_timeout = Arc::new(IdleTimeout::new(config.switch.idle.0));
-        let (workers, remotes) =
+        let (workers, handles) =
             rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &idle_timeout))?;
         let (measurement, collector) =
             Measurement::start(&config, collector, &schedules, controller.is_some(), rights)?;
@@ -150,7 +150,7 @@ impl Live {
         let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), remotes }),
+            state: Mutex::new(State { config, pairs, slots, removed: view::Removed::default(), handles }),
             tables: PortTables::new(tables, publisher, names, &forwarding),
             forwarding,
             workers: WorkerState { stats, idle_timeout, cores: cores.clone(), pool },
@@ -222,7 +222,7 @@ impl Live {
     /// One round of the control loop: links, learning.
     pub fn round(&mut self) {
         // Who changes the switch has the ports to himself, and may take a while to open one:
-        // stations are learned meanwhile.
+        // MAC addresses are learned meanwhile.
         let mut opened = false;
         if let Ok(mut state) = self.shared.state.try_lock() {
             if self.rounds.is_multiple_of(LINKS_EVERY) {

@@ -23,7 +23,7 @@ use arrayvec::ArrayVec;
 
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
-use crate::observe::{Observer, Observers, Tap, Unobserved};
+use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
 use crate::pisa::{BatchOrder, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
@@ -37,7 +37,7 @@ pub use telemetry::Telemetry;
 pub use crate::wire::BURST;
 use crate::wire::L2_OVERHEAD;
 
-const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_PIECES <= BURST);
+const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_FRAGMENTS <= BURST);
 
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
@@ -184,7 +184,7 @@ pub struct Switch {
     features: bool,
     /// Frames may be changed on their way out: shims or VLAN tags.
     rewrites: bool,
-    tap: Tap,
+    observers: WorkerObservers,
     /// Learn digests that were lost, and messages that were suppressed, before `forward` came.
     lost_before: u64,
     suppressed_before: u64,
@@ -210,7 +210,7 @@ impl Switch {
             policy: Policy::default(),
             features: false,
             rewrites: fabric,
-            tap: Observers::default().tap(),
+            observers: Observers::default().of_worker(),
             lost_before: 0,
             suppressed_before: 0,
             max_burst,
@@ -229,12 +229,12 @@ impl Switch {
 
     /// Lets the observers that are opened there look at this replica's packets.
     pub fn attach(&mut self, observers: &Observers) {
-        self.tap = observers.tap();
+        self.observers = observers.of_worker();
     }
 
     /// Where a driver shows what a port did not take.
-    pub fn tap(&mut self) -> &mut Tap {
-        &mut self.tap
+    pub fn observers(&mut self) -> &mut WorkerObservers {
+        &mut self.observers
     }
 
     /// Changes what is there of `parts` for what was in use; the counters go on. To be called
@@ -285,9 +285,9 @@ impl Switch {
 
     /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be
     /// empty. Every packet ends in a queue or is counted under a
-    /// [`DropReason`](crate::pisa::DropReason). A router that may have to cut packets takes only as
-    /// many from the front as there is room for in pieces: what is left in the burst is for the
-    /// next call.
+    /// [`DropReason`](crate::pisa::DropReason). A router that may have to fragment packets takes
+    /// only as many from the front as there is room for in fragments: what is left in the burst is
+    /// for the next call.
     #[inline]
     pub fn process<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, now: Nanos, out: &mut TxBursts<F>) {
         self.tick(now);
@@ -299,7 +299,7 @@ impl Switch {
             return self.process_some(ingress, burst, now, out);
         }
         self.renew_policy();
-        if self.tap.is_open() {
+        if self.observers.is_open() {
             return self.observed(ingress, burst, now, out);
         }
         self.forward_burst(ingress, burst, now, out, &mut Unobserved);
@@ -423,7 +423,7 @@ impl Switch {
 /// What the router did with the packets of a burst, a bit for each.
 #[derive(Default)]
 struct Routed {
-    /// It is to leave in pieces.
+    /// It is to leave in fragments.
     long: u64,
     /// It has ended, and what stands in its place is none of its flow's.
     answered: u64,
@@ -431,11 +431,11 @@ struct Routed {
     arrived: u64,
 }
 
-/// How many packets have room in a queue, should each have to be cut.
+/// How many packets have room in a queue, if each has to be fragmented.
 fn max_burst(forward: &Forward, ports: &[PortInfo]) -> usize {
     let mtus = || ports.iter().filter(|port| !port.is_vacant()).map(|port| port.mtu);
     match (forward, mtus().max(), mtus().min()) {
-        (Forward::Route(_), Some(wide), Some(narrow)) => BURST / route::most_pieces(wide, narrow),
+        (Forward::Route(_), Some(wide), Some(narrow)) => BURST / route::max_fragments(wide, narrow),
         _ => BURST,
     }
 }

@@ -1,7 +1,7 @@
 //! Match-action tables that are read and changed while the switch runs.
 //!
-//! A table's control half implements [`Table`]; the API and the command line speak to all of them
-//! alike, in JSON rows.
+//! A table's control half implements [`Table`]; the API and the command line use all of them alike,
+//! in JSON rows.
 
 mod acl;
 mod configured;
@@ -11,6 +11,7 @@ mod learning;
 mod limits;
 mod macs;
 mod mirrors;
+mod port;
 mod routed;
 mod routing;
 mod vlans;
@@ -21,20 +22,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use acl::{AclSetup, AclTable};
-pub use entry::{edited, read, without_counters};
+pub use entry::{edited, read, shown, without_counters};
 pub use learning::Learning;
-pub use limits::{LimitEntry, LimitTable};
+pub use limits::{LimitEntry, LimitFeature};
 pub use macs::Macs;
-pub use mirrors::MirrorTable;
+pub use mirrors::MirrorFeature;
+pub use port::PortTable;
 pub use routed::Routed;
 pub use routing::Routing;
-pub use vlans::{VlanEntry, VlanTable};
+pub use vlans::{VlanEntry, VlanFeature};
 
 use crate::forward::acl::RuleConfig;
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::policy::{PortFeatures, Publisher};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
+use crate::text::named;
 
 /// One change of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,31 +48,23 @@ pub struct Change {
     pub entry: Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// A new entry; an error when there is one of this key.
-    Add,
-    /// A new entry, or a new action for an old one.
-    Set,
-    /// An error when there is none of this key.
-    Remove,
-}
-
-impl Op {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Set => "set",
-            Self::Remove => "remove",
-        }
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Op {
+        /// A new entry; an error when there is one of this key.
+        Add = "add",
+        /// A new entry, or a new action for an old one.
+        Set = "set",
+        /// Removes an entry; an error when there is no entry with this key.
+        Remove = "remove",
     }
 }
 
 /// A table as the API sees it: calls come from a control thread, one at a time, never from a
 /// worker.
 pub trait Table: Send {
-    /// What it is called in paths, commands and reports.
+    /// The name in paths, commands and reports.
     fn name(&self) -> &'static str;
     /// All entries in their order: the fields that match, the action, and the entry's counters.
     fn rows(&self) -> Vec<Value>;
@@ -85,7 +80,7 @@ pub trait Table: Send {
         self.len() == 0
     }
 
-    /// Entries at most.
+    /// Maximum entries.
     fn capacity(&self) -> Option<usize> {
         None
     }
@@ -95,7 +90,7 @@ pub trait Table: Send {
         &[]
     }
 
-    /// What becomes of packets that match no entry, and their counters.
+    /// The action for packets that match no entry, and their counters.
     fn default_row(&self) -> Option<Value> {
         None
     }
@@ -110,13 +105,13 @@ pub trait Table: Send {
         None
     }
 
-    /// What it takes of the target's memory, when it is a match table of its own.
+    /// Memory on the target, if it is a match table of its own.
     fn usage(&self) -> Option<TableUse> {
         None
     }
 }
 
-/// What a configuration, which has been checked, says of the tables that are set on ports.
+/// The desired entries of the tables of ports, from a checked configuration.
 #[derive(Clone, Debug)]
 pub struct Desired {
     pub acl: Vec<RuleConfig>,
@@ -128,10 +123,10 @@ pub struct Desired {
 
 /// A table that can be set whole.
 pub trait Configured {
-    /// Whether it holds what is wanted, and nothing else.
-    fn is(&self, wanted: &Desired) -> bool;
-    /// Takes over what is wanted. Entries that stay as they are go on counting.
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures);
+    /// Whether it holds the desired entries, and nothing else.
+    fn is(&self, desired: &Desired) -> bool;
+    /// Takes over the desired entries. Entries that stay as they are go on counting.
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures);
 }
 
 /// The tables of a running switch, by name.
@@ -166,28 +161,28 @@ impl Tables {
         })
     }
 
-    /// The tables that hold something else than is wanted.
-    pub fn differing(&self, wanted: &Desired) -> Vec<&'static str> {
+    /// The tables that hold something else than is desired.
+    pub fn differing(&self, desired: &Desired) -> Vec<&'static str> {
         let differs = |table: &Mutex<Box<dyn Table>>| {
             let mut table = table.hold();
-            let differs = table.configured().is_some_and(|table| !table.is(wanted));
+            let differs = table.configured().is_some_and(|table| !table.is(desired));
             differs.then(|| table.name())
         };
         self.0.iter().filter_map(differs).collect()
     }
 
-    /// Sets all that a configuration speaks of. Workers see one change.
-    pub fn reconcile(&self, wanted: &Desired, publisher: &Publisher) {
+    /// Sets all tables of a configuration. Workers see one change.
+    pub fn reconcile(&self, desired: &Desired, publisher: &Publisher) {
         // Before the settings, as a change of one table does.
         let mut tables: Vec<_> = self.0.iter().map(|table| table.hold()).collect();
         publisher.publish(|settings| {
             let configured = tables.iter_mut().filter_map(|table| table.configured());
-            configured.for_each(|table| table.reconcile(wanted, settings));
+            configured.for_each(|table| table.reconcile(desired, settings));
         });
     }
 
-    /// A table that has an entry about this port. A learned station is none: it is forgotten with
-    /// its port.
+    /// A table that has an entry about this port. A learned MAC address does not count: it is
+    /// forgotten with its port.
     ///
     /// `reloaded`: those that a configuration sets are passed over, as it has been checked.
     pub fn naming(&self, port: &str, reloaded: bool) -> Option<&'static str> {

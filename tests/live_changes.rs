@@ -82,11 +82,8 @@ fn epochs_end_while_a_fault_holds_a_packet_back() {
         ends.iter().for_each(|end| drop(eventually("the packet to leave", &live, |_| end.collect().is_some())));
         clear();
     }
-    // Other tests count the stations.
-    for name in ["a", "b"] {
-        live.service().set_link(name, false).unwrap();
-        live.service().set_link(name, true).unwrap();
-    }
+    // Other tests count the MAC addresses.
+    forget_macs(&live);
 }
 
 /// The registers stay in use when ports come and go, and every packet of a flow is in the epochs'
@@ -111,7 +108,7 @@ fn measurement_goes_on_while_ports_come_and_go() {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         let heavy = service.heavy(&query).unwrap();
-        let counted = heavy.heavy.iter().find(|flow| flow.flow.sport == Some(4242)).map_or(0, |flow| flow.count());
+        let counted = heavy.heavy.iter().find(|flow| flow.name.flow.sport == Some(4242)).map_or(0, |flow| flow.count());
         if counted == sent {
             break;
         }
@@ -141,7 +138,7 @@ fn other_programs_start_a_new_history() {
     loop {
         let heavy = service.heavy(&HeavyQuery::default()).unwrap();
         if let [flow] = &heavy.heavy[..] {
-            assert_eq!((flow.bytes, flow.flow.sport), (Some(60), Some(7)));
+            assert_eq!((flow.bytes, flow.name.flow.sport), (Some(60), Some(7)));
             break;
         }
         assert!(Instant::now() < end, "{heavy:?}");
@@ -149,14 +146,23 @@ fn other_programs_start_a_new_history() {
     }
 }
 
+/// The switch forgets what it learned from other tests.
+fn forget_macs(live: &Live) {
+    for name in ["a", "b"] {
+        live.service().set_link(name, false).unwrap();
+        live.service().set_link(name, true).unwrap();
+    }
+}
+
 #[test]
-fn stations_behind_a_port_that_goes_are_forgotten_and_others_stay() {
+fn macs_behind_a_port_that_goes_are_forgotten_and_others_stay() {
     let mut live = switch();
+    forget_macs(&live);
     let service = live.service();
     service.add_port(&new_port("c", "memory")).unwrap();
     let (a, c) = (live.memory("a").unwrap(), live.memory("c").unwrap());
     assert!(a.inject(&frame(1, 99, 1)) && c.inject(&frame(3, 99, 1)));
-    let ports = || service.stations().stations.iter().map(|station| station.port.clone()).collect::<Vec<_>>();
+    let ports = || service.macs().macs.iter().map(|entry| entry.port.clone()).collect::<Vec<_>>();
     let mut knows = |wanted: &[&str]| {
         let end = Instant::now() + Duration::from_secs(10);
         while ports() != wanted {
@@ -173,7 +179,7 @@ fn stations_behind_a_port_that_goes_are_forgotten_and_others_stay() {
     knows(&["a", "c"]);
     service.remove_port("c").unwrap();
     knows(&["a"]);
-    // A new port in the same slot has no stations yet.
+    // A new port in the same slot has no MAC addresses yet.
     service.add_port(&new_port("d", "memory")).unwrap();
     knows(&["a"]);
     service.set_link("a", false).unwrap();

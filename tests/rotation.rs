@@ -125,7 +125,7 @@ impl Bench {
     /// A packet comes and leaves.
     fn packet(&mut self, now: u64) {
         let mut burst = Burst::new();
-        burst.push(HeapFrame::new(&frames::udp(1, 2, frames::station(2), 80, 10)));
+        burst.push(HeapFrame::new(&frames::udp(1, 2, frames::host_mac(2), 80, 10)));
         self.switch.process(0, &mut burst, now, &mut TxBursts::new(2));
     }
 

@@ -70,12 +70,12 @@ enum ShimKind {
 
 impl Packet {
     fn bytes(&self, hop: u8) -> Vec<u8> {
-        let station = |n: u8| match n {
+        let host_mac = |n: u8| match n {
             6 => [0xff; 6],
             7 => [0x01, 0x80, 0xc2, 0, 0, 0],
             n => [2, 0, 0, 0, 0, n],
         };
-        let mut bytes = [station(self.to), station(self.from % 6)].concat();
+        let mut bytes = [host_mac(self.to), host_mac(self.from % 6)].concat();
         let mut words = vec![0; shim::LEN];
         Shim { hop, loops: 2, epoch: 0xbeef7, ..Shim::default() }.emit(&mut words).unwrap();
         match self.shim {

@@ -17,7 +17,7 @@ use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, dscp, identity,
 #[path = "common/frames.rs"]
 mod frames;
 
-use frames::{mend, own, port, station, udp};
+use frames::{host_mac, mend, own, port, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PORTS: usize = 4;
@@ -133,7 +133,7 @@ impl World {
             0 => [0xff; 6],
             1 => [1, 0x80, 0xc2, 0, 0, 0],
             _ if self.routes => own(ingress as u8),
-            _ => station(packet.to),
+            _ => host_mac(packet.to),
         };
         let mut bytes = udp(packet.from, packet.to, mac, packet.dport, packet.length);
         bytes[20] = if packet.dont_fragment { 0x40 } else { 0 };

@@ -20,7 +20,7 @@ const PROGRAMS: [&str; 2] = [
     "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,ll=16,hh_threshold=4,hl_threshold=2",
 ];
 
-/// A frame between a few stations and flows; some are runts, some carry a foreign shim.
+/// A frame between a few hosts and flows; some are runts, some carry a foreign shim.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     (0..5u8, 1..5u8, 0..8u8, prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x0806), Just(0x88b5)], 0..1600usize)
         .prop_map(|(to, from, flow, ethertype, length)| {
@@ -108,10 +108,10 @@ impl World {
 }
 
 fn captured(capture: &Opened<Capture>) -> Vec<(PortId, Direction, Vec<u8>)> {
-    std::iter::from_fn(|| capture.tap.take())
+    std::iter::from_fn(|| capture.observer.take())
         .map(|record| {
             let packet = (record.port, record.direction, record.bytes.clone());
-            capture.tap.give_back(record);
+            capture.observer.give_back(record);
             packet
         })
         .collect()
@@ -129,7 +129,7 @@ fn hold(trace: &PacketTrace, port: PortId, frames: &[Vec<u8>], sent: &[(PortId, 
 
 proptest! {
     #[test]
-    fn a_tapped_switch_is_the_same_switch(
+    fn an_observed_switch_is_the_same_switch(
         (learn, fabric, stage_major) in any::<(bool, bool, bool)>(),
         programs in 0..=PROGRAMS.len(),
         drops: bool,
@@ -149,7 +149,7 @@ proptest! {
             let sent = tapped.burst(*port, frames, now);
             prop_assert_eq!(&sent, &expected);
             prop_assert_eq!(plain.counts(), tapped.counts());
-            if let Some(told) = once.and_then(|once| once.tap.told()) {
+            if let Some(told) = once.and_then(|once| once.observer.told()) {
                 hold(&told, *port, frames, &sent);
             }
 
@@ -164,7 +164,7 @@ proptest! {
             }
             prop_assert!(drops || seen.iter().all(|seen| !matches!(seen.1, Direction::Dropped(_))));
         }
-        prop_assert_eq!(capture.tap.missed(0), 0);
+        prop_assert_eq!(capture.observer.missed(0), 0);
         let measured = plain.finish();
         prop_assert_eq!(measured.len(), programs);
         prop_assert_eq!(measured, tapped.finish());
@@ -181,12 +181,12 @@ fn what_finds_no_room_is_counted() {
     let frames = vec![vec![7; 100]; BURST];
     (1..=10).for_each(|now| drop(world.burst(0, &frames, now)));
     let kept = captured(&capture).len() as u64;
-    assert!(kept > 0 && capture.tap.missed(0) > 0);
-    assert_eq!(kept + capture.tap.missed(0), 10 * BURST as u64);
+    assert!(kept > 0 && capture.observer.missed(0) > 0);
+    assert_eq!(kept + capture.observer.missed(0), 10 * BURST as u64);
     world.burst(0, &frames, 11);
     assert_eq!(captured(&capture).len(), BURST, "records that were given back are used again");
     world.burst(1, &frames, 12);
-    capture.tap.end();
+    capture.observer.end();
     world.burst(0, &frames, 13);
     assert!(captured(&capture).is_empty(), "another port, and an end");
 }
@@ -194,19 +194,19 @@ fn what_finds_no_room_is_counted() {
 #[test]
 fn what_is_closed_is_open_no_more() {
     let observers = Observers::default();
-    let mut tap = observers.tap();
-    assert!(!tap.is_open());
+    let mut worker = observers.of_worker();
+    assert!(!worker.is_open());
     let options = || CaptureOptions { rx: true, snaplen: 64, ..CaptureOptions::default() };
     let captures: Vec<_> = (0..weir::observe::MAX_CAPTURES).map(|_| observers.capture(options()).unwrap()).collect();
-    assert!(observers.capture(options()).is_err() && tap.is_open());
-    let ids: Vec<_> = captures.iter().map(|capture| capture.tap.id()).collect();
-    assert!(observers.end_capture(ids[2]) && captures[2].tap.has_ended() && !captures[1].tap.has_ended());
+    assert!(observers.capture(options()).is_err() && worker.is_open());
+    let ids: Vec<_> = captures.iter().map(|capture| capture.observer.id()).collect();
+    assert!(observers.end_capture(ids[2]) && captures[2].observer.has_ended() && !captures[1].observer.has_ended());
     drop(captures);
-    assert!(!tap.is_open() && !observers.end_capture(ids[0]));
+    assert!(!worker.is_open() && !observers.end_capture(ids[0]));
     let once = observers.trace(TraceOnce::new("arp".parse().unwrap(), Some(1))).unwrap();
-    assert!(tap.is_open() && tap.looks_at_each());
+    assert!(worker.is_open() && worker.looks_at_each());
     drop(once);
-    assert!(!tap.is_open());
+    assert!(!worker.is_open());
     let trace = || observers.trace(TraceOnce::new("arp".parse().unwrap(), None));
     let traces: Vec<_> = (0..weir::observe::MAX_TRACES).map(|_| trace().unwrap()).collect();
     assert!(trace().is_err());
@@ -220,13 +220,13 @@ fn what_a_port_did_not_take_is_captured() {
     let mut world = World::new(&config(false, false, 0, false));
     let frames: Vec<_> = (0..3u8).map(|n| HeapFrame::new(&[n; 70])).collect();
     let now = 5;
-    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
+    world.switch.observers().dropped(1, &frames, DropReason::TxFull, now);
     let observers = Observers::default();
     world.switch.attach(&observers);
     let options = CaptureOptions { drops: true, snaplen: 64, ports: vec![1], ..CaptureOptions::default() };
     let capture = observers.capture(options).unwrap();
-    world.switch.tap().dropped(1, &frames, DropReason::TxFull, now);
-    world.switch.tap().dropped(2, &frames, DropReason::TxFull, now);
+    world.switch.observers().dropped(1, &frames, DropReason::TxFull, now);
+    world.switch.observers().dropped(2, &frames, DropReason::TxFull, now);
     let seen = captured(&capture);
     assert!(seen.iter().all(|seen| (seen.0, seen.1) == (1, Direction::Dropped(DropReason::TxFull))));
     assert_eq!(seen.iter().map(|seen| &seen.2[..]).collect::<Vec<_>>(), [[0; 64], [1; 64], [2; 64]]);

@@ -13,23 +13,23 @@ use weir::wire::{Headers, Mac};
 
 const BURST: usize = 64;
 
-/// Stations in pairs, on port 0 and port 1.
-fn burst(stations: usize, first: usize) -> Vec<Phv> {
+/// MAC addresses in pairs, on port 0 and port 1.
+fn burst(macs: usize, first: usize) -> Vec<Phv> {
     let mac = |i: usize| Mac([2, 0, 0, 0, (i >> 8) as u8, i as u8]);
     let frame = |i: usize| {
-        let station = (first + i) % stations;
-        let headers = Headers { src: mac(station), dst: mac(station ^ 1), ..Headers::default() };
-        Phv { headers, ingress: (station % 2) as u16, ..Phv::default() }
+        let mac_number = (first + i) % macs;
+        let headers = Headers { src: mac(mac_number), dst: mac(mac_number ^ 1), ..Headers::default() };
+        Phv { headers, ingress: (mac_number % 2) as u16, ..Phv::default() }
     };
     (0..BURST).map(frame).collect()
 }
 
-/// A learning switch that knows `stations`.
-fn learned(stations: usize) -> Forward {
+/// A learning switch that knows `macs`.
+fn learned(macs: usize) -> Forward {
     let mut control = Control::new(Config::default(), HashFamily::reproducible(1).derive("bench", 0));
     let mut learn = control.dataplane();
-    for first in (0..stations).step_by(BURST) {
-        learn.decide(&mut burst(stations, first), 0);
+    for first in (0..macs).step_by(BURST) {
+        learn.decide(&mut burst(macs, first), 0);
         control.serve(0);
     }
     Forward::Learn(learn)
@@ -40,9 +40,8 @@ fn forward(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BURST as u64));
     let xconnect = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let cases = [("xconnect", xconnect, 2), ("learn-2", learned(2), 2), ("learn-8192", learned(8192), 8192)];
-    for (name, mut forward, stations) in cases {
-        let mut bursts: Vec<Vec<Phv>> =
-            (0..stations.max(BURST)).step_by(BURST).map(|first| burst(stations, first)).collect();
+    for (name, mut forward, macs) in cases {
+        let mut bursts: Vec<Vec<Phv>> = (0..macs.max(BURST)).step_by(BURST).map(|first| burst(macs, first)).collect();
         group.bench_function(name, |b| {
             b.iter_custom(|rounds| {
                 // The median burst, so that being preempted on a busy machine does not count.

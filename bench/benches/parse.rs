@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use weir::wire::{Headers, Runt, parse, parse_l2};
+use weir::wire::{Headers, Runt, parse};
 
 const BURST: usize = 64;
 
@@ -70,7 +70,6 @@ fn run(c: &mut Criterion, name: &str, burst: &Burst, parser: impl Fn(&[u8], &mut
 fn benches(c: &mut Criterion) {
     let plain = Burst::new(&[8, 0], &UDP4);
     run(c, "ipv4 udp", &plain, parse);
-    run(c, "l2 only", &plain, parse_l2);
     run(c, "ipv4 udp, one tag", &Burst::new(&[0x81, 0, 0, 5, 8, 0], &UDP4), parse);
     let shim = [0x88, 0xb5, 0, 0x40, 0, 0, 8, 0];
     run(c, "ipv4 udp, shim", &Burst::new(&shim, &UDP4), parse);

@@ -195,9 +195,9 @@ impl Edges {
                 part.insert(id, entered[class].into());
             }
             let to = &mut edges[self.edge_of[flow.dst as usize]];
-            let exits = &mut to.downstream_parts[usize::from(blank.bit)];
+            let parts = &mut to.downstream_parts[usize::from(blank.bit)];
             let left = |class: usize| i64::from(entered[class] - lost[class]);
-            for (packets, part) in [(left(HH) + left(HL), &mut exits.hl), (left(LL), &mut exits.ll)] {
+            for (packets, part) in [(left(HH) + left(HL), &mut parts.hl), (left(LL), &mut parts.ll)] {
                 if packets > 0 {
                     part.insert(id, packets);
                 }

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_slot_is_the_oracles() {
-        let trace = Workload::parse("isp/burst,flows=2000,packets=40000,seed=3").unwrap().generate();
+        let trace = "isp/burst,flows=2000,packets=40000,seed=3".parse::<Workload>().unwrap().generate();
         let keys: Vec<Tuple4> = trace.sequence.iter().map(|&f| trace.workload.tuple(f).v4().unwrap()).collect();
         for (counters, stages, seed) in [(300, 6, 1), (1501, 4, 2), (3360, 8, 3), (5, 5, 4)] {
             let mut pipe = HashPipe::new(counters, stages, seed);

@@ -59,7 +59,7 @@ enum Command {
     /// when idle. Needs root
     #[cfg(feature = "dpdk")]
     Hosts(hosts::Hosts),
-    /// weir under random frames, floods of stations and of flows, beside ordinary traffic
+    /// weir under random frames, floods of MAC addresses and of flows, beside ordinary traffic
     #[cfg(feature = "dpdk")]
     Hostile(hostile::Hostile),
     /// One run of weir between two ports; prints packets per second

@@ -53,8 +53,8 @@ impl Service for Fake {
         view::Ports { ports: vec![view::Port { name: "a".into(), ..Default::default() }], ..Default::default() }
     }
 
-    fn stations(&self) -> view::Stations {
-        view::Stations::default()
+    fn macs(&self) -> view::MacTable {
+        view::MacTable::default()
     }
 
     fn add_port(&self, new: &NewPort) -> Result<view::Port, String> {

@@ -77,8 +77,7 @@ fn whole(path: &Path, write: impl FnOnce(BufWriter<File>) -> Result<()>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::BufReader;
-    use weir::trace::{CaptureReader, Truth};
+    use weir::trace::CaptureReader;
 
     #[test]
     fn both_files_tell_the_same() {
@@ -87,14 +86,17 @@ mod tests {
         let (out, truth) = (directory.join("t.pcap"), directory.join("t.csv"));
         let workload = "isp,flows=100,packets=5000,len=imix,ipv6=0.2".parse().unwrap();
         run(&Arguments { workload, out: out.clone(), truth: Some(truth.clone()) }).unwrap();
-        let counts = Truth::read_csv(BufReader::new(File::open(&truth).unwrap())).unwrap();
+        let csv = fs::read_to_string(&truth).unwrap();
+        let sum = |column: usize| {
+            csv.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse::<u64>().unwrap()).sum::<u64>()
+        };
         let mut capture = CaptureReader::open(&out).unwrap();
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = capture.next() {
             packets += 1;
             bytes += packet.unwrap().bytes.len() as u64;
         }
-        assert_eq!((counts.packets(), counts.bytes(), counts.flows().len()), (packets, bytes, 100));
+        assert_eq!((sum(5), sum(6), csv.lines().count()), (packets, bytes, 1 + 100));
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "no partial file is left");
         fs::remove_dir_all(&directory).unwrap();
     }

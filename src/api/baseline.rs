@@ -1,4 +1,4 @@
-//! What a switch says of itself as a whole, and the baseline from which its statistics are counted
+//! A switch's name, age and workers, and the baseline from which its statistics are counted
 //! after a reset.
 //!
 //! A reset writes no counter: it remembers what they were. So workers are not disturbed, nothing
@@ -23,7 +23,7 @@ pub struct SwitchInfo {
 }
 
 impl SwitchInfo {
-    /// Of a switch that starts now; `cores` are its workers'.
+    /// For a switch that starts now; `cores` are its workers'.
     pub fn new(name: &str, cores: &[usize]) -> Self {
         Self {
             name: name.into(),
@@ -68,7 +68,7 @@ impl SwitchInfo {
     }
 }
 
-/// What was counted between two documents of the same switch.
+/// The counts between two documents of the same switch.
 pub fn since(now: &Ports, before: &Ports) -> Ports {
     let earlier: BTreeMap<_, _> = before.ports.iter().map(|port| (port.name.as_str(), port)).collect();
     let ports: Vec<_> =
@@ -90,7 +90,7 @@ fn packets(now: &Packets, before: &Packets) -> Packets {
     }
 }
 
-/// What was removed since, without what it had counted before.
+/// The counts of ports removed since, less what these ports had counted before.
 fn removed(now: &Ports, before: &Ports) -> Removed {
     let mut gone = before.removed.clone();
     let remains = |old: &Port| now.ports.iter().any(|port| port.name == old.name && port.counts.follow(&old.counts));
@@ -114,7 +114,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
         late_sub_epochs: now.late_sub_epochs.saturating_sub(before.late_sub_epochs),
         lost_epochs: now.lost_epochs.saturating_sub(before.lost_epochs),
         lost_learn_digests: now.lost_learn_digests.saturating_sub(before.lost_learn_digests),
-        refused_stations: now.refused_stations.saturating_sub(before.refused_stations),
+        refused_macs: now.refused_macs.saturating_sub(before.refused_macs),
         refused_neighbours: now.refused_neighbours.saturating_sub(before.refused_neighbours),
         suppressed_messages: now.suppressed_messages.saturating_sub(before.suppressed_messages),
         forgotten_epochs: now.forgotten_epochs.saturating_sub(before.forgotten_epochs),
@@ -164,7 +164,7 @@ mod tests {
     fn a_port_that_came_later_or_anew_counts_from_its_own_start() {
         let before = ports(&[("anew", 90, 2), ("gone", 8, 0), ("stays", 5, 1)]);
         let mut now = ports(&[("new", 4, 1), ("anew", 3, 1), ("stays", 9, 1)]);
-        // What they counted until they went: 93 and 10 packets, of them 3 and 2 after the baseline.
+        // Their counts when they went: 93 and 10 packets, of them 3 and 2 after the baseline.
         ports(&[("anew", 93, 2), ("gone", 10, 1)]).ports.iter().for_each(|port| now.removed.add(port));
         now.packets = Packets::of(&now.ports, &now.removed);
         let since = since(&now, &before);

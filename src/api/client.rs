@@ -25,7 +25,7 @@ use super::view::Failure;
 use crate::config;
 use crate::network::tls;
 
-/// A switch that should have answered by then is not coming back.
+/// Maximum time for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer taken.
 const LONGEST: usize = 64 << 20;
@@ -40,7 +40,7 @@ pub enum ClientError {
     Refused { error: String },
 }
 
-/// Where the switch is.
+/// The switch's address.
 enum Peer {
     Socket(PathBuf),
     Tcp { address: String, name: ServerName<'static>, tls: TlsConnector },
@@ -260,7 +260,7 @@ impl Streamed<'_> {
         match (self.stopped, &self.id) {
             (None, Some(id)) => {
                 self.stopped = Some(Instant::now());
-                // A stream that has ended by itself is refused, and is at its end all the same.
+                // The switch refuses this for a stream that has ended by itself.
                 let _ = self.client.ask::<u64>(Method::DELETE, &format!("/v1/captures/{id}"), Vec::new());
                 Ok(())
             }

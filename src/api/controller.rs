@@ -1,4 +1,4 @@
-//! What a controller answers on its control socket.
+//! The API of a controller on its control socket.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -20,7 +20,7 @@ use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::telemetry::AnswerStore;
 
-/// What is asked.
+/// The state behind the routes.
 struct ControllerApi {
     server: Arc<ControllerServer>,
     program: ProgramConfig,
@@ -68,7 +68,7 @@ async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) 
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
-/// Where a controller listens.
+/// The listeners of a controller.
 pub struct Listeners {
     /// For `weir show`.
     pub api: UnixListener,

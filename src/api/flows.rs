@@ -1,15 +1,17 @@
 //! The documents about flows of a run, with the truth beside them where it is known.
 
+use std::fmt;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::program::answers::{Distribution, FlowAnswers, FlowName, Loss, Losses, Reasons};
 use crate::wire::Flow;
 
-/// What a program says of the flows of a run.
+/// A program's answers about the flows of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
-    /// Number of flows; null when there were too many to tell.
+    /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub true_flows: Option<u64>,
@@ -21,21 +23,44 @@ pub struct Flows {
     /// Weighted mean relative error of the distribution.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub distribution_wmre: Option<f64>,
-    /// Heavy flows that were found, and whether every flow of at least `heavy_least_packets` is
+    /// Heavy flows that were found, and whether every flow of at least `heavy_min_packets` is
     /// among them.
     pub heavy_candidates: u64,
     pub heavy_complete: bool,
-    pub heavy_least_packets: u64,
-    /// Flows of which more packets entered than left, and those of which more left.
+    pub heavy_min_packets: u64,
+    /// Flows with more packets entered than left, and flows with more packets left than entered.
     pub losses: Vec<CountedFlow>,
     pub gains: Vec<CountedFlow>,
-    /// Packets that entered and did not leave, and those that left and did not enter, as far as
-    /// they were measured.
+    /// Measured packets that entered and did not leave, and that left and did not enter.
     pub lost_packets: u64,
     pub gained_packets: u64,
     /// Whether these are all losses, and why not.
     pub losses_complete: bool,
     pub losses_incomplete: Reasons,
+}
+
+/// A flow as documents name it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NamedFlow {
+    pub flow: Flow,
+    /// In place of the flow's fields when the program knows only a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ipv6_digest: Option<String>,
+}
+
+impl From<FlowName> for NamedFlow {
+    fn from(name: FlowName) -> Self {
+        Self { flow: name.flow().unwrap_or_default(), ipv6_digest: name.digest() }
+    }
+}
+
+impl fmt::Display for NamedFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ipv6_digest {
+            Some(digest) => write!(f, "ipv6 flow {digest}"),
+            None => self.flow.fmt(f),
+        }
+    }
 }
 
 /// Flows of one size.
@@ -48,10 +73,8 @@ pub struct SizeClass {
 /// A flow and how many packets it lost, or gained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedFlow {
-    pub flow: Flow,
-    /// In place of the flow when it is one of IPv6.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     pub packets: u64,
     /// Whether that is their exact number.
     pub exact: bool,
@@ -59,12 +82,12 @@ pub struct CountedFlow {
 
 impl CountedFlow {
     pub fn new(flow: FlowName, packets: u64, exact: bool) -> Self {
-        Self { flow: flow.flow().unwrap_or_default(), ipv6_digest: flow.digest(), packets, exact }
+        Self { name: flow.into(), packets, exact }
     }
 }
 
 impl Flows {
-    /// Of a run's flows and losses, whose lack is why they are not all.
+    /// From a run's flows and losses; `lack` has the reasons why the losses are not complete.
     pub fn new(answers: &FlowAnswers, losses: &Losses, lack: Reasons) -> Self {
         let exact = lack.leave_counts_exact();
         let counted = |of: fn(&Loss) -> u64| {
@@ -78,7 +101,7 @@ impl Flows {
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
             heavy_candidates: answers.found as u64,
             heavy_complete: answers.lack.is_empty(),
-            heavy_least_packets: answers.named_from.unwrap_or_default(),
+            heavy_min_packets: answers.named_from.unwrap_or_default(),
             losses: counted(|loss| loss.lost),
             gains: counted(|loss| loss.gained),
             lost_packets: losses.lost_packets,

@@ -1,4 +1,4 @@
-//! What clients send.
+//! Queries and requests of clients.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,7 +1,7 @@
 //! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
 //! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs
-//! that weir has. Flows are no labels. Totals are never reset, whatever `weir stats reset` does.
+//! that weir has. Flows are no labels. `weir stats reset` does not reset these totals.
 
 use std::fmt::{Error, Write};
 
@@ -192,7 +192,7 @@ impl Families<'_> {
             ("epochs_lost", "Epochs whose record the collector did not take", counted.lost_epochs),
             ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
             ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),
-            ("stations_refused", "Times a new station found the table full", counted.refused_stations),
+            ("macs_refused", "Times a new MAC address found the table full", counted.refused_macs),
             ("neighbours_refused", "Times a new neighbour found the table full", counted.refused_neighbours),
             ("messages_suppressed", "ICMP errors and questions above their rate", counted.suppressed_messages),
         ] {

@@ -30,12 +30,12 @@ pub const TRACE: &str = "/v1/trace";
 /// How often a ring or a trace is looked at: at a million packets a second a capture's ring lasts
 /// longer.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Bytes that are sent at once, and such pieces that may wait for the client.
-const PIECE: usize = 64 << 10;
-const PIECES: usize = 16;
-/// How often losses are told while a capture runs, and blanks are sent while a trace waits.
+/// Bytes that are sent at once, and such chunks that may wait for the client.
+const CHUNK_BYTES: usize = 64 << 10;
+const CHUNKS: usize = 16;
+/// Period of a running capture's loss counts, and of the blanks that a waiting trace sends.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Most seconds that a trace waits for its packet, and that a capture lasts.
+/// Maximum time that a trace waits for its packet, and that a capture lasts, in seconds.
 const LONGEST_TRACE: f64 = 3600.0;
 const LONGEST_CAPTURE: f64 = 1e6;
 const SNAPLEN: std::ops::RangeInclusive<u32> = 14..=65_535;
@@ -61,12 +61,12 @@ impl Default for TraceQuery {
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureQuery {
     pub filter: String,
-    /// All ports when there are none.
+    /// Empty for all ports.
     pub ports: Vec<String>,
     pub rx: bool,
     pub tx: bool,
     pub drops: bool,
-    /// The capture ends after so many packets, or so long.
+    /// The capture ends after this many packets, or this time.
     pub count: Option<u64>,
     pub duration_seconds: Option<f64>,
     /// Bytes kept of a packet; by default the longest frame that the ports let through.
@@ -141,29 +141,29 @@ pub async fn trace<S: Service>(
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
     let opened = service.observers().trace(TraceOnce::new(filter(&query.filter)?, port)).map_err(refuse)?;
-    let (pieces, body) = mpsc::channel(1);
+    let (chunks, body) = mpsc::channel(1);
     tokio::spawn(async move {
         let found = tokio::select! {
-            () = pieces.closed() => return,
-            found = wait(&opened.tap, end, &pieces) => found,
+            () = chunks.closed() => return,
+            found = wait(&opened.observer, end, &chunks) => found,
         };
         let names = Names::of(&*service);
         let packet = found.map(|trace| Packet::new(&trace, &|id| names.name(id)));
         let document = serde_json::to_vec(&packet).unwrap_or_default();
         // The client may be gone by now.
-        let _ = pieces.send(document.into()).await;
+        let _ = chunks.send(document.into()).await;
     });
     let response = Response::builder().header(CONTENT_TYPE, "application/json");
-    response.body(Body::new(Pieces(body))).map_err(refuse)
+    response.body(Body::new(Chunks(body))).map_err(refuse)
 }
 
 /// The packet of a trace; `None` when none came before `end`. A blank now and then finds out
 /// whether the client is still there.
-async fn wait(tap: &TraceOnce, end: Instant, pieces: &mpsc::Sender<Bytes>) -> Option<PacketTrace> {
+async fn wait(observer: &TraceOnce, end: Instant, chunks: &mpsc::Sender<Bytes>) -> Option<PacketTrace> {
     let mut told = Instant::now();
     loop {
         let over = Instant::now() >= end;
-        if let Some(trace) = tap.told() {
+        if let Some(trace) = observer.told() {
             return Some(trace);
         }
         if over {
@@ -172,7 +172,7 @@ async fn wait(tap: &TraceOnce, end: Instant, pieces: &mpsc::Sender<Bytes>) -> Op
         if told.elapsed() >= TELL_EVERY {
             told = Instant::now();
             // A client that does not read has one waiting.
-            let _ = pieces.try_send(Bytes::from_static(b" "));
+            let _ = chunks.try_send(Bytes::from_static(b" "));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -202,17 +202,17 @@ pub async fn capture<S: Service>(
     };
     let end = query.duration_seconds.map(|length| seconds("duration_seconds", length, LONGEST_CAPTURE)).transpose()?;
     let opened = service.observers().capture(options).map_err(refuse)?;
-    let (pieces, body) = mpsc::channel(PIECES);
-    let id = opened.tap.id();
+    let (chunks, body) = mpsc::channel(CHUNKS);
+    let id = opened.observer.id();
     let left = query.count.unwrap_or(u64::MAX);
     let (stream, told) = (PcapNgStream::new(), Instant::now());
-    let mut pump = Pump { service, opened, stream, interfaces: Vec::new(), pieces, left, snaplen, told };
+    let mut pump = Pump { service, opened, stream, interfaces: Vec::new(), chunks, left, snaplen, told };
     for port in &names.0 {
         pump.describe(port.id, Some(port));
     }
     tokio::spawn(pump.run(end.map(|length| Instant::now() + length)));
     let response = Response::builder().header(CAPTURE_HEADER, id).header("content-type", "application/octet-stream");
-    response.body(Body::new(Pieces(body))).map_err(refuse)
+    response.body(Body::new(Chunks(body))).map_err(refuse)
 }
 
 /// Ends a capture: what it has is still sent, and then the stream ends.
@@ -229,7 +229,7 @@ struct Pump<S> {
     stream: PcapNgStream,
     /// The port of each interface of the stream.
     interfaces: Vec<PortId>,
-    pieces: mpsc::Sender<Bytes>,
+    chunks: mpsc::Sender<Bytes>,
     left: u64,
     snaplen: u32,
     told: Instant,
@@ -240,16 +240,16 @@ struct Gone;
 
 impl<S: Service> Pump<S> {
     async fn run(mut self, end: Option<Instant>) {
-        // Nobody is left to hear that the client has gone; the capture is closed with `self`.
+        // An error means that the client has gone; the capture is closed with `self`.
         let _ = self.pump(end).await;
     }
 
     async fn pump(&mut self, end: Option<Instant>) -> Result<(), Gone> {
         loop {
             if self.left == 0 || end.is_some_and(|end| Instant::now() >= end) {
-                self.opened.tap.end();
+                self.opened.observer.end();
             }
-            let ending = self.opened.tap.has_ended();
+            let ending = self.opened.observer.has_ended();
             let more = self.fill();
             if self.told.elapsed() >= TELL_EVERY {
                 self.tell();
@@ -260,7 +260,7 @@ impl<S: Service> Pump<S> {
             }
             if !more {
                 tokio::select! {
-                    () = self.pieces.closed() => return Err(Gone),
+                    () = self.chunks.closed() => return Err(Gone),
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
@@ -269,15 +269,15 @@ impl<S: Service> Pump<S> {
         self.send().await
     }
 
-    /// Takes packets out of the ring, a piece at most. Whether there may be more.
+    /// Takes packets out of the ring, a chunk at most. Whether there may be more.
     fn fill(&mut self) -> bool {
         while self.left > 0 {
-            if self.stream.len() >= PIECE {
+            if self.stream.len() >= CHUNK_BYTES {
                 return true;
             }
-            let Some(record) = self.opened.tap.take() else { return false };
+            let Some(record) = self.opened.observer.take() else { return false };
             self.write(&record);
-            self.opened.tap.give_back(record);
+            self.opened.observer.give_back(record);
             self.left -= 1;
         }
         false
@@ -316,7 +316,7 @@ impl<S: Service> Pump<S> {
         self.told = Instant::now();
         let now = crate::telemetry::epoch::wall_clock();
         for (interface, &port) in (0..).zip(&self.interfaces) {
-            let missed = self.opened.tap.missed(port);
+            let missed = self.opened.observer.missed(port);
             self.stream.statistics(interface, now, missed);
         }
     }
@@ -325,18 +325,18 @@ impl<S: Service> Pump<S> {
         if self.stream.is_empty() {
             return Ok(());
         }
-        self.pieces.send(self.stream.take().into()).await.map_err(|_| Gone)
+        self.chunks.send(self.stream.take().into()).await.map_err(|_| Gone)
     }
 }
 
-/// A body that is sent as its pieces come.
-struct Pieces(mpsc::Receiver<Bytes>);
+/// A body that is sent as its chunks come.
+struct Chunks(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Pieces {
+impl hyper::body::Body for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }

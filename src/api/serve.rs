@@ -5,8 +5,8 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -29,6 +29,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::observers::TRACE;
 use super::view;
+use crate::lock::Hold;
 use crate::network::rpc::{self, Certified};
 use crate::network::tls;
 
@@ -37,16 +38,16 @@ use crate::network::tls;
 pub const CONNECTIONS: usize = 64;
 /// TLS handshakes at a time; more of them wait.
 pub const HANDSHAKES: usize = 16;
-/// A peer that has not proved by then who it is goes.
+/// Maximum time of a TLS handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
-/// A request's headers are there by then, counted from the end of the request before.
+/// Maximum time for a request's headers, from the end of the request before.
 pub const HEADERS: Duration = Duration::from_secs(10);
-/// A request is answered by then.
+/// Maximum time for a request.
 pub const REQUEST: Duration = Duration::from_secs(30);
 /// Longest headers of a request, and longest body.
 pub const HEADER_BYTES: usize = 16 << 10;
 pub const BODY_BYTES: usize = 1 << 20;
-/// How often failed handshakes are logged at the most.
+/// Minimum time between log lines about failed handshakes.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// A TCP listener whose clients must show a certificate.
@@ -57,25 +58,19 @@ pub struct TlsListener {
 
 /// Connections and handshakes of the listeners.
 #[derive(Debug, Default)]
-pub struct Counters {
-    socket_connections: AtomicU64,
-    tls_connections: AtomicU64,
-    failed_handshakes: AtomicU64,
-    refused_connections: AtomicU64,
-}
+pub struct Counters(Mutex<view::Api>);
 
 impl Counters {
+    fn count(&self, counter: fn(&mut view::Api) -> &mut u64) {
+        *counter(&mut self.0.hold()) += 1;
+    }
+
     pub fn view(&self) -> view::Api {
-        view::Api {
-            socket_connections: self.socket_connections.load(Relaxed),
-            tls_connections: self.tls_connections.load(Relaxed),
-            failed_handshakes: self.failed_handshakes.load(Relaxed),
-            refused_connections: self.refused_connections.load(Relaxed),
-        }
+        *self.0.hold()
     }
 }
 
-/// What answers on a connection.
+/// The service of a connection.
 #[derive(Clone)]
 pub enum Served {
     /// The API.
@@ -114,9 +109,7 @@ impl Served {
 pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[0], async move {
-        let arrived = || {
-            counters.socket_connections.fetch_add(1, Relaxed);
-        };
+        let arrived = || counters.count(|api| &mut api.socket_connections);
         all(tokio::net::UnixListener::from_std(listener)?, served, arrived).await
     })
 }
@@ -133,7 +126,7 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
     let TlsListener { listener, config } = listener;
     listener.set_nonblocking(true)?;
     on_a_thread(served.threads()[1], async move {
-        let door = Arc::new(BoundedListener {
+        let tls = Arc::new(BoundedListener {
             acceptor: TlsAcceptor::from(config),
             room: Arc::new(Semaphore::new(CONNECTIONS)),
             served,
@@ -141,12 +134,11 @@ pub fn tls(listener: TlsListener, served: Served, counters: Arc<Counters>) -> io
             log: Log::new(),
         });
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        accept(listener, HANDSHAKES, move |stream, peer, handshake| door.clone().enter(stream, peer, handshake)).await
+        accept(listener, HANDSHAKES, move |stream, peer, handshake| tls.clone().enter(stream, peer, handshake)).await
     })
 }
 
-/// Accepts connections while there are places, and has `serve` hold the place as long as it needs
-/// it.
+/// Accepts connections while there are places. `serve` holds a place as long as it needs it.
 async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
     mut listener: L,
     places: usize,
@@ -160,7 +152,7 @@ async fn accept<L: Listener, S: Future<Output = ()> + Send + 'static>(
     Ok(())
 }
 
-/// Answers whoever connects.
+/// Answers all connections.
 async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io::Result<()> {
     let serve = |stream, _, place| {
         arrived();
@@ -173,7 +165,7 @@ async fn all(listener: impl Listener, served: Served, arrived: impl Fn()) -> io:
     accept(listener, CONNECTIONS, serve).await
 }
 
-/// Where clients by TCP prove who they are.
+/// The TCP listener, whose clients must show a certificate.
 struct BoundedListener {
     acceptor: TlsAcceptor,
     room: Arc<Semaphore>,
@@ -189,15 +181,15 @@ impl BoundedListener {
         let stream = match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => stream,
             Err(error) => {
-                self.counters.failed_handshakes.fetch_add(1, Relaxed);
+                self.counters.count(|api| &mut api.failed_handshakes);
                 return self.log.failed(peer, &error);
             }
         };
         let Ok(_place) = self.room.clone().try_acquire_owned() else {
-            self.counters.refused_connections.fetch_add(1, Relaxed);
+            self.counters.count(|api| &mut api.refused_connections);
             return;
         };
-        self.counters.tls_connections.fetch_add(1, Relaxed);
+        self.counters.count(|api| &mut api.tls_connections);
         // The handshake demands one.
         if let Some([certificate, ..]) = stream.get_ref().1.peer_certificates() {
             self.served.clone().certified(certificate).converse(stream).await;
@@ -230,7 +222,7 @@ async fn converse_grpc(stream: impl AsyncRead + AsyncWrite + Unpin, router: Rout
 pub(super) async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(HEADER_BYTES).max_headers(64);
-    // Who has sent all that he has to say is still answered.
+    // A client that has closed its sending half is still answered.
     http.max_buf_size(4 * HEADER_BYTES).half_close(true);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
     if let Err(error) = served {
@@ -263,7 +255,7 @@ pub(super) fn too_long(bytes: u64) -> String {
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
-    // It waits for a packet, as long as it is told to and no longer.
+    // A trace waits for a packet, for as long as its request says.
     if request.uri().path() == TRACE {
         return next.run(request).await;
     }
@@ -276,8 +268,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Says now and then that handshakes fail. Whoever can reach the port can make them fail, but not
-/// fill the log.
+/// Logs failed handshakes at a bounded rate: any peer that reaches the port can make handshakes
+/// fail, but must not fill the log.
 struct Log {
     started: Instant,
     /// Milliseconds from `started` to the moment from which on one may be logged.

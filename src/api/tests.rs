@@ -77,10 +77,10 @@ impl Service for Fake {
 
     fn reset(&self) {}
 
-    fn stations(&self) -> view::Stations {
-        let station =
-            view::Station { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3, fixed: false };
-        view::Stations { stations: vec![station] }
+    fn macs(&self) -> view::MacTable {
+        let entry =
+            view::MacEntry { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3, fixed: false };
+        view::MacTable { macs: vec![entry] }
     }
 
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {
@@ -144,7 +144,7 @@ fn refused<T>(answer: Result<T, ClientError>) -> String {
 fn documents_go_round() {
     let (_dir, _, client) = served();
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
-    assert_eq!(client.get::<view::Stations>("/v1/macs").unwrap(), fake().stations());
+    assert_eq!(client.get::<view::MacTable>("/v1/macs").unwrap(), fake().macs());
     let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, ..HeavyQuery::default() };
     let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
     assert_eq!(heavy, fake().heavy(&query).unwrap());
@@ -196,7 +196,7 @@ fn what_cannot_be_done_is_refused_with_a_message() {
     let nothing = refused(client.get::<view::Ports>("/v1/weather"));
     assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
     assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));
-    assert!(matches!(client.get::<view::Stations>("/v1/ports"), Err(ClientError::Broken { .. })), "another document");
+    assert!(matches!(client.get::<view::MacTable>("/v1/ports"), Err(ClientError::Broken { .. })), "another document");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 
 pub use crate::network::documents::{ControllerLink, EpochAttention, EvictedSwitch, NetworkSwitch, NetworkSwitches};
-pub use crate::tables::documents::{Station, Stations, Table, TableChanged, TableRows, Tables};
+pub use crate::tables::documents::{MacEntry, MacTable, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: connections to the API's listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,13 +35,13 @@ pub struct Api {
     pub refused_connections: u64,
 }
 
-/// What the API answers when it cannot do what it was asked.
+/// The answer to a request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub error: String,
 }
 
-/// What a reload changed, a line each.
+/// The changes of a reload, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
     pub changes: Vec<String>,

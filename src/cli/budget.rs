@@ -51,7 +51,7 @@ impl Budget {
                 let mut config = super::in_memory(self.programs.or_default()?);
                 config.switch.target = self.target.clone();
                 config.validate()?;
-                // The programs alone: no table of stations.
+                // The programs alone: no MAC table.
                 config.switch.forward = ForwardMode::Xconnect;
                 config
             }

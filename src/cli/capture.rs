@@ -32,13 +32,13 @@ pub struct Capture {
     /// Write pcapng into a file, or with '-' to a pipe, instead of printing lines
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Stop after so many packets
+    /// Stop after this many packets
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Stop after so long
+    /// Stop after this time
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
-    /// Keep at most so many bytes of a packet; by default all
+    /// Keep at most this many bytes of a packet; by default all
     #[arg(long, value_name = "BYTES")]
     snaplen: Option<u32>,
     #[command(flatten)]
@@ -121,7 +121,7 @@ impl Capture {
     }
 }
 
-/// A line for each packet, until the stream ends or nobody reads.
+/// A line for each packet, until the stream ends or its reader has gone.
 fn lines<R: Read>(mut reader: CaptureReader<R>, json: bool, stop: &AtomicBool) -> Result<Totals, Failure> {
     let mut packets = 0;
     while let Some(captured) = reader.next() {
@@ -189,7 +189,7 @@ impl Read for Tee<'_> {
         let n = self.from.read(buffer)?;
         if !self.unread {
             match self.to.write_all(&buffer[..n]).and_then(|()| self.to.flush()) {
-                // Whoever read the pipe has gone: the capture ends, and its rest is only counted.
+                // The reader of the pipe has gone: the capture ends, and its rest is only counted.
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => {
                     self.unread = true;
                     self.stop.store(true, Relaxed);

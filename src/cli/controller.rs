@@ -1,4 +1,4 @@
-//! `weir controller`: collects from the switches of a network, answers, and orders what they
+//! `weir controller`: collects from the switches of a network, answers, and decides what they
 //! measure.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::notify::Notify;
 use super::{Failure, log};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
-use crate::config::PemFiles;
+use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
 use crate::network::controller::{SAVED_VERSION, Saved, SavedUpdate};
 use crate::network::rpc::socket_name;
@@ -49,7 +49,7 @@ pub struct Controller {
     /// The switches' transit time
     #[arg(long, value_name = "LENGTH")]
     transit: Option<Length>,
-    /// What carries a packet's class and epoch bit between the switches
+    /// How a packet's class and epoch bit travel between the switches
     #[arg(long, value_enum)]
     telemetry_header: Option<TelemetryHeader>,
     /// How long after the transit time a record is waited for
@@ -58,7 +58,7 @@ pub struct Controller {
     /// Leave the parameters as they are, whatever the state of the network
     #[arg(long)]
     no_shift: bool,
-    /// Where the state is kept that a restart needs; a secret
+    /// File of the state that a restart needs; a secret
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones
@@ -67,10 +67,10 @@ pub struct Controller {
     /// Address and port for switches on other machines; needs [tls] in the configuration file
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Where the control socket goes
+    /// Path of the control socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where the socket for switches goes
+    /// Path of the socket for switches
     #[arg(long, value_name = "PATH")]
     switch_socket: Option<PathBuf>,
     /// Stop by itself after this long
@@ -176,22 +176,16 @@ fn give_up_rights() -> Result<(), Failure> {
 }
 
 fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
-    let wanted = config.api();
-    let Some(wanted) = wanted.tls()? else { return Ok(None) };
-    let files = PemFiles {
-        certificate: ("tls.certificate", wanted.certificate),
-        key: ("tls.key", wanted.key),
-        ca: ("tls.client_ca", wanted.client_ca),
-    };
+    let Some(TlsConfig { listen, files }) = config.tls()? else { return Ok(None) };
     let mut server =
         (*tls::server(&files, Clients::Switches).map_err(|error| Failure::Usage(error.to_string()))?).clone();
     server.alpn_protocols = vec![b"h2".to_vec()];
-    let listener = std::net::TcpListener::bind(wanted.listen);
-    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {}: {error}", wanted.listen)))?;
+    let listener = std::net::TcpListener::bind(listen);
+    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {listen}: {error}")))?;
     Ok(Some(TlsListener { listener, config: Arc::new(server) }))
 }
 
-/// Where systemd says, else where states of the system or of the user are.
+/// The state file: in systemd's directory, or else in that of the system or of the user.
 fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     if let Some(path) = &config.state {
         return Ok(path.clone());
@@ -252,26 +246,26 @@ mod tests {
     use crate::program::AnyParameters;
     use crate::program::chamelemon::Runtime;
 
-    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was ordered
+    /// With `shift = false` or `attention = fixed` what is configured holds, whatever was decided
     /// before the restart.
     #[test]
-    fn a_restart_keeps_what_was_ordered_or_what_is_configured() {
+    fn a_restart_keeps_what_was_updated_or_what_is_configured() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config("");
         let mut stored = state(&shifting, &file).unwrap();
-        let mut ordered = *shifting.program.start().get::<Runtime>().unwrap();
-        ordered.hh_threshold += 1;
-        let ordered = AnyParameters::new(ordered);
-        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: ordered.encode() }];
+        let mut updated = *shifting.program.start().get::<Runtime>().unwrap();
+        updated.hh_threshold += 1;
+        let updated = AnyParameters::new(updated);
+        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: updated.encode() }];
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig| {
             let restored =
                 controller::Controller::restore(config.settings(0), &state(config, &file).unwrap().controller);
             restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
-        assert_eq!(in_force(&shifting), [ordered]);
+        assert_eq!(in_force(&shifting), [updated]);
         for text in [
             "shift = false\n[program]\nname = 'chamelemon'\nhh_threshold = 77",
             "[program]\nname = 'chamelemon'\nattention = 'fixed'\nhh_threshold = 77",

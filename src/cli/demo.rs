@@ -63,7 +63,7 @@ impl Demo {
         let trace = workload.generate();
         let seconds = drive(&trace, &mut replayer);
         let document = self.document(&programs, &trace, &replayer, seconds);
-        if json { output::json(&document) } else { output::print(&text(&document)) }
+        output::document(json, &document, text)
     }
 
     fn document(&self, programs: &[ProgramConfig], trace: &Trace, replayer: &Replayer, seconds: f64) -> Document {

@@ -18,7 +18,7 @@ enum Status {
     Ok,
     /// It works, but not as well as it could, or something that is seldom needed is not there.
     Warn,
-    /// What is named in `purpose` does not work.
+    /// The feature in `purpose` does not work.
     Missing,
 }
 
@@ -37,7 +37,7 @@ struct Check {
     docs: &'static str,
 }
 
-/// Where the documentation speaks of a check.
+/// The page of the documentation for a check.
 fn page(check: &str) -> &'static str {
     match check {
         "huge-pages" => "testbed.md#huge-pages",

@@ -17,7 +17,7 @@ pub enum Format {
 
 static FORMAT: OnceLock<Format> = OnceLock::new();
 
-/// What weir itself has to say, and warnings of others; `verbose` asks for more, `RUST_LOG`
+/// Logs weir's own messages and warnings of libraries; `verbose` asks for more, `RUST_LOG`
 /// overrules both.
 pub fn start(verbose: u8, format: Format) {
     let level = match verbose {

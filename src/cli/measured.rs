@@ -1,4 +1,4 @@
-//! What a program measured over a run that has an end, with exact counts beside it on request.
+//! A program's answers for a run that has an end, with exact counts beside them on request.
 
 use serde::Serialize;
 
@@ -37,8 +37,8 @@ impl Measured {
         let mut measured = Self { unit, heavy, score: None, flows };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
-            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.flow))).collect();
-            let report = measured.heavy.iter().map(|h| Heavy { flow: h.flow, count: h.count() });
+            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
+            let report = measured.heavy.iter().map(|h| Heavy { flow: h.name.flow, count: h.count() });
             measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored));
         }
         measured.heavy.truncate(top);
@@ -64,7 +64,7 @@ fn flows_text(flows: &Flows) -> String {
     let true_flows = flows.true_flows.map(|n| n as f64);
     let complete = |complete: bool| String::from(if complete { "all" } else { "not all" });
     let heavy = match flows.heavy_complete {
-        true => format!("all of {} packets or more", output::grouped(flows.heavy_least_packets)),
+        true => format!("all of {} packets or more", output::grouped(flows.heavy_min_packets)),
         false => complete(false),
     };
     let mut rows = vec![

@@ -64,7 +64,7 @@ enum Command {
     Demo(demo::Demo),
     /// Run the switch
     Run(run::Run),
-    /// Collect from the switches of a network, answer for all of it, and order what they measure
+    /// Collect from the switches of a network, answer for all of it, and decide what they measure
     Controller(controller::Controller),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
@@ -87,7 +87,7 @@ enum Command {
     Table(table::Table),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
-    /// Have a controller wait no more for a switch that left its network for good
+    /// Remove a switch that left a controller's network for good
     Evict(evict::Evict),
     /// Show one packet's way through the pipeline: each match, each cell before and after, the
     /// verdict
@@ -144,7 +144,7 @@ impl From<AssembleError> for Failure {
     }
 }
 
-/// Where the pipeline lies on its target. Of one that does not fit the key and its line are named.
+/// Places the pipeline on its target. If it does not fit, the error names the key and its line.
 fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
     place(config, &HashFamily::reproducible(0)).map_err(|error| match (error, file) {
         (AssembleError::Config(error), Some(file)) => error.in_file(file).into(),

@@ -17,7 +17,7 @@ use crate::program::answers::Reason;
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
-/// Which epochs, and how much of them.
+/// The epochs asked for, and the number of flows.
 #[derive(Debug, Args)]
 pub struct Epochs {
     /// Name at most this many flows
@@ -35,7 +35,7 @@ pub struct Epochs {
     /// Ask this program; by default the first that can answer
     #[arg(long, value_name = "PROGRAM")]
     program: Option<String>,
-    /// With --each: stop after so many epochs
+    /// With --each: stop after this many epochs
     #[arg(long, value_name = "N", requires = "each")]
     count: Option<u64>,
 }
@@ -56,7 +56,7 @@ impl Epochs {
             return self.follow::<D>(client, &query, json);
         }
         let document: D = client.get(&format!("{query}&seconds={}", last.0.as_secs_f64()))?;
-        if json { output::json(&document) } else { output::print(&document.text()) }
+        output::document(json, &document, D::text)
     }
 
     /// Follows the epochs from the newest on.
@@ -81,13 +81,13 @@ impl Epochs {
     }
 }
 
-/// Which epochs an answer is about, and what is missing of them.
+/// The epochs that an answer covers, and their gaps.
 fn covered_text(covered: &Covered, all: &str) -> String {
     let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
         return "no epoch has ended yet".into();
     };
-    let epochs = if first == last { format!("epoch {first}") } else { format!("epochs {first} to {last}") };
-    let mut text = format!("{epochs}, {:.1} s: {}", covered.seconds, claim(covered, all));
+    let times = output::span((first, last), covered.epoch_ns);
+    let mut text = format!("{times}, {:.1} s: {}", covered.seconds, claim(covered, all));
     if let (true, Some(age)) = (covered.outdated, covered.age_seconds) {
         text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
     }
@@ -107,7 +107,8 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     }
     const SHOWN: usize = 5;
     for gap in covered.gaps.iter().rev().take(SHOWN) {
-        text += &format!("\n  gap: epoch {}, {}: {}", gap.epoch, gap.switch, gap.gap);
+        let time = output::epoch_start(gap.epoch, covered.epoch_ns);
+        text += &format!("\n  gap: {time}, {}: {}", gap.switch, gap.gap);
     }
     if covered.gaps.len() > SHOWN {
         let before = covered.gaps.len() - SHOWN;
@@ -116,7 +117,7 @@ fn covered_text(covered: &Covered, all: &str) -> String {
     text
 }
 
-/// What an answer says that it is: all, or not.
+/// Whether an answer is complete, and why not.
 fn claim(covered: &Covered, all: &str) -> String {
     let mut reasons = covered.incomplete.iter();
     match (reasons.next(), reasons.next()) {
@@ -138,7 +139,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// What an answer does not name.
+/// The flows that an answer does not name.
 fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
@@ -160,10 +161,8 @@ fn number(number: Option<f64>, digits: usize) -> String {
 /// Flows and their packets; `~` stands before a number that is not exact.
 fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
     let rows = flows.iter().map(|counted| {
-        let name = counted.ipv6_digest.as_ref();
-        let name = name.map_or_else(|| counted.flow.to_string(), |digest| format!("ipv6 flow {digest}"));
         let about = if counted.exact { "" } else { "~" };
-        [name, format!("{about}{}", output::grouped(counted.packets))]
+        [counted.name.to_string(), format!("{about}{}", output::grouped(counted.packets))]
     });
     output::table(["flow", heading], rows)
 }
@@ -188,7 +187,8 @@ impl Document for view::HeavyFlows {
             return format!("no flow in the last {:.1} s", self.seconds);
         }
         let table = output::heavy_table(&self.heavy, self.unit);
-        format!("{} over {:.1} s, epochs {first} to {last}\n\n{table}", self.program, self.seconds)
+        let times = output::span((first, last), self.epoch_ns);
+        format!("{} over {:.1} s, {times}\n\n{table}", self.program, self.seconds)
     }
 }
 
@@ -241,7 +241,7 @@ impl Document for view::FlowSizes {
         if self.covered.last_epoch.is_none() {
             return covered;
         }
-        let rows = self.heavy.iter().map(|heavy| [heavy.name(), output::grouped(heavy.count())]);
+        let rows = self.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
         let unit = if self.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
         let heavy = output::table(["flow", unit], rows);
         if self.distribution.is_empty() && self.named_from_packets == 0 {
@@ -274,12 +274,7 @@ impl Document for view::HeavyChanges {
     fn text(&self) -> String {
         let covered = covered_text(&self.covered, "all heavy changes");
         let row = |change: &view::ChangedFlow| {
-            let name = change.ipv6_digest.as_ref();
-            [
-                name.map_or_else(|| change.flow.to_string(), |digest| format!("ipv6 flow {digest}")),
-                output::grouped(change.before_packets),
-                output::grouped(change.after_packets),
-            ]
+            [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
         };
         let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "changes by");
         if self.changes.is_empty() {
@@ -301,9 +296,10 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
     keys
 }
 
-/// What epochs were measured with, each a row. In the last columns stands what decisions were made
-/// from, with `facts`, or else what was decided.
-pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
+/// The parameters of epochs, a row each. `epoch_ns` makes epochs times of day; epochs of a
+/// simulation keep their numbers. The last columns are the facts behind decisions, with `facts`, or
+/// else the decisions.
+pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, facts: bool) -> String {
     let mut keys = parameter_keys(epochs.iter());
     let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);
     others.for_each(|key| {
@@ -312,10 +308,12 @@ pub fn attention_table(epochs: &[view::EpochAttention], facts: bool) -> String {
         }
     });
     let headings = keys.iter().map(|key| format!(">{}", parameter_name(key)));
-    let headings = [">epoch".into(), "state".into()].into_iter().chain(headings);
+    let epoch = if epoch_ns.is_some() { output::EPOCH_START } else { ">epoch" };
+    let headings = [epoch.into(), "state".into()].into_iter().chain(headings);
     let row = |epoch: &view::EpochAttention| {
         let value = |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
-        let first = [epoch.epoch.to_string(), epoch.state.clone()].into_iter();
+        let time = epoch_ns.map_or(epoch.epoch.to_string(), |length| output::epoch_start(epoch.epoch, length));
+        let first = [time, epoch.state.clone()].into_iter();
         first.chain(keys.iter().map(value)).chain((!facts).then(|| epoch.why.clone())).collect()
     };
     let headings: Vec<_> = headings.chain((!facts).then(|| "what changes, and why".into())).collect();
@@ -360,7 +358,8 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
     let covered = covered_text(&numbers.covered, all);
     let mut rows = Vec::new();
     for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
-        rows.push([epoch.epoch.to_string(), "all".into(), of(epoch.flows, epoch.entropy_bits)]);
+        let time = output::epoch_start(epoch.epoch, numbers.covered.epoch_ns);
+        rows.push([time, "all".into(), of(epoch.flows, epoch.entropy_bits)]);
         if epoch.switches.len() > 1 {
             let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];
             rows.extend(epoch.switches.iter().map(switch));
@@ -369,7 +368,7 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
     if rows.is_empty() {
         return covered;
     }
-    format!("{}\n\n{covered}", output::table([">epoch", "switch", &format!(">{heading}")], rows))
+    format!("{}\n\n{covered}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
 }
 
 impl Document for Cardinality {
@@ -407,6 +406,6 @@ impl Document for view::Attention {
         if self.epochs.is_empty() {
             return "no epoch has ended yet".into();
         }
-        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], false)
+        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], Some(self.epoch_ns), false)
     }
 }

@@ -1,4 +1,4 @@
-//! What systemd is told of the service, as sd_notify(3) says: one datagram for each message, to the
+//! Messages to systemd about the service (sd_notify(3)): one datagram for each message, to the
 //! socket that `NOTIFY_SOCKET` names. Without systemd nothing is sent.
 
 use std::ffi::OsStr;

@@ -1,5 +1,7 @@
 //! How results are printed: tables for people, one JSON document for programs.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -12,12 +14,17 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Prints a result: the document, or its text.
+pub fn document<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> String) -> Result<(), Failure> {
+    if json { self::json(document) } else { print(&text(document)) }
+}
+
 /// Prints a result. A reader that has gone away, as `head` does, is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(drop)
 }
 
-/// Prints a result; false when nobody reads any more.
+/// Prints a result; false when the reader has gone.
 pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout().lock(), "{text}") {
@@ -27,7 +34,7 @@ pub fn print_while_read(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Says something on stderr. Nobody may be listening there.
+/// Prints a line on stderr, and ignores errors: stderr may be closed.
 pub fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -71,6 +78,22 @@ pub fn grouped(n: impl Into<u128>) -> String {
     text
 }
 
+/// Heading of a column of [`epoch_start`].
+pub const EPOCH_START: &str = "from (UTC)";
+
+/// Time of day at which an epoch of this length starts, in UTC: "21:40:01.123".
+pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
+    let since_1970 = Duration::from_nanos(epoch.saturating_mul(epoch_ns));
+    let text = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
+    text.split_once('T').map_or(text.as_str(), |(_, time)| time.trim_end_matches('Z')).to_owned()
+}
+
+/// Times of day from the start of the first epoch to the end of the last:
+/// "21:40:01.123 to 21:40:11.123 UTC".
+pub fn span((first, last): (u64, u64), epoch_ns: u64) -> String {
+    format!("{} to {} UTC", epoch_start(first, epoch_ns), epoch_start(last.saturating_add(1), epoch_ns))
+}
+
 /// "1 packet", "2 packets".
 pub fn count(n: impl Into<u128>, what: &str) -> String {
     let n = n.into();
@@ -92,7 +115,7 @@ pub fn unit_name(unit: Unit) -> &'static str {
 /// Heavy flows, with the true counts beside them when they are known.
 pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
     let counted = format!(">{}", unit_name(unit));
-    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.name());
+    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.name.to_string());
     if heavy.iter().all(|heavy| heavy.truth().is_none()) {
         let row = |(i, heavy): (usize, &HeavyFlow)| {
             let (rank, flow) = rank_and_flow((i, heavy));
@@ -112,6 +135,13 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epochs_are_times_of_day() {
+        assert_eq!(epoch_start(26_753_081_231, 1 << 26), "17:34:49.912");
+        assert_eq!(span((0, 1), 50_000_000), "00:00:00.000 to 00:00:00.100 UTC");
+        assert_eq!(span((u64::MAX, u64::MAX), u64::MAX).len(), "00:00:00.000 to 00:00:00.000 UTC".len());
+    }
 
     #[test]
     fn digits_in_groups() {

@@ -36,7 +36,7 @@ enum Verb {
         /// The port's name
         port: String,
     },
-    /// Take frames for other stations in, or no longer
+    /// Take frames for other MAC addresses in, or no longer
     Promiscuous {
         /// The port's name
         port: String,
@@ -68,7 +68,7 @@ struct Add {
     /// Largest IP packet
     #[arg(long, value_name = "BYTES", default_value_t = default_mtu())]
     mtu: u32,
-    /// What stands at the other end
+    /// The kind of the other end
     #[arg(long, value_enum, default_value = "host")]
     role: Role,
     /// In a switch that joins ports in pairs: the port that it is joined with

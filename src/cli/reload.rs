@@ -15,11 +15,11 @@ pub struct Reload {
 impl Reload {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let reloaded: view::Reloaded = self.at.client()?.post("/v1/reload", &())?;
-        if json { output::json(&reloaded) } else { output::print(&text(&reloaded)) }
+        output::document(json, &reloaded, text)
     }
 }
 
-/// What has changed, a line each.
+/// The changes, a line each.
 pub fn text(reloaded: &view::Reloaded) -> String {
     if reloaded.changes.is_empty() { "nothing has changed".into() } else { reloaded.changes.join("\n") }
 }

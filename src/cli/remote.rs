@@ -54,7 +54,8 @@ impl Remote {
 }
 
 impl Given {
-    /// What was not given, from the file if there is one. Its paths are relative to where it is.
+    /// Takes what was not given from the file, if there is one. Its paths are relative to its
+    /// directory.
     fn or_from_file(self, file: Option<&Path>) -> Result<Self, Failure> {
         let Some(file) = file else { return Ok(self) };
         let text = match std::fs::read_to_string(file) {

@@ -59,7 +59,7 @@ fn inner_arguments(arguments: impl Iterator<Item = OsString>, add: bool, socket:
     let mut inner = Vec::new();
     let mut own = true;
     for argument in arguments {
-        // What follows `--` is DPDK's.
+        // Arguments behind `--` are DPDK's.
         own = own && argument != "--";
         if !(own && argument == "--rootless") {
             inner.push(argument);
@@ -76,7 +76,7 @@ pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// What to do with the switch that has just started inside.
+/// Instructions for a switch that has just started in its namespace.
 pub fn how_to_enter(name: &str, ports: &[crate::config::PortConfig]) -> String {
     let pid = std::process::id();
     let program = std::env::args().next().unwrap_or("weir".into());
@@ -115,7 +115,7 @@ pub struct Shell {
     address: Option<String>,
     #[command(flatten)]
     at: Where,
-    /// What to run there; by default your shell
+    /// The command to run there; by default your shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -10,7 +10,7 @@ use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
 use crate::switch::TelemetryHeader;
 
-/// What is given here overrules the configuration file.
+/// These options overrule the configuration file.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
@@ -25,7 +25,7 @@ pub struct Run {
     faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
-    /// What decides the output port
+    /// How the output port is chosen
     #[arg(long, value_enum)]
     forward: Option<ForwardMode>,
     /// With --forward xconnect: two ports that are joined
@@ -40,7 +40,7 @@ pub struct Run {
     /// Length of an epoch
     #[arg(long, value_name = "LENGTH")]
     epoch: Option<Length>,
-    /// What carries a packet's class and epoch bit between switches
+    /// How a packet's class and epoch bit travel between switches
     #[arg(long, value_enum)]
     telemetry_header: Option<TelemetryHeader>,
     /// Packet buffers
@@ -70,7 +70,7 @@ pub struct Run {
     /// Names the switch and its control socket
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where the control socket goes
+    /// Path of the control socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469

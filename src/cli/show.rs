@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::network::{self, Epochs};
 use super::remote::Remote;
@@ -16,7 +18,7 @@ use crate::network::socket;
 /// Counters less the baseline, a document that has all keys of the one without.
 const SINCE_RESET: &str = "/v1/ports/since-reset";
 
-/// Which switch is meant.
+/// The switch to ask.
 #[derive(Debug, Args)]
 pub struct Where {
     /// The switch's name
@@ -71,7 +73,7 @@ enum What {
         #[arg(long)]
         since_reset: bool,
     },
-    /// Stations that the switch has learned
+    /// MAC addresses that the switch has learned
     Macs,
     /// Connections to the switch's API, and those that were refused
     Api,
@@ -85,7 +87,7 @@ enum What {
     Cardinality(Epochs),
     /// The entropy of flow sizes, epoch by epoch
     Entropy(Epochs),
-    /// What each epoch was measured with: healthy or ill, division of memory, thresholds, and why
+    /// The parameters of each epoch: healthy or ill, partition of memory, thresholds, and why
     /// they change
     Attention(Epochs),
     /// How the switch stands with its controller
@@ -100,43 +102,35 @@ impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = self.at.client()?;
         match self.what {
-            What::Ports { since_reset: true } => {
-                let since: view::SinceReset = client.get(SINCE_RESET)?;
-                if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
-            }
-            What::Ports { .. } => {
-                let ports: view::Ports = client.get("/v1/ports")?;
-                if json { output::json(&ports) } else { output::print(&ports_text(&ports)) }
-            }
+            What::Ports { since_reset: true } => ask(&client, SINCE_RESET, json, since_reset_text),
+            What::Ports { .. } => ask(&client, "/v1/ports", json, ports_text),
             What::Drops { since_reset } => {
                 let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
-                if json { output::json(&drops) } else { output::print(&drops_text(&drops)) }
+                output::document(json, &drops, drops_text)
             }
-            What::Macs => {
-                let stations: view::Stations = client.get("/v1/macs")?;
-                if json { output::json(&stations) } else { output::print(&stations_text(&stations)) }
-            }
-            What::Api => {
-                let api: view::Api = client.get("/v1/api")?;
-                if json { output::json(&api) } else { output::print(&api_text(&api)) }
-            }
+            What::Macs => ask(&client, "/v1/macs", json, macs_text),
+            What::Api => ask(&client, "/v1/api", json, api_text),
             What::Losses(epochs) => epochs.show::<view::Losses>(&client, json),
             What::Flows(epochs) => epochs.show::<view::FlowSizes>(&client, json),
             What::Changes(epochs) => epochs.show::<view::HeavyChanges>(&client, json),
             What::Cardinality(epochs) => epochs.show::<network::Cardinality>(&client, json),
             What::Entropy(epochs) => epochs.show::<network::Entropy>(&client, json),
             What::Attention(epochs) => epochs.show::<view::Attention>(&client, json),
-            What::Switches => {
-                let switches: view::NetworkSwitches = client.get("/v1/switches")?;
-                if json { output::json(&switches) } else { output::print(&switches_text(&switches)) }
-            }
-            What::Controller => {
-                let link: view::ControllerLink = client.get("/v1/controller")?;
-                if json { output::json(&link) } else { output::print(&controller_text(&link)) }
-            }
+            What::Switches => ask(&client, "/v1/switches", json, switches_text),
+            What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show::<view::HeavyFlows>(&client, json),
         }
     }
+}
+
+/// Prints a document of the API.
+fn ask<D: Serialize + DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    json: bool,
+    text: fn(&D) -> String,
+) -> Result<(), Failure> {
+    output::document(json, &client.get(path)?, text)
 }
 
 pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
@@ -171,7 +165,7 @@ fn controller_text(link: &view::ControllerLink) -> String {
         ("records sent", link.sent_records),
         ("records not sent", link.unsent_records),
         ("records hashed otherwise", link.foreign_records),
-        ("orders", link.orders),
+        ("updates", link.updates),
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
     let mut text = format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows));
@@ -218,7 +212,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         (measurement.late_sub_epochs, "sub-epochs ran on into the next, because the collector was behind"),
         (measurement.lost_epochs, "epochs' records were lost"),
         (measurement.lost_learn_digests, "learn digests found their queue full"),
-        (measurement.refused_stations, "times a new station found the table full"),
+        (measurement.refused_macs, "times a new MAC address found the table full"),
     ] {
         if n > 0 {
             text += &format!("\n{} {what}", output::grouped(n));
@@ -253,11 +247,11 @@ pub fn drops_text(drops: &view::Drops) -> String {
     output::table(["port", "reason", ">packets"], drops.drops.iter().map(row))
 }
 
-fn stations_text(stations: &view::Stations) -> String {
-    let row = |station: &view::Station| {
-        [station.mac.clone(), station.vlan.to_string(), station.port.clone(), format!("{} s", station.age_seconds)]
+fn macs_text(macs: &view::MacTable) -> String {
+    let row = |entry: &view::MacEntry| {
+        [entry.mac.clone(), entry.vlan.to_string(), entry.port.clone(), format!("{} s", entry.age_seconds)]
     };
-    output::table(["station", ">VLAN", "port", ">silent for"], stations.stations.iter().map(row))
+    output::table(["MAC address", ">VLAN", "port", ">silent for"], macs.macs.iter().map(row))
 }
 
 fn api_text(api: &view::Api) -> String {

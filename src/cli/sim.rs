@@ -36,21 +36,21 @@ pub struct Sim {
     /// Length of an epoch
     #[arg(long, default_value = "50ms", value_name = "LENGTH")]
     epoch: Length,
-    /// What is lost: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
+    /// Losses: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
     /// link=all,rate=0.1% or link=3,rate=1%
     #[arg(long = "loss", value_name = "LOSS")]
     losses: Vec<Loss>,
-    /// What goes wrong beside: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
+    /// Other faults: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
     /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Of every link
+    /// Delay of every link
     #[arg(long, default_value = "1us", value_name = "LENGTH")]
     delay: Length,
-    /// Of every link, such as 40Gbps; by default links take everything at once
+    /// Rate of every link, such as 40Gbps; unlimited by default
     #[arg(long, value_name = "RATE")]
     rate: Option<Limit>,
     /// With --rate: a packet that would wait longer for a link is lost
@@ -66,7 +66,7 @@ pub struct Sim {
     /// Leave the programs' parameters as they are
     #[arg(long)]
     fixed: bool,
-    /// What carries a packet's class and epoch between switches: a header of its own, or bits of
+    /// How a packet's class and epoch travel between switches: a header of its own, or bits of
     /// its IP header
     #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
     telemetry_header: TelemetryHeader,
@@ -97,7 +97,7 @@ struct Document {
     /// Packets that came to a host with a telemetry shim: none.
     shims_at_hosts: u64,
     epochs: Vec<EpochReport>,
-    /// Where something goes wrong: whether answers that are called complete are right.
+    /// With faults: whether answers that are called complete are right.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<Audit>,
 }
@@ -128,7 +128,7 @@ impl Sim {
         ));
         let epochs = self.epochs(&mut simulation, &setup);
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
-        if json { output::json(&document) } else { output::print(&text(&document)) }
+        output::document(json, &document, text)
     }
 
     fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
@@ -258,7 +258,7 @@ fn audit_text(audit: &Audit) -> String {
     text
 }
 
-/// What every run of a seed prints alike.
+/// The tables, which are the same for every run of a seed.
 fn tables(epochs: &[EpochReport]) -> String {
     let mut text = format!("\nThe truth:\n\n{}\n", truth_text(epochs));
     let names: BTreeSet<&String> = epochs.iter().flat_map(|epoch| epoch.programs.keys()).collect();
@@ -266,7 +266,7 @@ fn tables(epochs: &[EpochReport]) -> String {
         let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();
         let measured: Vec<_> = reports.iter().filter_map(|(epoch, report)| measured(epoch, report)).collect();
         if !measured.is_empty() {
-            let table = network::attention_table(&measured, true);
+            let table = network::attention_table(&measured, None, true);
             text += &format!("\n{name}, what it measured with, and what it found:\n\n{table}\n");
         }
         text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&reports));

@@ -26,7 +26,7 @@ impl Stats {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let What::Reset = self.what;
         let since: SinceReset = self.at.client()?.put("/v1/reset", &())?;
-        if json { output::json(&since) } else { output::print(&since_reset_text(&since)) }
+        output::document(json, &since, since_reset_text)
     }
 }
 

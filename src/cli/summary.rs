@@ -9,7 +9,7 @@ pub fn time(at_ns: u64) -> String {
     at.map_or_else(|| at_ns.to_string(), |at| humantime::format_rfc3339_nanos(at).to_string())
 }
 
-/// Who talks to whom, and how: `10.0.0.1 → 10.0.0.2 icmp echo request`. `frame` may be cut short;
+/// A packet's ends and protocol: `10.0.0.1 → 10.0.0.2 icmp echo request`. `frame` may be cut short;
 /// None for a runt.
 pub fn packet(frame: &[u8], headers: Option<&Headers>) -> String {
     let Some(h) = headers else { return "a runt".into() };
@@ -28,8 +28,10 @@ pub fn packet(frame: &[u8], headers: Option<&Headers>) -> String {
     text += &flow.to_string();
     let payload = frame.get(usize::from(h.l4)..).filter(|_| h.l4 != 0).unwrap_or_default();
     text += &match h.proto {
-        proto::TCP => tcp::View::new(payload).map(|tcp| format!(" {}", tcp_text(&tcp))).unwrap_or_default(),
-        proto::ICMP | proto::ICMPV6 => icmp::View::new(payload).map(|icmp| icmp_text(h.net, &icmp)).unwrap_or_default(),
+        proto::TCP => tcp::Repr::parse(payload).map(tcp_text).unwrap_or_default(),
+        proto::ICMP | proto::ICMPV6 => {
+            icmp::Repr::parse(payload).map(|icmp| icmp_text(h.net, icmp)).unwrap_or_default()
+        }
         _ => String::new(),
     };
     match seen.fragment.as_deref() {
@@ -42,12 +44,12 @@ fn other(frame: &[u8], h: &Headers) -> String {
     if h.ethertype == ethertype::ARP {
         let tags = 4 * (usize::from(h.tagged) + usize::from(h.double_tagged));
         let at = 14 + tags + if h.shim { crate::wire::shim::LEN } else { 0 };
-        match arp::View::new(frame.get(at..).unwrap_or_default()) {
-            Ok(arp) if arp.operation() == arp::REQUEST => {
-                return format!("arp who has {} tell {}", arp.target_ip(), arp.sender_ip());
+        match arp::Repr::parse(frame.get(at..).unwrap_or_default()) {
+            Ok(arp) if arp.operation == arp::REQUEST => {
+                return format!("arp who has {} tell {}", arp.target_ip, arp.sender_ip);
             }
-            Ok(arp) if arp.operation() == arp::REPLY => {
-                return format!("arp {} is at {}", arp.sender_ip(), arp.sender_mac());
+            Ok(arp) if arp.operation == arp::REPLY => {
+                return format!("arp {} is at {}", arp.sender_ip, arp.sender_mac);
             }
             _ => {}
         }
@@ -55,20 +57,20 @@ fn other(frame: &[u8], h: &Headers) -> String {
     format!("{} → {} type 0x{:04x}", h.src, h.dst, h.ethertype)
 }
 
-fn tcp_text<T: AsRef<[u8]>>(tcp: &tcp::View<T>) -> String {
+fn tcp_text(tcp: tcp::Repr) -> String {
     const FLAGS: [(u8, &str); 5] =
         [(tcp::SYN, "SYN"), (tcp::FIN, "FIN"), (tcp::RST, "RST"), (tcp::PSH, "PSH"), (tcp::ACK, "ACK")];
-    let flags = FLAGS.iter().filter(|(bit, _)| tcp.flags() & bit != 0).map(|(_, name)| *name);
-    format!("{} seq {}", flags.collect::<Vec<_>>().join(" "), tcp.seq())
+    let flags = FLAGS.iter().filter(|(bit, _)| tcp.flags & bit != 0).map(|(_, name)| *name);
+    format!(" {} seq {}", flags.collect::<Vec<_>>().join(" "), tcp.seq)
 }
 
-fn icmp_text<T: AsRef<[u8]>>(net: Net, icmp: &icmp::View<T>) -> String {
-    let echo = |what| format!(" {what} {} seq {}", icmp.word() >> 16, icmp.word() & 0xffff);
-    match (net, icmp.kind()) {
+fn icmp_text(net: Net, icmp: icmp::Repr) -> String {
+    let echo = |what| format!(" {what} {} seq {}", icmp.word >> 16, icmp.word & 0xffff);
+    match (net, icmp.kind) {
         (Net::Ipv4, icmp::ECHO_REQUEST) | (Net::Ipv6, icmp::V6_ECHO_REQUEST) => echo("echo request"),
         (Net::Ipv4, icmp::ECHO_REPLY) | (Net::Ipv6, icmp::V6_ECHO_REPLY) => echo("echo reply"),
         (Net::Ipv4, icmp::UNREACHABLE) => " unreachable".into(),
         (Net::Ipv4, icmp::TIME_EXCEEDED) => " time exceeded".into(),
-        (_, kind) => format!(" type {kind} code {}", icmp.code()),
+        (_, kind) => format!(" type {kind} code {}", icmp.code),
     }
 }

@@ -59,14 +59,10 @@ impl Table {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = || self.at.client();
         match &self.what {
-            What::List => {
-                let tables: view::Tables = client()?.get("/v1/tables")?;
-                if json { output::json(&tables) } else { output::print(&list_text(&tables)) }
-            }
+            What::List => output::document(json, &client()?.get::<view::Tables>("/v1/tables")?, list_text),
             What::Show { table } => {
                 let path = path(table)?;
-                let rows: view::TableRows = client()?.get(&path)?;
-                if json { output::json(&rows) } else { output::print(&rows_text(&rows)) }
+                output::document(json, &client()?.get::<view::TableRows>(&path)?, rows_text)
             }
             What::Add(entry) => self.change(&entry.table, vec![one(Op::Add, entry)?], json),
             What::Set(entry) => self.change(&entry.table, vec![one(Op::Set, entry)?], json),

@@ -56,7 +56,7 @@ pub struct Trace {
     config: Option<PathBuf>,
     #[command(flatten)]
     programs: Programs,
-    /// What decides the output port; without a configuration file xconnect between two ports a and
+    /// How the output port is chosen; without a configuration file xconnect between two ports a and
     /// b
     #[arg(long, value_enum, conflicts_with = "next")]
     forward: Option<ForwardMode>,
@@ -188,7 +188,7 @@ impl Trace {
     fn is_wanted(&self, number: u64, captured: &Captured<'_>) -> bool {
         match &self.filter {
             None => number == self.packet.unwrap_or(1),
-            // What a port sent is the same packet again.
+            // A packet that a port sent was traced when it came in.
             Some(_) if captured.is_outbound() => false,
             Some(filter) => {
                 let mut headers = Headers::default();

@@ -1,13 +1,14 @@
-//! Where a controller is, and the files by which the two sides of a connection know each other.
+//! A controller's address, and the certificates of the two sides of a connection.
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::is_name;
+use super::{ConfigError, is_name, wrong};
 
-/// Where a controller is.
+/// A controller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A controller of this machine, by its name.
@@ -64,6 +65,53 @@ pub struct PemFiles<'a> {
     pub key: (&'static str, &'a Path),
     /// The CA that the other side must have its certificate from.
     pub ca: (&'static str, &'a Path),
+}
+
+/// A file of [`PemFiles`] as it is configured: its key, its path, and what it holds.
+pub(super) type PemKey<'a> = (&'static str, Option<&'a Path>, &'static str);
+
+/// The files of mutual TLS: all of them where they are `needed`, or else none. `only` says where
+/// they have a use, `mutual` why each is needed.
+pub(super) fn pem_files<'a>(
+    files: [PemKey<'a>; 3],
+    needed: bool,
+    only: &str,
+    mutual: &str,
+) -> Result<Option<PemFiles<'a>>, ConfigError> {
+    if !needed {
+        return match files.iter().find_map(|(key, file, _)| Some((*key, (*file)?))) {
+            Some((key, file)) => wrong(key, file.display(), only),
+            None => Ok(None),
+        };
+    }
+    let [certificate, key, ca] = files.map(|(key, file, what)| match file {
+        Some(file) => Ok((key, file)),
+        None => wrong(key, "(missing)", format!("{what}: {mutual}")),
+    });
+    Ok(Some(PemFiles { certificate: certificate?, key: key?, ca: ca? }))
+}
+
+/// All that serving TCP needs.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsConfig<'a> {
+    pub listen: SocketAddr,
+    pub files: PemFiles<'a>,
+}
+
+impl<'a> TlsConfig<'a> {
+    /// The address at the key `key`, if there is one, with these files.
+    pub(super) fn of(key: &str, listen: Option<&str>, files: [PemKey<'a>; 3]) -> Result<Option<Self>, ConfigError> {
+        let address = match listen.map(str::parse) {
+            Some(Err(_)) => {
+                let right = "an address and a port, as in 192.0.2.1:9470 or [::1]:9470";
+                return wrong(key, format!("{:?}", listen.unwrap_or_default()), right);
+            }
+            address => address.and_then(Result::ok),
+        };
+        let only = format!("only with {key}, the address to serve");
+        let files = pem_files(files, address.is_some(), &only, "TCP is served with mutual TLS only")?;
+        Ok(address.zip(files).map(|(listen, files)| Self { listen, files }))
+    }
 }
 
 #[cfg(test)]

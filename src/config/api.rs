@@ -1,18 +1,17 @@
-//! `[api]`: who may ask the switch, and how.
+//! `[api]`: the clients that may ask the switch, and how.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, wrong};
+use super::{ConfigError, TlsConfig, wrong};
 use crate::port::Dev;
 
-/// Who may ask the switch: local users by the control socket, other machines by TCP with mutual
-/// TLS.
+/// The clients that may ask the switch: local users by the control socket, other machines by TCP
+/// with mutual TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("dependentRequired" = {
@@ -46,15 +45,6 @@ pub enum SocketMode {
     /// A group as well.
     #[serde(rename = "0660")]
     Group,
-}
-
-/// All that serving TCP needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TlsConfig<'a> {
-    pub listen: SocketAddr,
-    pub certificate: &'a Path,
-    pub key: &'a Path,
-    pub client_ca: &'a Path,
 }
 
 /// A file that a port may not use when it is added at run time.
@@ -106,31 +96,14 @@ impl ApiConfig {
         }
     }
 
-    /// What serving TCP needs, when that is asked for: all of it, or none.
+    /// Address and files for serving TCP, if that is configured: all of them, or none.
     pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
         let files = [
-            ("api.certificate", &self.certificate, "the switch's certificate (PEM)"),
-            ("api.key", &self.key, "the certificate's private key (PEM)"),
-            ("api.client_ca", &self.client_ca, "the CA whose clients may ask (PEM)"),
+            ("api.certificate", self.certificate.as_deref(), "the switch's certificate (PEM)"),
+            ("api.key", self.key.as_deref(), "the certificate's private key (PEM)"),
+            ("api.client_ca", self.client_ca.as_deref(), "the CA whose clients may ask (PEM)"),
         ];
-        let Some(listen) = &self.listen else {
-            return match files.iter().find_map(|(key, file, _)| Some((key, file.as_ref()?))) {
-                Some((key, file)) => wrong(*key, file.display(), "only with api.listen, the address to serve"),
-                None => Ok(None),
-            };
-        };
-        let Ok(address) = listen.parse() else {
-            return wrong(
-                "api.listen",
-                format!("{listen:?}"),
-                "an address and a port, as in 192.0.2.1:9470 or [::1]:9470",
-            );
-        };
-        let [certificate, key, client_ca] = files.map(|(key, file, what)| match file {
-            Some(file) => Ok(file.as_path()),
-            None => wrong(key, "(missing)", format!("{what}: TCP is served with mutual TLS only")),
-        });
-        Ok(Some(TlsConfig { listen: address, certificate: certificate?, key: key?, client_ca: client_ca? }))
+        TlsConfig::of("api.listen", self.listen.as_deref(), files)
     }
 }
 
@@ -150,7 +123,7 @@ mod tests {
     fn tcp_needs_mutual_tls_whole() {
         let config = Config::parse(WHOLE).unwrap();
         assert_eq!(config.api.tls().unwrap().unwrap().listen.port(), 9470);
-        assert_eq!(Config::default().api.tls().unwrap(), None);
+        assert!(Config::default().api.tls().unwrap().is_none());
         for key in ["certificate", "key", "client_ca"] {
             let without: String =
                 WHOLE.lines().filter(|line| !line.starts_with(key)).map(|l| format!("{l}\n")).collect();

@@ -1,10 +1,11 @@
 //! `[controller]`: the controller that the switch reports to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::address::{PemKey, pem_files};
 use super::{Address, ConfigError, NAME_PATTERN, PemFiles, is_name, wrong};
 use crate::program::ProgramConfig;
 
@@ -16,10 +17,10 @@ use crate::program::ProgramConfig;
     "name": ["at"], "certificate": ["at", "key", "ca"], "key": ["at", "certificate", "ca"], "ca": ["at", "certificate", "key"],
 }))]
 pub struct ControllerConfig {
-    /// Where it is: the name of a controller of this machine, the path of its socket for switches,
-    /// or HOST:PORT. Without it the switch reports to nobody.
+    /// Its address: the name of a controller of this machine, the path of its socket for switches,
+    /// or HOST:PORT. Without it the switch reports to no controller.
     pub at: Option<String>,
-    /// What the controller calls the switch; by default `switch.name`.
+    /// The switch's name for the controller; by default `switch.name`.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: Option<String>,
     /// With HOST:PORT: the switch's certificate and those between it and the CA (PEM).
@@ -45,7 +46,7 @@ impl ControllerConfig {
         self.files().map(drop)
     }
 
-    /// Where the controller is, if there is one.
+    /// The controller's address, if there is one.
     pub fn address(&self) -> Result<Option<Address>, ConfigError> {
         let Some(at) = &self.at else {
             let others = [("controller.name", self.name.is_some())].into_iter();
@@ -61,7 +62,7 @@ impl ControllerConfig {
         }
     }
 
-    fn given(&self) -> [(&'static str, Option<&Path>, &'static str); 3] {
+    fn given(&self) -> [PemKey<'_>; 3] {
         [
             ("controller.certificate", self.certificate.as_deref(), "the switch's certificate (PEM)"),
             ("controller.key", self.key.as_deref(), "the certificate's private key (PEM)"),
@@ -71,18 +72,8 @@ impl ControllerConfig {
 
     /// The files that TLS takes, when the controller is reached by TCP.
     pub fn files(&self) -> Result<Option<PemFiles<'_>>, ConfigError> {
-        let files = self.given();
-        if !matches!(self.address()?, Some(Address::Tcp(_))) {
-            return match files.iter().find_map(|(key, file, _)| Some((*key, (*file)?))) {
-                Some((key, file)) => wrong(key, file.display(), "only with controller.at = HOST:PORT"),
-                None => Ok(None),
-            };
-        }
-        let [certificate, key, ca] = files.map(|(key, file, what)| match file {
-            Some(file) => Ok((key, file)),
-            None => wrong(key, "(missing)", format!("{what}: over TCP only with mutual TLS")),
-        });
-        Ok(Some(PemFiles { certificate: certificate?, key: key?, ca: ca? }))
+        let tcp = matches!(self.address()?, Some(Address::Tcp(_)));
+        pem_files(self.given(), tcp, "only with controller.at = HOST:PORT", "over TCP only with mutual TLS")
     }
 }
 

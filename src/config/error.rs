@@ -1,12 +1,13 @@
-//! What is wrong with a configuration, and the checks that many keys share.
+//! Errors in a configuration, and the checks that many keys share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Length;
+use crate::forward::text::Wrong;
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{}: {source}", path.display())]
@@ -20,6 +21,22 @@ pub enum ConfigError {
     Value { key: String, value: String, right: String },
     #[error("--program {text}: {why}")]
     Program { text: String, why: String },
+}
+
+impl ConfigError {
+    /// The error of a value below the key `above`.
+    pub(super) fn below(self, above: &str) -> Self {
+        match self {
+            Self::Value { key, value, right } => Self::Value { key: format!("{above}.{key}"), value, right },
+            other => other,
+        }
+    }
+}
+
+impl From<Wrong> for ConfigError {
+    fn from(Wrong { key, value, right }: Wrong) -> Self {
+        Self::Value { key: key.into(), value, right }
+    }
 }
 
 fn place(path: &Path, line: Option<usize>) -> String {
@@ -39,7 +56,7 @@ pub fn is_name(name: &str) -> bool {
     check_name("", name).is_ok()
 }
 
-/// What a name is, for the JSON Schema.
+/// The form of a name, for the JSON Schema.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$";
 
 /// Names stand in file names, metric labels and command lines.

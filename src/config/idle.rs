@@ -4,13 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::Length;
+use crate::text::{json_schema, serde_as_text};
 
 /// The longest sleep of an idle worker, or "off".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle(pub Option<Duration>);
 
 impl Default for Idle {
@@ -40,33 +38,13 @@ impl fmt::Display for Idle {
     }
 }
 
-impl TryFrom<String> for Idle {
-    type Error = String;
+serde_as_text!(Idle);
 
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Idle> for String {
-    fn from(idle: Idle) -> Self {
-        idle.to_string()
-    }
-}
-
-impl schemars::JsonSchema for Idle {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Idle".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "anyOf": [{"const": "off"}, {"pattern": Length::PATTERN}],
-            "description": "A length of time, 1us to 1s, or off",
-        })
-    }
-}
+json_schema!(Idle, {
+    "type": "string",
+    "anyOf": [{"const": "off"}, {"pattern": Length::PATTERN}],
+    "description": "A length of time, 1us to 1s, or off",
+});
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::text::json_schema;
 
 /// A length of time, written as "67ms", "1s" or "67108864ns".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +64,8 @@ impl Length {
     pub(super) const PATTERN: &str = r"^\s*(0|([0-9.]+\s*[A-Za-zµ]+\s*)+)$";
 }
 
-impl JsonSchema for Length {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Length".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": Self::PATTERN,
-            "description": "A length of time: 50ms, 1s, 67108864ns",
-        })
-    }
-}
+json_schema!(Length, {
+    "type": "string",
+    "pattern": Length::PATTERN,
+    "description": "A length of time: 50ms, 1s, 67108864ns",
+});

@@ -1,4 +1,4 @@
-//! What `weir controller` needs to know.
+//! The configuration of `weir controller`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiConfig, ConfigError, Length, check_length, check_name, wrong};
+use super::{ConfigError, Length, TlsConfig, check_length, check_name, wrong};
 use crate::program::{ProgramConfig, ProgramError};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
@@ -26,7 +26,7 @@ pub struct NetworkConfig {
     pub epoch: Length,
     /// The switches' transit time.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between the switches: shim or dscp.
+    /// How a packet's class and epoch bit travel between the switches: shim or dscp.
     pub telemetry_header: TelemetryHeader,
     /// How long after the transit time a record of a connected switch is waited for: by default an
     /// epoch, at most 64. The others' records are kept meanwhile.
@@ -35,18 +35,18 @@ pub struct NetworkConfig {
     pub history: Length,
     /// Whether the parameters follow the state of the network, or stay as they are.
     pub shift: bool,
-    /// Where the state is kept that a restart needs: a secret. By default `NAME.json` in the user's
+    /// File of the state that a restart needs: a secret. By default `NAME.json` in the user's
     /// or system's directory for states.
     pub state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones, for experiments.
     pub reproducible: Option<u64>,
     /// Address and port for switches on other machines. Needs `[tls]`.
     pub listen: Option<String>,
-    /// Who the controller is, and whose switches may report.
+    /// The controller's certificate, and the CA of the switches that may report.
     pub tls: TlsFiles,
 }
 
-/// What serving TCP needs.
+/// The files for serving TCP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsFiles {
@@ -78,8 +78,7 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Epochs that a record is waited for, at the most: so many of the other switches' records are
-/// kept.
+/// Maximum epochs that a record is waited for. It bounds the kept records of other switches.
 const MAX_RECORD_TIMEOUT: u32 = 64;
 
 impl NetworkConfig {
@@ -113,33 +112,23 @@ impl NetworkConfig {
             check_length("record_timeout", timeout, Duration::ZERO, self.epoch.0.saturating_mul(MAX_RECORD_TIMEOUT))?;
         }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
-        self.api().tls().map(drop).map_err(ours)
+        self.tls().map(drop)
     }
 
-    /// The keys of TCP as those of a switch, which are checked alike.
-    pub fn api(&self) -> ApiConfig {
-        let TlsFiles { certificate, key, client_ca } = self.tls.clone();
-        ApiConfig { listen: self.listen.clone(), certificate, key, client_ca, ..ApiConfig::default() }
+    /// Address and files for serving TCP, if that is configured: all of them, or none.
+    pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
+        let TlsFiles { certificate, key, client_ca } = &self.tls;
+        let files = [
+            ("tls.certificate", certificate.as_deref(), "the switch's certificate (PEM)"),
+            ("tls.key", key.as_deref(), "the certificate's private key (PEM)"),
+            ("tls.client_ca", client_ca.as_deref(), "the CA whose clients may ask (PEM)"),
+        ];
+        TlsConfig::of("listen", self.listen.as_deref(), files)
     }
 
     /// Whether the parameters follow the state of the network.
     pub fn shifts(&self) -> bool {
         self.shift && self.program.adapts()
-    }
-}
-
-/// The same error with the keys of this configuration.
-fn ours(error: ConfigError) -> ConfigError {
-    match error {
-        ConfigError::Value { key, value, right } => {
-            let key = match key.strip_prefix("api.") {
-                Some("listen") => "listen".into(),
-                Some(file) => format!("tls.{file}"),
-                None => key,
-            };
-            ConfigError::Value { key, value, right: right.replace("api.listen", "listen") }
-        }
-        other => other,
     }
 }
 
@@ -165,7 +154,7 @@ mod tests {
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(9);
         assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));
-        assert_eq!(config.api().tls().unwrap().unwrap().listen.port(), 9471);
+        assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());
     }
 

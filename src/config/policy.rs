@@ -1,24 +1,24 @@
-//! What an operator sets on ports: checked with the file, and handed to the tables that keep it.
+//! The port features of the file, checked for the tables that keep them.
 
 use super::{AclDefault, Config, ConfigError, wrong};
 use crate::forward::acl::check_rules;
-use crate::forward::text::Wrong;
 use crate::forward::vlan::PortVlans;
 use crate::switch::Role;
 
 impl Config {
     pub(super) fn check_policy(&self) -> Result<(), ConfigError> {
         let names = self.port_names();
-        check_rules(&self.acl, &names, self.switch.acl_rows).map_err(|(i, wrong)| at(&format!("acl[{i}]"), wrong))?;
+        check_rules(&self.acl, &names, self.switch.acl_rows)
+            .map_err(|(i, wrong)| ConfigError::from(wrong).below(&format!("acl[{i}]")))?;
         for (i, mirror) in self.mirrors.iter().enumerate() {
-            mirror.check(&names).map_err(|wrong| at(&format!("mirror[{i}]"), wrong))?;
+            mirror.check(&names).map_err(|wrong| ConfigError::from(wrong).below(&format!("mirror[{i}]")))?;
             if self.mirrors[..i].iter().any(|other| other.from == mirror.from) {
                 return wrong(format!("mirror[{i}].from"), &mirror.from.0, "each port once");
             }
         }
         for (i, port) in self.ports.iter().enumerate() {
             let vlans = PortVlans::of(port.vlan, port.trunk.as_ref(), port.qinq);
-            let vlans = vlans.map_err(|wrong| at(&format!("port[{i}]"), wrong))?;
+            let vlans = vlans.map_err(|wrong| ConfigError::from(wrong).below(&format!("port[{i}]")))?;
             if port.role == Role::Fabric && vlans != PortVlans::Every {
                 return wrong(format!("port[{i}].role"), "fabric", "host: a fabric port carries every VLAN");
             }
@@ -30,8 +30,4 @@ impl Config {
     pub fn has_acl(&self) -> bool {
         !self.acl.is_empty() || self.switch.acl_default == AclDefault::Deny
     }
-}
-
-fn at(above: &str, Wrong { key, value, right }: Wrong) -> ConfigError {
-    ConfigError::Value { key: format!("{above}.{key}"), value, right }
 }

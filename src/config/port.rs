@@ -24,7 +24,7 @@ use crate::switch::Role;
     },
 ]}))]
 pub struct PortConfig {
-    /// What the port is called in reports and commands.
+    /// The port's name in reports and commands.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH, virtio-user:PATH,
@@ -53,10 +53,10 @@ pub struct PortConfig {
     #[schemars(range(min = 1, max = 4094))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qinq: Option<u16>,
-    /// What may be received at most: 1Gbps, 500kpps or 1Gbps,burst=64KB.
+    /// Maximum received: 1Gbps, 500kpps or 1Gbps,burst=64KB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_limit: Option<Limit>,
-    /// What may be sent at most.
+    /// Maximum sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_limit: Option<Limit>,
     /// Receive queues; by default one for each worker, where the device has several.
@@ -67,7 +67,7 @@ pub struct PortConfig {
     /// out over all.
     #[serde(default)]
     pub cores: Vec<usize>,
-    /// Whether frames for other stations are taken in.
+    /// Whether frames for other MAC addresses are taken in.
     #[serde(default = "default_promiscuous")]
     pub promiscuous: bool,
     /// Faults that packets meet here, as rx:drop=1%,dst=10.0.0.2;tx:delay=5ms.
@@ -131,7 +131,7 @@ impl Config {
             check_range(format!("port[{i}].queues"), queues.into(), 1, 64)?;
         }
         let cores = &self.switch.cores;
-        // Which core it is when none is named is not known here.
+        // The default core is not known here.
         if let Some(core) = port.cores.iter().find(|core| !cores.is_empty() && !cores.contains(core)) {
             return wrong(format!("port[{i}].cores"), core, format!("cores of switch.cores = {cores:?}"));
         }

@@ -1,4 +1,4 @@
-//! What the file says of routing, checked into a [`Plan`].
+//! The file's routes, checked into a [`Plan`].
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, ForwardMode, wrong};
-use crate::forward::route::{self, Net, Plan, PlanError, Target};
+use crate::forward::route::{self, Net, Plan, Target};
+use crate::forward::text::Wrong;
 use crate::pisa::PortId;
 use crate::wire::Mac;
 
@@ -66,9 +67,9 @@ pub struct NeighbourConfig {
 }
 
 impl RouteConfig {
-    /// Where it leads; `port` finds a port by its name.
-    pub fn target(&self, port: impl FnOnce(&str) -> Option<u16>) -> Result<Target, PlanError> {
-        let error = |key, value: String, right: &str| Err(PlanError { key, value, right: right.into() });
+    /// The route's target; `port` finds a port by its name.
+    pub fn target(&self, port: impl FnOnce(&str) -> Option<u16>) -> Result<Target, Wrong> {
+        let error = |key, value: String, right: &str| Err(Wrong { key, value, right: right.into() });
         match (self.via.as_slice(), &self.port, self.drop) {
             ([], None, true) => Ok(Target::Drop),
             ([], Some(name), false) => match port(name) {
@@ -82,7 +83,7 @@ impl RouteConfig {
 }
 
 impl Config {
-    /// What the router is told. `port_id` gives the number of a port of this name.
+    /// The router's configuration. `port_id` gives the number of a port of this name.
     pub fn plan(&self, port_id: impl Fn(&str) -> Option<PortId>) -> Result<Plan, ConfigError> {
         let mut plan = Plan::default();
         if self.switch.forward != ForwardMode::Route {
@@ -91,11 +92,12 @@ impl Config {
         for (i, port) in self.ports.iter().enumerate() {
             let Some(id) = port_id(&port.name) else { continue };
             for (n, net) in port.addresses.iter().enumerate() {
-                plan.add_address(id, *net).map_err(|e| at(format!("port[{i}].addresses[{n}]"), e))?;
+                let key = format!("port[{i}].addresses[{n}]");
+                plan.add_address(id, *net).or_else(|e| wrong(key, e.value, e.right))?;
             }
         }
         for (i, entry) in self.routes.iter().enumerate() {
-            let below = |e: PlanError| at(format!("route[{i}].{}", e.key), e);
+            let below = |e: Wrong| ConfigError::from(e).below(&format!("route[{i}]"));
             if plan.routes().contains_key(&entry.prefix) {
                 return wrong(format!("route[{i}].prefix"), entry.prefix, "each prefix once");
             }
@@ -110,7 +112,8 @@ impl Config {
             if plan.neighbours().contains_key(&entry.address) {
                 return wrong(key("address"), entry.address, "each address once");
             }
-            plan.set_neighbour(entry.address, port, entry.mac).map_err(|e| at(key(e.key), e))?;
+            let below = |e: Wrong| ConfigError::from(e).below(&format!("neighbour[{i}]"));
+            plan.set_neighbour(entry.address, port, entry.mac).map_err(below)?;
         }
         let tables = self.tables();
         route::check_size(&plan, tables).map_err(|e| {
@@ -130,7 +133,7 @@ impl Config {
         }
     }
 
-    /// What only a router has a use for would be passed over in silence elsewhere.
+    /// Refuses keys that only a router uses: another switch would silently ignore them.
     fn nothing_to_route(&self) -> Result<(), ConfigError> {
         let right = "nothing, unless switch.forward = \"route\"";
         let with = self.ports.iter().position(|port| !port.addresses.is_empty());
@@ -145,8 +148,4 @@ impl Config {
             None => Ok(()),
         }
     }
-}
-
-fn at(key: String, error: PlanError) -> ConfigError {
-    ConfigError::Value { key, value: error.value, right: error.right }
 }

@@ -21,7 +21,7 @@ pub struct SwitchConfig {
     /// Names the control socket, so that several switches run side by side.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
-    /// What decides the output port: learn, xconnect or route.
+    /// How the output port is chosen: learn, xconnect or route.
     pub forward: ForwardMode,
     /// Pairs of port names that `xconnect` joins; by default the first with the second, the third
     /// with the fourth, …
@@ -35,7 +35,7 @@ pub struct SwitchConfig {
     /// How long packets are under way between the first switch and the last: so long after an
     /// epoch's end they are still counted to it where they leave. At most half an epoch.
     pub transit: Length,
-    /// What carries a packet's class and epoch bit between switches: shim, a header of its own, or
+    /// How a packet's class and epoch bit travel between switches: shim, a header of its own, or
     /// dscp, three bits of its IP header.
     pub telemetry_header: TelemetryHeader,
     /// How long the results of past epochs are kept.
@@ -50,10 +50,10 @@ pub struct SwitchConfig {
     /// Packet buffers; by default what the ports' queues need.
     #[schemars(range(min = 256, max = 1 << 24))]
     pub buffers: Option<u32>,
-    /// Stations that `learn` remembers.
+    /// MAC addresses that `learn` remembers.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub mac_table: u32,
-    /// Silence after which `learn` forgets a station.
+    /// Silence after which `learn` forgets a MAC address.
     pub mac_age: Length,
     /// Routes of each family that `route` has room for; every own address takes four.
     #[schemars(range(min = 16, max = 1 << 20))]
@@ -61,7 +61,7 @@ pub struct SwitchConfig {
     /// Neighbours that `route` remembers.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub neighbour_table: u32,
-    /// What becomes of packets that no rule of the access control list decides: permit or deny.
+    /// The action for packets that no rule of the access control list decides: permit or deny.
     pub acl_default: AclDefault,
     /// TCAM rows that the access control list may take.
     #[schemars(range(min = 1, max = 4096))]
@@ -80,7 +80,7 @@ pub struct SwitchConfig {
     /// The longest that a packet may wait for a worker that sleeps because nothing came; "off":
     /// workers never sleep.
     pub idle: Idle,
-    /// Where `/metrics` is served over HTTP: a loopback address and port, such as 127.0.0.1:9469.
+    /// Address of `/metrics` over HTTP: a loopback address and port, such as 127.0.0.1:9469.
     /// Left out: nowhere.
     #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
     pub metrics: Option<String>,
@@ -116,7 +116,7 @@ impl Default for SwitchConfig {
     }
 }
 
-/// What decides the output port.
+/// How the output port is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ForwardMode {
@@ -129,7 +129,7 @@ pub enum ForwardMode {
     Route,
 }
 
-/// What becomes of packets that no rule decides.
+/// The action for packets that no rule decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AclDefault {
@@ -187,8 +187,8 @@ impl SwitchConfig {
 }
 
 impl Config {
-    /// Where metrics are served over TCP. Nobody is asked for a password there, so only to programs
-    /// of this machine.
+    /// The address of metrics over TCP. There is no authentication, so it must be a loopback
+    /// address.
     pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(text) = &self.switch.metrics else { return Ok(None) };
         match text.parse::<SocketAddr>() {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use super::{ConfigError, PortConfig};
+use super::{ConfigError, PortConfig, wrong};
 use crate::program::{ProgramConfig, ProgramError};
 
 /// `NAME=DEV`, as `--port` takes it.
@@ -41,52 +41,34 @@ impl FromStr for ProgramConfig {
     }
 }
 
-/// One wrong key of a program.
-#[derive(Debug, thiserror::Error)]
-#[error("{key} = {value}: {right}")]
-pub(super) struct Wrong {
-    key: String,
-    value: String,
-    right: String,
-}
-
-impl Wrong {
-    /// As a value of the configuration, below the key `above`.
-    pub(super) fn at(self, above: &str) -> ConfigError {
-        ConfigError::Value { key: format!("{above}.{}", self.key), value: self.value, right: self.right }
-    }
-}
-
 /// The first program of the file that cannot be read.
 pub(super) fn wrong_program(text: &str) -> Option<ConfigError> {
     let file: toml::Table = text.parse().ok()?;
     let tables = file.get("program")?.as_array()?.iter().enumerate();
     let mut wrong = tables.filter_map(|(i, table)| Some((i, program(table.as_table()?).err()?)));
-    wrong.next().map(|(i, wrong)| wrong.at(&format!("program[{i}]")))
+    wrong.next().map(|(i, wrong)| wrong.below(&format!("program[{i}]")))
 }
 
-fn program(table: &toml::Table) -> Result<ProgramConfig, Wrong> {
+fn program(table: &toml::Table) -> Result<ProgramConfig, ConfigError> {
     let program = table.clone().try_into().map_err(|error: toml::de::Error| culprit(table, error.message()))?;
     check(&program)?;
     Ok(program)
 }
 
 /// Checks the ranges of a program's parameters.
-pub(super) fn check(program: &ProgramConfig) -> Result<(), Wrong> {
-    program.validate().map_err(|error| match error {
+pub(super) fn check(program: &ProgramConfig) -> Result<(), ConfigError> {
+    program.validate().or_else(|error| match error {
         ProgramError::Range { key, value, min, max, .. } => {
-            Wrong { key: key.into(), value: value.to_string(), right: format!("a whole number from {min} to {max}") }
+            wrong(key, value, format!("a whole number from {min} to {max}"))
         }
-        ProgramError::Combination { program, why } => {
-            Wrong { key: "name".into(), value: format!("{program:?}"), right: why.into() }
-        }
+        ProgramError::Combination { program, why } => wrong("name", format!("{program:?}"), why),
     })
 }
 
 /// The key that is to blame when a program's table cannot be read: the reader itself does not say.
 /// Every key may be left out, so each can be tried alone.
-fn culprit(table: &toml::Table, message: &str) -> Wrong {
-    let wrong = |key: &str, value: String, right: String| Wrong { key: key.into(), value, right };
+fn culprit(table: &toml::Table, message: &str) -> ConfigError {
+    let wrong = |key: &str, value: String, right: String| ConfigError::Value { key: key.into(), value, right };
     let names = || format!("one of {}", ProgramConfig::names().collect::<Vec<_>>().join(", "));
     let Some(name) = table.get("name") else { return wrong("name", "(missing)".into(), names()) };
     let Some(schema) = name.as_str().and_then(ProgramConfig::schema) else {
@@ -103,7 +85,7 @@ fn culprit(table: &toml::Table, message: &str) -> Wrong {
     wrong("name", name.to_string(), message.into())
 }
 
-/// What the schema says a key may be.
+/// The values that the schema allows for a key.
 fn right(schema: &Json, key: &str) -> String {
     let Some(mut property) = schema["properties"].get(key) else {
         let keys = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
@@ -132,7 +114,7 @@ fn right(schema: &Json, key: &str) -> String {
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = line_at(text, at);
-    // Where the reader speaks of Rust's types a person wants to hear of numbers.
+    // The reader's message names Rust's types; users expect ranges of numbers.
     let mut why = error.message().trim_end().to_string();
     for kind in ["usize", "u8", "u16", "u32", "u64"] {
         if let Some(rest) = why.strip_suffix(&format!("expected {kind}")) {

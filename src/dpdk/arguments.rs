@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// What weir wants from EAL.
+/// Options for EAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EalOptions {
     /// Memory for packet buffers and queues.
@@ -14,8 +14,7 @@ pub struct EalOptions {
     pub pci: Vec<String>,
     /// Name that keeps several processes apart; by default made from the process id.
     pub file_prefix: Option<String>,
-    /// The user's own arguments, passed on as they are. Where they speak of a thing, weir says
-    /// nothing of it.
+    /// The user's own arguments, passed on as they are. They replace weir's for the same option.
     pub extra: Vec<String>,
 }
 
@@ -40,7 +39,7 @@ impl Default for EalOptions {
     }
 }
 
-/// What the arguments depend on besides the options.
+/// The machine's properties that the arguments depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
     pub free_huge_mib: u64,

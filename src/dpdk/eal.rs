@@ -89,7 +89,7 @@ fn remove_runtime_directory() {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SAFETY: EAL was started, and whatever uses it holds an `Eal`, of which this was the last.
+        // SAFETY: EAL was started, and all its users hold an `Eal`; this was the last one.
         let code = unsafe { sys::rte_eal_cleanup() };
         if code < 0 {
             tracing::warn!("{}", DpdkError::new("rte_eal_cleanup", code));

@@ -1,4 +1,4 @@
-//! What DPDK says when it refuses.
+//! Errors of DPDK's calls.
 
 use std::ffi::CStr;
 

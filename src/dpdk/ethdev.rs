@@ -30,7 +30,7 @@ pub struct EthConfig {
     pub tx_descriptors: u16,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
-    /// Whether frames for other stations are taken in.
+    /// Whether frames for other MAC addresses are taken in.
     pub promiscuous: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct EthStats {
     pub tx_packets: u64,
     pub rx_bytes: u64,
     pub tx_bytes: u64,
-    /// Dropped by the device because nobody fetched them in time.
+    /// Dropped by the device because they were not fetched in time.
     pub rx_missed: u64,
     pub rx_errors: u64,
     pub tx_errors: u64,
@@ -189,12 +189,12 @@ impl EthDev {
 
     /// The receive queue, once: each has one owner.
     pub fn rx_queue(self: &Arc<Self>, queue: u16) -> Option<EthRx> {
-        take(&self.rx_taken, queue).then(|| EthRx { device: self.clone(), port: self.id, queue })
+        take(&self.rx_taken, queue).then(|| EthRx { _device: self.clone(), port: self.id, queue })
     }
 
     /// The transmit queue, once: each has one owner.
     pub fn tx_queue(self: &Arc<Self>, queue: u16) -> Option<EthTx> {
-        take(&self.tx_taken, queue).then(|| EthTx { device: self.clone(), port: self.id, queue })
+        take(&self.tx_taken, queue).then(|| EthTx { _device: self.clone(), port: self.id, queue })
     }
 
     pub fn driver(&self) -> &str {
@@ -238,7 +238,8 @@ impl EthDev {
         if code == -libc::ENOTSUP { Ok(false) } else { DpdkError::check("rte_eth_dev_set_link", code).map(|_| true) }
     }
 
-    /// Takes frames for other stations in, or no longer. Drivers that know no such thing take all.
+    /// Takes frames for other MAC addresses in, or no longer. Drivers that know no such thing take
+    /// all.
     pub fn set_promiscuous(&self, on: bool) -> Result<(), DpdkError> {
         let Some(_one) = self.control() else { return Ok(()) };
         // SAFETY: the port is valid.
@@ -346,7 +347,7 @@ impl EthDev {
         if self.driver() == "net_ring" {
             self.drain();
         }
-        // SAFETY: the port is valid until it is closed, which happens once, and nobody uses its
+        // SAFETY: the port is valid until it is closed, which happens once, and no caller uses its
         // queues.
         unsafe {
             if self.promiscuous.load(Ordering::Relaxed) {
@@ -398,7 +399,7 @@ fn receive(port: u16, queue: u16, burst: &mut Burst) {
 /// A receive queue and its only owner.
 #[derive(Debug)]
 pub struct EthRx {
-    device: Arc<EthDev>,
+    _device: Arc<EthDev>,
     port: u16,
     queue: u16,
 }
@@ -409,16 +410,12 @@ impl EthRx {
     pub fn receive(&mut self, burst: &mut Burst) {
         receive(self.port, self.queue, burst);
     }
-
-    pub fn device(&self) -> &Arc<EthDev> {
-        &self.device
-    }
 }
 
 /// A transmit queue and its only owner.
 #[derive(Debug)]
 pub struct EthTx {
-    device: Arc<EthDev>,
+    _device: Arc<EthDev>,
     port: u16,
     queue: u16,
 }
@@ -440,10 +437,6 @@ impl EthTx {
             burst.set_len(length - sent);
             sent
         }
-    }
-
-    pub fn device(&self) -> &Arc<EthDev> {
-        &self.device
     }
 }
 

@@ -19,7 +19,7 @@ pub struct SocketError {
     pub source: io::Error,
 }
 
-/// What has become of an interface since it was opened.
+/// The state of an interface since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Here,
@@ -46,7 +46,7 @@ impl Interface {
         if fd < 0 {
             return Err(error("socket"));
         }
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let c_name = CString::new(name).unwrap_or_default();
         // SAFETY: a C string.

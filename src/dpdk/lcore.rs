@@ -16,7 +16,6 @@ pub enum LcoreError {
 /// dropped.
 #[derive(Debug)]
 pub struct Lcore {
-    id: u32,
     _eal: Eal,
     /// The registration is the thread's own.
     _not_send: PhantomData<*const ()>,
@@ -34,13 +33,7 @@ impl Lcore {
         if unsafe { sys::rte_thread_register() } < 0 {
             return Err(DpdkError::last("rte_thread_register").into());
         }
-        // SAFETY: reads a thread-local integer.
-        let id = unsafe { sys::weir_lcore_id() };
-        Ok(Self { id, _eal: eal.clone(), _not_send: PhantomData })
-    }
-
-    pub fn id(&self) -> u32 {
-        self.id
+        Ok(Self { _eal: eal.clone(), _not_send: PhantomData })
     }
 }
 
@@ -56,7 +49,7 @@ fn pin(id: usize) -> bool {
     id < libc::CPU_SETSIZE as usize && core_affinity::set_for_current(core_affinity::CoreId { id })
 }
 
-/// The CPU's cycle counter, at a constant rate whatever the clock does.
+/// The CPU's cycle counter. Its rate is constant; changes of the wall clock do not affect it.
 #[inline(always)]
 pub fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]

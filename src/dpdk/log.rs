@@ -14,7 +14,7 @@ const KEPT: usize = 8;
 /// refuses.
 static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What DPDK's layers say of an error that one below them has told.
+/// Messages of DPDK's upper layers about an error that a lower one has logged.
 const ECHOES: [&str; 4] = [
     "failed to initialize",
     "Driver cannot attach the device",
@@ -65,14 +65,13 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
     length as c_long
 }
 
-/// What net_tap calls errors where the kernel lacks the queueing disciplines of a feature that weir
-/// does not use.
+/// Errors of net_tap about queueing disciplines that the kernel lacks, of a feature that weir does
+/// not use.
 const HARMLESS: [&str; 3] = ["tap_nl_dump_ext_ack()", "qdisc_create_", "eth_dev_tap_create():"];
 
-/// What else is called an error: net_memif and net_tap offer themselves to secondary processes, of
-/// which weir has none, nor has it files for them, so that a directory that cannot be made (in a
-/// user namespace) is not missed; a virtio-user port gets an address at random; and of the sizes of
-/// huge pages that a machine could have, one is enough.
+/// Other messages that are no errors: net_memif and net_tap offer themselves to secondary
+/// processes, and weir has none and needs no directory for them (one cannot be made in a user
+/// namespace); a virtio-user port gets a random address; and one size of huge pages is enough.
 const NO_ERRORS: [&str; 6] = [
     "Failed to register mp action callback",
     "Failed to send start req to secondary",

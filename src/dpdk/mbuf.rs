@@ -25,7 +25,7 @@ unsafe impl Sync for Mbuf {}
 
 impl Mbuf {
     /// # Safety
-    /// The chain must be valid, with reference count 1, and owned by nobody else.
+    /// The chain must be valid, with reference count 1, and have no other owner.
     pub(super) unsafe fn from_raw(mbuf: NonNull<sys::rte_mbuf>) -> Self {
         Self(mbuf)
     }

@@ -138,7 +138,7 @@ impl Drop for Mempool {
     fn drop(&mut self) {
         let missing = self.capacity().saturating_sub(self.available());
         if missing == 0 {
-            // SAFETY: every buffer is back, and nobody can take one without this `Mempool`.
+            // SAFETY: every buffer is back, and only this `Mempool` gives out buffers.
             unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };
         } else {
             // An mbuf does not keep its pool alive, so the pool, and EAL under it, must outlive the

@@ -12,7 +12,7 @@ use crate::wire::Frame;
 
 /// Frames fetched by one call.
 const BATCH: usize = 32;
-/// Longest frame that a kernel hands over, unless it was told to make larger ones ("BIG TCP").
+/// Longest frame that a kernel hands over, unless "BIG TCP" is configured.
 const LARGEST: usize = 65_536 + 64;
 
 /// Room for the one control message that is asked for, aligned as its header must be.
@@ -28,7 +28,7 @@ struct Slot {
     received: Received,
 }
 
-/// What the kernel says of a frame.
+/// The kernel's metadata of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     /// Bytes of the frame, as it is in the buffers.
@@ -120,7 +120,7 @@ impl RxBatch {
     }
 
     /// Frame `i` where it lies: in the mbuf, and behind.
-    pub fn pieces(&self, i: usize) -> (&[u8], &[u8]) {
+    pub fn parts(&self, i: usize) -> (&[u8], &[u8]) {
         let slot = &self.slots[i];
         let Some(mbuf) = &slot.mbuf else { return (&[], &[]) };
         let (head, length) = (mbuf.room_ref(), slot.received.length);

@@ -13,7 +13,7 @@ use std::{
 
 use super::interface::{Interface, SocketError};
 
-/// What the kernel holds for us while we are busy, if it allows as much.
+/// Bytes that the kernel may hold while a worker is busy, if it allows as much.
 const BUFFER_BYTES: i32 = 16 << 20;
 
 /// `struct virtio_net_hdr`, in host byte order: the kernel's word on a frame's checksum and
@@ -41,7 +41,7 @@ impl VnetHeader {
         Self { flags: Self::NEEDS_CSUM, csum_start: start as u16, csum_offset: offset as u16, ..Self::default() }
     }
 
-    /// Where a checksum is to be computed from, and where it goes from there.
+    /// The start of a checksum's range, and the offset of its field from there.
     pub fn checksum(&self) -> Option<(usize, usize)> {
         let needs = self.flags & Self::NEEDS_CSUM != 0;
         needs.then_some((self.csum_start.into(), self.csum_offset.into()))
@@ -80,7 +80,7 @@ impl PacketSocket {
         if fd < 0 {
             return Err(interface.error("socket(AF_PACKET)"));
         }
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, missed: AtomicU64::new(0) };
         let failed = |call| interface.error(call);
         socket.set(libc::PACKET_VNET_HDR, &1).map_err(|_| failed("PACKET_VNET_HDR"))?;
@@ -112,8 +112,8 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Asks the kernel to take frames for other stations in, or no longer: as long as one socket
-    /// asks, it does.
+    /// Asks the kernel to take frames for other MAC addresses in, or no longer: as long as one
+    /// socket asks, it does.
     pub fn set_promiscuous(&self, interface: &Interface, on: bool) -> Result<(), SocketError> {
         let member = libc::packet_mreq {
             mr_ifindex: interface.index(),

@@ -15,7 +15,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Of a socket that is connected.
+    /// The peer of a connected socket.
     pub fn of(socket: impl AsFd) -> Option<Self> {
         let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let mut length = size_of::<libc::ucred>() as u32;

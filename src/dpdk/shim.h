@@ -42,11 +42,6 @@ static inline int weir_errno(void)
 	return rte_errno;
 }
 
-static inline unsigned int weir_lcore_id(void)
-{
-	return rte_lcore_id();
-}
-
 /* Without huge pages a pool that asks for IOVA-contiguous objects gets one mbuf on each 4 KB page, and all their
  * headers fall into the same few L1 sets. rte_pktmbuf_pool_create takes no flags, hence its steps one by one. */
 static inline struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache,

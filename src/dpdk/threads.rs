@@ -66,7 +66,7 @@ fn signal() -> io::Result<i32> {
     }
     // DPDK's tap driver takes real-time signals from the other end.
     let signal = libc::SIGRTMIN() + 4;
-    // The thread's status tells whether it worked.
+    // The thread's status shows whether it worked.
     let handler = || {
         let _ = strip_this();
     };

@@ -2,12 +2,12 @@
 
 use std::{os::fd::RawFd, time::Duration};
 
-/// Descriptors that can end a sleep. Whoever names them keeps them open.
+/// Descriptors that can end a sleep. The caller keeps them open.
 #[derive(Debug, Default)]
 pub struct Waiting(Vec<libc::pollfd>);
 
 impl Waiting {
-    /// Room for as many descriptors as there will be at the most.
+    /// With room for this many descriptors.
     pub fn with_capacity(descriptors: usize) -> Self {
         Self(Vec::with_capacity(descriptors))
     }
@@ -32,7 +32,7 @@ impl Waiting {
         poll(&mut self.0, longest)
     }
 
-    /// Sleeps for this long, whatever the descriptors say.
+    /// Sleeps for this long, without regard to the descriptors.
     pub fn sleep(&mut self, length: Duration) {
         poll(&mut [], length);
     }

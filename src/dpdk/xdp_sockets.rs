@@ -1,4 +1,4 @@
-//! What the kernel counts of AF_XDP sockets that a driver of DPDK opened.
+//! The kernel's counters of AF_XDP sockets that a driver of DPDK opened.
 //!
 //! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the
 //! receive ring was full (22.11 to 24.11). So the sockets are looked for: those that the process
@@ -97,7 +97,7 @@ fn domain(fd: i32) -> Option<i32> {
 fn duplicate(fd: i32) -> Option<OwnedFd> {
     // SAFETY: no pointers; fails for what is not open.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -148,7 +148,7 @@ mod tests {
         let socket = |domain| {
             // SAFETY: no pointers.
             let fd = unsafe { libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: a new descriptor without another owner.
             (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
         };
         // Without rights there is nothing to see.

@@ -65,7 +65,7 @@ impl Forward {
         }
     }
 
-    /// Writes the verdict of one packet as [`Self::decide`] does, and tells of each look-up.
+    /// Writes the verdict of one packet as [`Self::decide`] does, and records each look-up.
     pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
         match self {
             Self::Xconnect(xconnect) => xconnect.trace(phv, probe),

@@ -1,4 +1,4 @@
-//! What an operator sets on ports besides the way: the access control list, rate limits, mirrors
+//! Port features that an operator sets: the access control list, rate limits, mirrors
 //! and VLANs.
 
 use std::sync::atomic::AtomicU64;
@@ -11,7 +11,7 @@ use crate::lock::Hold;
 use crate::pisa::PortId;
 use crate::pisa::table::{Reader, Shared};
 
-/// One version of all settings. What is not set is not looked at.
+/// One version of all settings. Features that are not set cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct PortFeatures {
     pub acl: Option<Arc<Acl>>,
@@ -34,7 +34,7 @@ pub struct Mirrors {
     pub tx: Vec<Option<Mirror>>,
 }
 
-/// Where a port's packets are copied to.
+/// The target of a port's copies.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     pub to: PortId,
@@ -84,7 +84,7 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// Nothing is set, and nothing ever will be.
+    /// A policy without settings, now and later.
     fn default() -> Self {
         Self::new(&Publisher::default(), Arc::default())
     }
@@ -96,7 +96,7 @@ impl Policy {
         Self { reader: publisher.reader(), settings: Arc::default(), counts }
     }
 
-    /// Takes over the newest settings. Whether there are any.
+    /// Takes over the newest settings. Returns whether there are any.
     #[inline(always)]
     pub fn renew(&mut self) -> bool {
         self.reader.renew(&mut self.settings);

@@ -1,14 +1,13 @@
 //! Values as people write them in files and on the command line.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::pisa::PortId;
+use crate::text::json_schema;
 use crate::wire::Mac;
 
 /// A word or a whole number: `dport = 80` and `dport = "80-443"` are both right.
@@ -42,15 +41,7 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-impl JsonSchema for Word {
-    fn schema_name() -> Cow<'static, str> {
-        "Word".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": ["string", "integer"]})
-    }
-}
+json_schema!(Word, {"type": ["string", "integer"]});
 
 /// A key whose value is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,13 +107,7 @@ impl PortNames {
 /// `02:00:00:00:00:01`.
 pub fn mac(key: &'static str, text: &str) -> Result<Mac, Wrong> {
     let right = || wrong(key, text, "a MAC address such as 02:00:00:00:00:01");
-    let mut mac = Mac::default();
-    let mut parts = text.split([':', '-']);
-    for byte in &mut mac.0 {
-        let part = parts.next().filter(|part| part.len() == 2 && !part.starts_with('+')).ok_or_else(right)?;
-        *byte = u8::from_str_radix(part, 16).map_err(|_| right())?;
-    }
-    if parts.next().is_some() { Err(right()) } else { Ok(mac) }
+    Mac::parse(text, &[':', '-'], 2).ok_or_else(right)
 }
 
 /// A whole number from `min` to `max`.
@@ -136,11 +121,6 @@ pub fn number<T: FromStr + PartialOrd + fmt::Display + Copy>(
         Ok(number) if (min..=max).contains(&number) => Ok(number),
         _ => Err(wrong(key, text, format!("a whole number from {min} to {max}"))),
     }
-}
-
-/// A VLAN's number.
-pub fn vlan(key: &'static str, text: &str) -> Result<u16, Wrong> {
-    number(key, text, 1, 4094)
 }
 
 #[cfg(test)]
@@ -159,8 +139,8 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!(vlan("vlan", "4094"), Ok(4094));
-        let error = vlan("vlan", "4095").unwrap_err().to_string();
+        assert_eq!(number("vlan", "4094", 1, 4094), Ok(4094));
+        let error = number("vlan", "4095", 1, 4094).unwrap_err().to_string();
         assert_eq!(error, "vlan = 4095: a whole number from 1 to 4094");
         let names = PortNames::new([("a".into(), false), ("b".into(), false)]);
         assert_eq!(names.id("port", "b"), Ok(1));

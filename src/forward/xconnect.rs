@@ -47,7 +47,7 @@ impl Xconnect {
         }
     }
 
-    /// As [`Self::decide`] for one packet, telling of the look-up.
+    /// As [`Self::decide`] for one packet, with its look-up for the probe.
     pub fn trace(&self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.decide(std::slice::from_mut(phv));
         let port = match phv.verdict {

@@ -90,7 +90,7 @@ pub(super) struct State {
     pub pairs: Vec<[String; 2]>,
     pub slots: PortSlots,
     pub removed: view::Removed,
-    pub remotes: Vec<WorkerHandle>,
+    pub handles: Vec<WorkerHandle>,
 }
 
 /// The collector's ends of other programs' rotation, and what is told when it has taken them.
@@ -131,7 +131,7 @@ impl Shared {
         let (telemetries, collected) =
             telemetries.map_or((None, None), |m| (Some(m.telemetries), Some((m.collecting, m.schedules))));
         let (mut forwards, mut telemetries) = (forwards.map(Vec::into_iter), telemetries.map(Vec::into_iter));
-        let workers = state.remotes.len();
+        let workers = state.handles.len();
         let changes = (0..workers).map(|worker| {
             let mut change =
                 Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
@@ -162,7 +162,7 @@ impl Shared {
     /// All that can fail.
     fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
-        let workers = state.remotes.len();
+        let workers = state.handles.len();
         let own = assemble::hashes(config)?;
         let hashes = next.hashes.clone().or_else(|| self.hashes()).unwrap_or_else(|| own.clone());
         assemble::place(config, &hashes)?;
@@ -231,11 +231,11 @@ impl Shared {
 
     /// Has every worker make its change, and drops what was replaced.
     pub(super) fn tell(&self, state: &State, changes: Vec<Change>) -> Result<(), Died> {
-        for (remote, change) in state.remotes.iter().zip(changes) {
-            remote.send(change)?;
+        for (handle, change) in state.handles.iter().zip(changes) {
+            handle.send(change)?;
         }
-        for (remote, stats) in state.remotes.iter().zip(&self.workers.stats) {
-            let mut change = remote.done()?;
+        for (handle, stats) in state.handles.iter().zip(&self.workers.stats) {
+            let mut change = handle.done()?;
             // Sends off the banks of the running epoch.
             if let Some(telemetry) = &mut change.parts.telemetry {
                 telemetry.finish(stats);
@@ -251,7 +251,7 @@ impl Shared {
             return Ok(());
         }
         let change = || Change { remove: removed.to_vec(), old: Queues::with_room(removed.len()), ..Change::default() };
-        self.tell(state, state.remotes.iter().map(|_| change()).collect())
+        self.tell(state, state.handles.iter().map(|_| change()).collect())
     }
 
     /// The collector takes what the old programs sent last, and goes on with the new ones.

@@ -100,7 +100,9 @@ impl Diff {
                     self.value(&format!("port {}: role", port.name), old.role.name(), port.role.name());
                     let key = format!("port {}: promiscuous", port.name);
                     self.value(&key, old.promiscuous, port.promiscuous);
-                    let fault = |port: &PortConfig| port.fault.clone().map_or_else(|| "none".into(), String::from);
+                    let fault = |port: &PortConfig| {
+                        port.fault.as_ref().map_or_else(|| "none".into(), crate::port::FaultSpec::to_string)
+                    };
                     self.value(&format!("port {}: fault", port.name), fault(old), fault(port));
                 }
             }

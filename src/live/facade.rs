@@ -29,8 +29,8 @@ impl Service for ApiFacade {
         self.shared.ports()
     }
 
-    fn stations(&self) -> view::Stations {
-        self.shared.stations()
+    fn macs(&self) -> view::MacTable {
+        self.shared.macs()
     }
 
     fn set_link(&self, port: &str, up: bool) -> Result<(), String> {

@@ -62,8 +62,8 @@ impl Shared {
 
     fn reopen(&self, state: &mut State, id: PortId) -> Result<(), ChangeError> {
         self.give_up(state, &[id])?;
-        self.forget_stations(id);
-        let workers = state.remotes.len();
+        self.forget_macs(id);
+        let workers = state.handles.len();
         let Some(slot) = state.slots.get_mut(id) else { return Ok(()) };
         slot.info.up.store(false, Relaxed);
         slot.reopen(&self.workers.cores, &self.workers.pool)?;

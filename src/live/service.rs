@@ -141,7 +141,7 @@ impl Service for Shared {
             slot.describe(view);
         }
         if let Some(learning) = self.learning().as_ref() {
-            ports.measurement.refused_stations = learning.refused();
+            ports.measurement.refused_macs = learning.refused();
         }
         if let Some(routing) = self.routing() {
             ports.measurement.refused_neighbours = routing.refused();
@@ -162,11 +162,10 @@ impl Service for Shared {
         self.about.reset(self.ports());
     }
 
-    fn stations(&self) -> view::Stations {
+    fn macs(&self) -> view::MacTable {
         let state = self.state();
-        let stations =
-            self.learning().as_ref().map(|learning| learning.stations(|id| state.slots.name(id), self.now()));
-        view::Stations { stations: stations.unwrap_or_default() }
+        let macs = self.learning().as_ref().map(|learning| learning.macs(|id| state.slots.name(id), self.now()));
+        view::MacTable { macs: macs.unwrap_or_default() }
     }
 
     fn set_link(&self, name: &str, up: bool) -> Result<(), String> {
@@ -180,7 +179,7 @@ impl Service for Shared {
         if set.is_err() {
             slot.enabled = was;
         } else if fell {
-            self.forget_stations(id);
+            self.forget_macs(id);
         }
         self.look_at_links(&state);
         set

@@ -14,7 +14,7 @@ use super::change::Renewal;
 use super::slots::{PortSlot, PortSlots, buffers_held};
 use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
-use crate::config::{Config, Length, PemFiles, PortConfig};
+use crate::config::{Config, Length, PortConfig, TlsConfig};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
 use crate::network::tls::{self, Clients};
@@ -23,7 +23,7 @@ use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
 use crate::switch::{PortInfo, Role, Switch};
 use crate::telemetry::Collector;
-use crate::worker::{IdleTimeout, Queues, Worker, WorkerHandle, orders};
+use crate::worker::{IdleTimeout, Queues, Worker, WorkerHandle, channel};
 
 /// How long the collector waits for registers before it looks for something else to do.
 const COLLECT: Duration = Duration::from_millis(20);
@@ -101,12 +101,12 @@ pub(super) fn start_workers(
     idle_timeout: &Arc<IdleTimeout>,
 ) -> Result<(Vec<WorkerThread>, Vec<WorkerHandle>), LiveError> {
     let ready = Arc::new(AtomicUsize::new(0));
-    let (mut workers, mut remotes) = (Vec::new(), Vec::new());
+    let (mut workers, mut handles) = (Vec::new(), Vec::new());
     for ((index, switch), &core) in switches.into_iter().enumerate().zip(cores) {
         let mut queues = Queues::default();
         slots.iter().for_each(|(id, slot)| slot.deal(id, index, &mut queues));
-        let (remote, orders) = orders();
-        let worker = Worker::new(switch, queues, slots.iter().count()).controlled(orders, idle_timeout.clone());
+        let (handle, commands) = channel();
+        let worker = Worker::new(switch, queues, slots.iter().count()).controlled(commands, idle_timeout.clone());
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());
         let thread = std::thread::Builder::new().name(format!("weir-{core}"));
         workers.push(thread.spawn(move || {
@@ -114,10 +114,10 @@ pub(super) fn start_workers(
                 ready.fetch_add(1, Relaxed);
             })
         })?);
-        remotes.push(remote);
+        handles.push(handle);
     }
     wait_until_ready(&mut workers, &ready, stop)?;
-    Ok((workers, remotes))
+    Ok((workers, handles))
 }
 
 fn wait_until_ready(workers: &mut Vec<WorkerThread>, ready: &AtomicUsize, stop: &AtomicBool) -> Result<(), LiveError> {
@@ -183,15 +183,10 @@ pub(super) fn controllers(
 
 /// Where TCP is served, if it is.
 pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
-    let Some(wanted) = config.api.tls()? else { return Ok(None) };
-    let files = PemFiles {
-        certificate: ("api.certificate", wanted.certificate),
-        key: ("api.key", wanted.key),
-        ca: ("api.client_ca", wanted.client_ca),
-    };
+    let Some(TlsConfig { listen, files }) = config.api.tls()? else { return Ok(None) };
     let config = tls::server(&files, Clients::Operators)?;
-    let listener = std::net::TcpListener::bind(wanted.listen)
-        .map_err(|e| LiveError::Usage(format!("api.listen = {}: {e}", wanted.listen)))?;
+    let listener =
+        std::net::TcpListener::bind(listen).map_err(|e| LiveError::Usage(format!("api.listen = {listen}: {e}")))?;
     Ok(Some(TlsListener { listener, config }))
 }
 

@@ -142,7 +142,7 @@ impl Shared {
         self.forwarding.routing.hold().clone()
     }
 
-    /// The time by which workers note when they heard a station: theirs, which never goes back.
+    /// The time by which workers note when they heard a MAC address: theirs, which never goes back.
     pub(super) fn now(&self) -> Nanos {
         self.workers.stats.iter().map(|worker| worker.clock.get()).max().unwrap_or_default()
     }
@@ -155,17 +155,17 @@ impl Shared {
             .fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
     }
 
-    /// Lets the workers know which ports packets may leave by, and forgets the stations behind one
-    /// that went down.
+    /// Lets the workers know which ports packets may leave by, and forgets the MAC addresses behind
+    /// one that went down.
     pub(super) fn look_at_links(&self, state: &State) {
         for (id, slot) in state.slots.iter() {
             if slot.look_at_link() {
-                self.forget_stations(id);
+                self.forget_macs(id);
             }
         }
     }
 
-    pub(super) fn forget_stations(&self, port: PortId) {
+    pub(super) fn forget_macs(&self, port: PortId) {
         if let Some(learning) = self.learning().as_mut() {
             learning.flush_port(port, self.now());
         }

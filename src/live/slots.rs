@@ -143,7 +143,7 @@ impl PortSlot {
         view.mac = self.port.mac().to_string();
         let stats = self.port.stats();
         view.counts.device = stats.drops().map(|(why, packets)| (why.name().into(), packets)).collect();
-        view.fault = self.port.fault().map(String::from);
+        view.fault = self.port.fault().map(|fault| fault.to_string());
         if view.fault.is_some() || stats.faults != FaultStats::default() {
             view.fault_effects = stats.faults.named().map(|(what, packets)| (what.into(), packets)).collect();
         }

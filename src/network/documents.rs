@@ -61,7 +61,7 @@ pub struct ControllerLink {
     /// Those that were not, because they were hashed otherwise than the network does.
     pub foreign_records: u64,
     /// Parameter updates that came, the one in force at each connection included.
-    pub orders: u64,
+    pub updates: u64,
     /// What the running epoch is measured with; absent until a controller has taken the switch in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,
@@ -73,9 +73,9 @@ pub struct EpochAttention {
     pub epoch: u64,
     /// The state of the network as the program calls it.
     pub state: String,
-    /// What was ordered from it, from which epoch on, and why.
-    pub ordered_epoch: Option<u64>,
-    pub ordered: Option<Map<String, Value>>,
+    /// The parameter update decided from it, the first epoch that it holds for, and the reason.
+    pub update_epoch: Option<u64>,
+    pub update: Option<Map<String, Value>>,
     pub why: String,
     /// The parameters, with units in their names, and what the decision was made from.
     #[serde(flatten)]

@@ -12,11 +12,11 @@ use crate::wire::Filter;
 const RING_BYTES: usize = 8 << 20;
 const RING: std::ops::RangeInclusive<usize> = 256..=8192;
 
-/// Which packets are copied, and how much of each.
+/// The packets that are copied, and how much of each.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureOptions {
     pub filter: Filter,
-    /// All ports when there are none.
+    /// Empty for all ports.
     pub ports: Vec<PortId>,
     pub rx: bool,
     pub tx: bool,
@@ -25,7 +25,7 @@ pub struct CaptureOptions {
     pub snaplen: usize,
 }
 
-/// Where a packet was seen.
+/// The place where a packet was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It came in by the port.

@@ -2,9 +2,9 @@
 //! counts.
 //!
 //! A [`Capture`] copies packets that a filter names into a ring, which a control thread empties. A
-//! [`TraceOnce`] waits for one packet and tells all that happens to it. The control side opens them
-//! ([`Observers`]), each worker looks once a burst whether there are any ([`Tap`]): one load and a
-//! comparison.
+//! [`TraceOnce`] waits for one packet and records its way. The control side opens them
+//! ([`Observers`]), each worker looks once a burst whether there are any ([`WorkerObservers`]): one
+//! load and a comparison.
 //!
 //! Opening and closing allocate and free on the control side; on the worker only a traced packet
 //! and a look at a changed list of observers do.
@@ -24,7 +24,7 @@ use crate::pisa::{DropReason, PortId};
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, Headers, parse};
 
-/// Captures that may run at the same time, and traces that may wait.
+/// Maximum captures that run, and traces that wait, at the same time.
 pub const MAX_CAPTURES: usize = 4;
 pub const MAX_TRACES: usize = 4;
 
@@ -46,7 +46,7 @@ impl List {
 
 /// Too many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TapError {
+pub enum ObserverError {
     #[error("{MAX_CAPTURES} captures run already, which is all that a switch allows")]
     Captures,
     #[error("{MAX_TRACES} traces wait already, which is all that a switch allows")]
@@ -67,51 +67,52 @@ impl Default for Observers {
     }
 }
 
-/// A tap that is closed when this is dropped.
+/// An observer that is closed when this is dropped.
 #[derive(Debug)]
 pub struct Opened<T> {
     observers: Observers,
-    pub tap: Arc<T>,
+    pub observer: Arc<T>,
     close: fn(&mut List, &Arc<T>),
 }
 
 impl<T> Drop for Opened<T> {
     fn drop(&mut self) {
         let close = self.close;
-        self.observers.change(|list| close(list, &self.tap));
+        self.observers.change(|list| close(list, &self.observer));
     }
 }
 
 impl Observers {
     /// The end for one worker.
-    pub fn tap(&self) -> Tap {
+    pub fn of_worker(&self) -> WorkerObservers {
         let list = self.list.hold().reader();
-        Tap { list, version: self.version.clone(), seen: 0, open: false, scratch: Vec::new() }
+        WorkerObservers { list, version: self.version.clone(), seen: 0, open: false, scratch: Vec::new() }
     }
 
-    pub fn capture(&self, options: CaptureOptions) -> Result<Opened<Capture>, TapError> {
-        let tap = Arc::new(Capture::new(options, self.ids.fetch_add(1, Ordering::Relaxed)));
+    pub fn capture(&self, options: CaptureOptions) -> Result<Opened<Capture>, ObserverError> {
+        let observer = Arc::new(Capture::new(options, self.ids.fetch_add(1, Ordering::Relaxed)));
         let opened = self.change(|list| {
             let room = list.captures.len() < MAX_CAPTURES;
-            room.then(|| list.captures.push(tap.clone())).ok_or(TapError::Captures)
+            room.then(|| list.captures.push(observer.clone())).ok_or(ObserverError::Captures)
         });
         opened?;
-        let close = |list: &mut List, tap: &Arc<Capture>| {
-            list.captures.retain(|other| !Arc::ptr_eq(other, tap));
-            tap.release();
+        let close = |list: &mut List, observer: &Arc<Capture>| {
+            list.captures.retain(|other| !Arc::ptr_eq(other, observer));
+            observer.release();
         };
-        Ok(Opened { observers: self.clone(), tap, close })
+        Ok(Opened { observers: self.clone(), observer, close })
     }
 
-    pub fn trace(&self, tap: TraceOnce) -> Result<Opened<TraceOnce>, TapError> {
-        let tap = Arc::new(tap);
+    pub fn trace(&self, observer: TraceOnce) -> Result<Opened<TraceOnce>, ObserverError> {
+        let observer = Arc::new(observer);
         let opened = self.change(|list| {
             let room = list.traces.len() < MAX_TRACES;
-            room.then(|| list.traces.push(tap.clone())).ok_or(TapError::Traces)
+            room.then(|| list.traces.push(observer.clone())).ok_or(ObserverError::Traces)
         });
         opened?;
-        let close = |list: &mut List, tap: &Arc<TraceOnce>| list.traces.retain(|other| !Arc::ptr_eq(other, tap));
-        Ok(Opened { observers: self.clone(), tap, close })
+        let close =
+            |list: &mut List, observer: &Arc<TraceOnce>| list.traces.retain(|other| !Arc::ptr_eq(other, observer));
+        Ok(Opened { observers: self.clone(), observer, close })
     }
 
     /// Ends the capture with this number. False when there is none.
@@ -131,7 +132,7 @@ impl Observers {
 
 /// A worker's end.
 #[derive(Debug)]
-pub struct Tap {
+pub struct WorkerObservers {
     list: Reader<List>,
     version: Arc<AtomicU64>,
     seen: u64,
@@ -140,7 +141,7 @@ pub struct Tap {
     scratch: Vec<u8>,
 }
 
-/// What a filter looks at.
+/// The headers that a filter matches on.
 fn headers(frame: &impl Frame) -> Headers {
     let mut headers = Headers::default();
     match parse(frame.bytes(), &mut headers) {
@@ -149,7 +150,7 @@ fn headers(frame: &impl Frame) -> Headers {
     }
 }
 
-impl Tap {
+impl WorkerObservers {
     /// Whether anything is open: all that a burst costs when nothing is.
     #[inline(always)]
     pub fn is_open(&mut self) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use serde::{Deserialize, Serialize};
 
 use crate::forward::Forward;
 use crate::pisa::{AccessTrace, BatchOrder, DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
@@ -10,7 +11,7 @@ use crate::program::Dataplane;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Filter, Headers};
 
-/// What stands beside the dataplane while a burst passes. [`Unobserved`] compiles to the bare
+/// An observer of the dataplane while a burst passes. [`Unobserved`] compiles to the bare
 /// calls.
 pub trait Observer {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);
@@ -23,7 +24,7 @@ pub trait Observer {
     fn fixed(&mut self, forward: &mut Forward, ingress: PortId);
 }
 
-/// Nobody looks.
+/// No observer.
 pub struct Unobserved;
 
 impl Observer for Unobserved {
@@ -59,20 +60,21 @@ pub struct Recorder {
     leaving: Option<usize>,
 }
 
-/// What one program did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The way of a packet through one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramTrace {
-    pub program: &'static str,
-    /// The arrays of each stage that lay on the packet's way.
+    pub program: String,
+    /// The arrays on the packet's way, stage by stage; none when the program does not measure it.
     pub stages: Vec<Vec<AccessTrace>>,
-    /// The same of its egress stages.
+    /// The same of its egress stages; left out when it has none, or the packet goes to no host.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub egress_stages: Vec<Vec<AccessTrace>>,
-    /// What the PHV says of the packet's flow afterwards.
+    /// The count of the packet's flow that the heavy-hitter program leaves in the PHV.
     pub flow_estimate: u32,
 }
 
 impl Recorder {
-    /// Those of the program that the packet is in.
+    /// The stages of the program that the packet is in.
     fn stages(&mut self) -> Option<&mut Vec<Vec<AccessTrace>>> {
         match self.leaving {
             None => Some(&mut self.programs.last_mut()?.stages),
@@ -102,7 +104,7 @@ impl Probe for Recorder {
 impl Observer for Recorder {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs {
-            self.programs.push(ProgramTrace { program: program.usage().program, ..ProgramTrace::default() });
+            self.programs.push(ProgramTrace { program: program.usage().program.into(), ..ProgramTrace::default() });
             program.trace(phv, self);
             if let Some(program) = self.programs.last_mut() {
                 program.flow_estimate = phv.flow_estimate;
@@ -163,7 +165,7 @@ pub struct SentTrace {
 #[derive(Debug)]
 pub struct TraceOnce {
     filter: Filter,
-    /// The port it comes in by; any when there is none.
+    /// The port that it comes in by, or any.
     port: Option<PortId>,
     taken: AtomicBool,
     told: (Sender<PacketTrace>, Receiver<PacketTrace>),

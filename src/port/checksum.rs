@@ -22,12 +22,12 @@ pub(super) struct Transport {
     pub l3: usize,
     /// Offset of the transport header.
     pub l4: usize,
-    /// Where the IP packet ends; the frame may be padded behind.
+    /// End of the IP packet; the frame may be padded behind.
     pub end: usize,
 }
 
 impl Transport {
-    /// Finds it in a frame of `length` bytes, of which `bytes` are the first.
+    /// Finds it in a frame of `length` bytes that starts with `bytes`.
     pub fn find(bytes: &[u8], length: usize) -> Option<Self> {
         let (ethertype, l3) = network(bytes)?;
         match ethertype {
@@ -100,7 +100,7 @@ fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     None
 }
 
-/// Where a TCP or UDP checksum is counted from, and the offset of its field from there.
+/// The start of the range of a TCP or UDP checksum, and the offset of its field from there.
 pub(super) fn position(bytes: &[u8]) -> Option<(usize, usize)> {
     let transport = Transport::find(bytes, bytes.len())?;
     transport.field().filter(|field| field + 2 <= transport.end).map(|field| (transport.l4, field - transport.l4))

@@ -3,7 +3,7 @@
 //! A port binds an abstract Unix socket that is named after the interface's number. Such names
 //! belong to the network namespace, as interfaces do, and the kernel frees one when its process
 //! ends, however that ends. Any user can bind a name, so one that another user holds does not keep
-//! a port from opening: a warning tells of it.
+//! a port from opening: it is logged as a warning.
 
 use std::os::fd::OwnedFd;
 

@@ -1,17 +1,17 @@
-//! What a port is connected to, as a user writes it.
+//! The device behind a port, as a user writes it.
 
 use std::{fmt, path::Path, str::FromStr};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+
+use crate::text::serde_as_text;
 
 mod words;
 
 use words::{interface, memif, null, pcap, pci, ring, vhost, virtio_user, xdp};
 
 /// A device behind a port, written `KIND` or `KIND:ARGUMENTS`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(with = "String")]
 pub enum Dev {
     /// `tap:NAME`: a new interface of the kernel, gone when weir ends.
@@ -43,7 +43,7 @@ pub enum Dev {
     Memory,
 }
 
-/// Why a device is none, and what would be right.
+/// An error in the text of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no device: {problem}")]
 pub struct DevError {
@@ -160,19 +160,7 @@ impl fmt::Display for Dev {
     }
 }
 
-impl TryFrom<String> for Dev {
-    type Error = DevError;
-
-    fn try_from(given: String) -> Result<Self, DevError> {
-        given.parse()
-    }
-}
-
-impl From<Dev> for String {
-    fn from(dev: Dev) -> Self {
-        dev.to_string()
-    }
-}
+serde_as_text!(Dev);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,4 @@
-//! Cutting the large frames that a kernel hands over in place of packets (GSO) into the packets
-//! that it means.
+//! Segments the large frames that a kernel gives in place of packets (GSO).
 
 use super::checksum::{Transport, ipv4_header};
 
@@ -7,21 +6,21 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// What a large frame is to become: packets of TCP segments, or of UDP datagrams.
+/// The packets that a large frame becomes: TCP segments or UDP datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum Segmentation {
     Tcp,
     Udp,
 }
 
-/// A frame in two pieces: what fitted the buffer, and the rest.
+/// A frame in two parts: one that fitted the buffer, and the rest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pieces<'a> {
+pub(super) struct SplitFrame<'a> {
     pub head: &'a [u8],
     pub tail: &'a [u8],
 }
 
-impl Pieces<'_> {
+impl SplitFrame<'_> {
     fn len(&self) -> usize {
         self.head.len() + self.tail.len()
     }
@@ -40,11 +39,11 @@ impl Pieces<'_> {
     }
 }
 
-/// How a large frame is cut: a function of its headers alone, so that packets can be made one at a
-/// time.
+/// How a large frame is segmented: a function of its headers alone, so that packets can be made one
+/// at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentPlan {
-    cut: Cut,
+    segmentation: Segmentation,
     transport: Transport,
     /// Bytes of all headers, which every packet begins with.
     header: usize,
@@ -55,21 +54,21 @@ pub(super) struct SegmentPlan {
 
 impl SegmentPlan {
     /// `start` is where the kernel says that the transport header begins: in a tunnel not where we
-    /// find one, and packets in tunnels are not cut.
-    pub fn new(frame: Pieces<'_>, cut: Cut, payload: usize, start: usize) -> Option<Self> {
+    /// find one, and packets in tunnels are not segmented.
+    pub fn new(frame: SplitFrame<'_>, segmentation: Segmentation, payload: usize, start: usize) -> Option<Self> {
         let transport = Transport::find(frame.head, frame.len())?;
-        let (proto, header) = match cut {
-            Cut::Tcp => (6, usize::from(*frame.head.get(transport.l4 + 12)? >> 4) * 4),
-            Cut::Udp => (17, 8),
+        let (proto, header) = match segmentation {
+            Segmentation::Tcp => (6, usize::from(*frame.head.get(transport.l4 + 12)? >> 4) * 4),
+            Segmentation::Udp => (17, 8),
         };
-        let min = if cut == Cut::Tcp { 20 } else { 8 };
+        let min = if segmentation == Segmentation::Tcp { 20 } else { 8 };
         let header_end = transport.l4 + header;
         let sound = transport.proto == proto
             && transport.l4 == start
             && payload > 0
             && header >= min
             && header_end <= frame.head.len().min(transport.end);
-        sound.then(|| Self { cut, transport, header: header_end, payload, total: transport.end - header_end })
+        sound.then(|| Self { segmentation, transport, header: header_end, payload, total: transport.end - header_end })
     }
 
     /// Number of packets, at least one.
@@ -87,7 +86,7 @@ impl SegmentPlan {
     }
 
     /// Makes packet `i`, its transport checksum partial. `out` has [`Self::len`] bytes.
-    pub fn write(&self, frame: Pieces<'_>, i: usize, out: &mut [u8]) {
+    pub fn write(&self, frame: SplitFrame<'_>, i: usize, out: &mut [u8]) {
         let (headers, payload) = out.split_at_mut(self.header);
         headers.copy_from_slice(&frame.head[..self.header]);
         frame.copy(self.header + i * self.payload, payload);
@@ -95,8 +94,8 @@ impl SegmentPlan {
         let length = self.len(i) - self.transport.l4;
         let pseudo = self.transport.pseudo(headers, length);
         let l4 = &mut headers[self.transport.l4..];
-        match self.cut {
-            Cut::Tcp => {
+        match self.segmentation {
+            Segmentation::Tcp => {
                 let sequence = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
                 let sequence = sequence.wrapping_add((i * self.payload) as u32);
                 l4[4..8].copy_from_slice(&sequence.to_be_bytes());
@@ -108,7 +107,7 @@ impl SegmentPlan {
                 }
                 l4[16..18].copy_from_slice(&pseudo.to_be_bytes());
             }
-            Cut::Udp => {
+            Segmentation::Udp => {
                 l4[4..6].copy_from_slice(&(length as u16).to_be_bytes());
                 l4[6..8].copy_from_slice(&pseudo.to_be_bytes());
             }
@@ -141,19 +140,19 @@ mod tests {
 
     const FLAGS: u8 = FIN | PSH | CWR;
 
-    fn large(v6: bool, cut: Cut, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
+    fn large(v6: bool, segmentation: Segmentation, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
         let link = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let ip = if v6 { link.ipv6([1; 16], [2; 16], 64) } else { link.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64) };
         let mut out = Vec::new();
-        match cut {
-            Cut::Tcp => {
+        match segmentation {
+            Segmentation::Tcp => {
                 let tcp = ip.tcp(1, 2, u32::MAX - 5000, 4).ack(9).fin().psh();
                 let options: &[u8] = if options { &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2] } else { &[] };
                 tcp.options_raw(options).unwrap().write(&mut out, payload).unwrap();
                 let l4 = if v6 { 54 } else { 34 };
                 out[l4 + 13] |= CWR;
             }
-            Cut::Udp => ip.udp(1, 2).write(&mut out, payload).unwrap(),
+            Segmentation::Udp => ip.udp(1, 2).write(&mut out, payload).unwrap(),
         }
         if vlan {
             out.splice(12..12, [0x81, 0, 0, 7]);
@@ -208,12 +207,12 @@ mod tests {
         fn packets_make_up_the_payload_and_their_sums_are_right(
             v6: bool, tcp: bool, vlan: bool, options: bool, size in 1..1500usize, split in 100..70_000usize, length in 1..60_000usize,
         ) {
-            let cut = if tcp { Cut::Tcp } else { Cut::Udp };
+            let segmentation = if tcp { Segmentation::Tcp } else { Segmentation::Udp };
             let payload: Vec<u8> = (0..length).map(|i| ((i * 31) >> 3) as u8).collect();
-            let bytes = large(v6, cut, vlan, options, &payload);
+            let bytes = large(v6, segmentation, vlan, options, &payload);
             let (head, tail) = bytes.split_at(split.min(bytes.len()));
-            let frame = Pieces { head, tail };
-            let plan = SegmentPlan::new(frame, cut, size, start(v6, vlan)).unwrap();
+            let frame = SplitFrame { head, tail };
+            let plan = SegmentPlan::new(frame, segmentation, size, start(v6, vlan)).unwrap();
             let mut whole = Vec::new();
             for i in 0..plan.packets() {
                 let mut out = vec![0; plan.len(i)];
@@ -222,7 +221,7 @@ mod tests {
                 let part = checked(&out);
                 prop_assert!(part.len() == size || i + 1 == plan.packets());
                 let l4 = start(v6, vlan);
-                if cut == Cut::Tcp {
+                if segmentation == Segmentation::Tcp {
                     let sequence = u32::from_be_bytes(out[l4 + 4..l4 + 8].try_into().unwrap());
                     prop_assert_eq!(sequence, (u32::MAX - 5000).wrapping_add(whole.len() as u32));
                     let first = if i == 0 { CWR } else { 0 };
@@ -238,15 +237,15 @@ mod tests {
         fn no_bytes_make_it_panic(
             noise in proptest::collection::vec((0..100usize, any::<u8>()), 0..6), v6: bool, tcp: bool, size in 0..300usize, cut_at in 0..300usize,
         ) {
-            let cut = if tcp { Cut::Tcp } else { Cut::Udp };
-            let mut bytes = large(v6, cut, false, true, &[7; 200]);
+            let segmentation = if tcp { Segmentation::Tcp } else { Segmentation::Udp };
+            let mut bytes = large(v6, segmentation, false, true, &[7; 200]);
             for (at, value) in noise {
                 bytes[at] = value;
             }
             bytes.truncate(cut_at.max(1));
             let (head, tail) = bytes.split_at(bytes.len() / 2 + 1);
-            let frame = Pieces { head, tail };
-            if let Some(plan) = SegmentPlan::new(frame, cut, size, start(v6, false)) {
+            let frame = SplitFrame { head, tail };
+            if let Some(plan) = SegmentPlan::new(frame, segmentation, size, start(v6, false)) {
                 for i in 0..plan.packets() {
                     plan.write(frame, i, &mut vec![0; plan.len(i)]);
                 }
@@ -256,9 +255,9 @@ mod tests {
 
     #[test]
     fn identifications_count_up() {
-        let bytes = large(false, Cut::Tcp, false, false, &[0; 3000]);
-        let frame = Pieces { head: &bytes, tail: &[] };
-        let plan = SegmentPlan::new(frame, Cut::Tcp, 1000, 34).unwrap();
+        let bytes = large(false, Segmentation::Tcp, false, false, &[0; 3000]);
+        let frame = SplitFrame { head: &bytes, tail: &[] };
+        let plan = SegmentPlan::new(frame, Segmentation::Tcp, 1000, 34).unwrap();
         let ids = (0..3).map(|i| {
             let mut out = vec![0; plan.len(i)];
             plan.write(frame, i, &mut out);
@@ -268,10 +267,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_not_cut() {
-        let bytes = large(false, Cut::Udp, false, false, &[0; 3000]);
-        let frame = Pieces { head: &bytes, tail: &[] };
-        assert_eq!(SegmentPlan::new(frame, Cut::Udp, 1000, 34 + 50), None);
-        assert_eq!(SegmentPlan::new(frame, Cut::Tcp, 1000, 34), None);
+    fn a_tunnel_is_not_segmented() {
+        let bytes = large(false, Segmentation::Udp, false, false, &[0; 3000]);
+        let frame = SplitFrame { head: &bytes, tail: &[] };
+        assert_eq!(SegmentPlan::new(frame, Segmentation::Udp, 1000, 34 + 50), None);
+        assert_eq!(SegmentPlan::new(frame, Segmentation::Tcp, 1000, 34), None);
     }
 }

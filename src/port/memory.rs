@@ -84,7 +84,7 @@ impl Memory {
             match self.outgoing.try_send(mbuf.bytes().into()) {
                 Ok(()) => counters.sent(1, mbuf.wire_len()),
                 Err(TrySendError::Full(_)) => break,
-                // Nobody will collect: as a cable without a listener.
+                // Without a collector frames are lost, as on a cable without a listener.
                 Err(TrySendError::Disconnected(_)) => counters.sent(1, mbuf.wire_len()),
             }
             sent.packets += 1;

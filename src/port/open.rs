@@ -48,7 +48,7 @@ pub enum PortProblem {
     Unfit(String),
 }
 
-/// What has become of the interface that a port was opened on.
+/// The state of the interface that a port was opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Sound,
@@ -71,22 +71,22 @@ pub struct Port {
     dev: Dev,
     options: PortOptions,
     /// Largest MTU that the buffers hold.
-    most_mtu: u16,
-    /// Of an xdp port. They go before the device does.
+    max_mtu: u16,
+    /// Sockets of an xdp port. They close before the device does.
     sockets: XdpSockets,
     device: Device,
     /// The kernel's interface under an xdp port.
     under: Option<Interface>,
-    /// Of a veth or xdp port: no other weir has the interface.
+    /// Claim of a veth or xdp port: no other weir has the interface.
     claim: Mutex<Option<Claim>>,
     /// Descriptors of a tap port's interface.
     taps: Vec<i32>,
     closed: AtomicBool,
-    /// What the port had counted before it was opened again.
+    /// The port's counts from before it was opened again.
     earlier: PortStats,
     /// Packets that the device had not sent when it was closed.
     unsent: AtomicU64,
-    /// Of a pcap port, whose driver knows the file by its descriptor.
+    /// Output of a pcap port, whose driver knows the file by its descriptor.
     _output: Option<NewFile>,
     link: Arc<Link>,
     /// The longest frame at the MTU that is set.
@@ -95,7 +95,7 @@ pub struct Port {
     links: Mutex<()>,
     rx: Box<[Seat]>,
     tx: Box<[Seat]>,
-    /// What [`Port::stats`] said last.
+    /// The last result of [`Port::stats`].
     reported: Mutex<PortStats>,
     fault: Mutex<Option<FaultSpec>>,
     /// Cycles a second, by which faults measure time.
@@ -152,8 +152,8 @@ impl Port {
             name: name.to_owned(),
             dev: dev.clone(),
             options: *options,
-            most_mtu: match dev {
-                Dev::Xdp { .. } => pool.mtu().min(xdp::most_mtu(options.mtu)),
+            max_mtu: match dev {
+                Dev::Xdp { .. } => pool.mtu().min(xdp::max_mtu(options.mtu)),
                 _ => pool.mtu(),
             },
             sockets,
@@ -165,7 +165,7 @@ impl Port {
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
             _output: output,
-            link: Arc::new(Link { wanted: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
+            link: Arc::new(Link { admin_up: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
             longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
@@ -203,7 +203,7 @@ impl Port {
         Some(TxQueue { driver, link: self.link.clone(), counters: seat.counters.clone(), faults: seat.end() })
     }
 
-    /// What the device leaves undone in a frame that it hands over.
+    /// The work that the device leaves undone in a received frame.
     fn mend(&self, device: &EthDev) -> Mend {
         Mend {
             vlan: device.strips_vlan(),
@@ -233,34 +233,14 @@ impl Port {
         &self.name
     }
 
-    pub fn dev(&self) -> &Dev {
-        &self.dev
-    }
-
     /// Receive queues that it was opened with.
     pub fn rx_queues(&self) -> u16 {
         self.rx.len() as u16
     }
 
-    /// Most receive queues that the device could be opened with.
-    pub fn max_rx_queues(&self) -> u16 {
-        match &self.device {
-            Device::Eth(device) => device.max_rx_queues(),
-            Device::Veth(_) | Device::Memory(..) => u16::MAX,
-        }
-    }
-
-    /// Most transmit queues that the device could be opened with.
-    pub fn max_tx_queues(&self) -> u16 {
-        match &self.device {
-            Device::Eth(device) => device.max_tx_queues(),
-            Device::Veth(_) | Device::Memory(..) => u16::MAX,
-        }
-    }
-
     pub fn mtu(&self) -> u16 {
         match &self.device {
-            // Its frames are cut into buffers, whatever the driver says.
+            // Its frames are split over buffers, although the driver reports another MTU.
             Device::Eth(_) if matches!(self.dev, Dev::Memif { .. }) => self.options.mtu,
             Device::Eth(device) => device.mtu(),
             Device::Veth(veth) => veth.interface.mtu().unwrap_or(self.options.mtu),
@@ -294,10 +274,10 @@ impl Port {
         };
         let telemetry_header = telemetry_header && self.memory().is_none_or(|handle| handle.is_plugged());
         self.link.telemetry_header.store(telemetry_header, Ordering::Relaxed);
-        telemetry_header && self.link.wanted.load(Ordering::Relaxed)
+        telemetry_header && self.link.admin_up.load(Ordering::Relaxed)
     }
 
-    /// What has become of the port's interface. To be asked now and then, not by workers.
+    /// The state of the port's interface. To be asked now and then, not by workers.
     pub fn standing(&self) -> Standing {
         match (self.interface().map(Interface::presence), &self.dev) {
             (Some(Presence::Gone), _) => Standing::Gone,
@@ -320,20 +300,20 @@ impl Port {
     /// alone stops.
     pub fn set_link(&self, up: bool) -> Result<(), PortError> {
         let _one = self.links.hold();
-        let was = self.link.wanted.load(Ordering::Relaxed);
+        let was = self.link.admin_up.load(Ordering::Relaxed);
         if !up {
-            self.link.wanted.store(false, Ordering::Relaxed);
+            self.link.admin_up.store(false, Ordering::Relaxed);
         }
         let set = self.set_device_link(up);
         // A device that refuses leaves the port as it was.
-        self.link.wanted.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
+        self.link.admin_up.store(if set.is_ok() { up } else { was }, Ordering::Relaxed);
         self.look_at_link();
         set
     }
 
     fn set_device_link(&self, up: bool) -> Result<(), PortError> {
         let set = match (&self.device, self.interface()) {
-            // What is so already needs no rights to be set.
+            // A state that holds already needs no rights to be set.
             (_, Some(interface)) if interface.is_up().is_ok_and(|is| is == up) => Ok(()),
             (_, Some(interface)) => interface.set_up(up).map_err(PortProblem::from),
             (Device::Eth(device), None) if !self.moved_away() => {
@@ -352,8 +332,8 @@ impl Port {
         }
     }
 
-    /// Takes frames for other stations in, or no longer, while the port runs. A device without such
-    /// a filter takes all.
+    /// Takes frames for other MAC addresses in, or no longer, while the port runs. A device without
+    /// such a filter takes all.
     pub fn set_promiscuous(&self, on: bool) -> Result<(), PortError> {
         let set = match &self.device {
             Device::Eth(device) => device.set_promiscuous(on).map_err(PortProblem::from),
@@ -365,8 +345,8 @@ impl Port {
 
     /// Changes the largest IP packet, in bytes, while the port runs. It cannot outgrow the buffers.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
-        let max = self.most_mtu;
-        // Before the device is told, so that it is never given a frame that is too long for it.
+        let max = self.max_mtu;
+        // Before the device changes, so that it never gets a frame that is too long for it.
         self.set_longest(mtu.min(self.mtu()));
         let set = match (&self.device, self.interface()) {
             _ if !(68..=max).contains(&mtu) => {

@@ -23,7 +23,7 @@ impl Dev {
     pub fn queue_plan(&self, wanted: Option<u16>, workers: u16) -> QueuePlan {
         let wanted = wanted.or(self.queues());
         match self {
-            // What is sent on a ring's queue comes back on the same one; the queues of the others
+            // Packets sent on a ring's queue come back on the same one; the queues of the others
             // come in pairs.
             Self::Tap { .. }
             | Self::Ring { .. }

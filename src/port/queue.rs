@@ -23,18 +23,18 @@ use crate::{
 /// Whether packets may pass: what the user wants, and what the device said last.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub wanted: AtomicBool,
+    pub admin_up: AtomicBool,
     pub telemetry_header: AtomicBool,
 }
 
 impl Link {
     #[inline]
-    fn wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+    fn admin_up(&self) -> bool {
+        self.admin_up.load(Ordering::Relaxed)
     }
 }
 
-/// What is to be done to each frame that a device hands over.
+/// The work to be done on each frame that a device delivers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mend {
     /// Put back a VLAN tag that it took out.
@@ -61,14 +61,14 @@ pub(super) enum TxDriver {
     Memory(Memory),
 }
 
-/// Where one worker takes the packets of a port, or of its share, from.
+/// A receive queue of a port, for one worker.
 #[derive(Debug)]
 pub struct RxQueue {
     pub(super) driver: RxDriver,
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<QueueCounters>,
     pub(super) faults: FaultEnd,
-    /// By the clock of whoever polls it.
+    /// By the clock of the queue's poller.
     pub(super) waiting_since: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl RxQueue {
     /// Appends packets that have come in, at most as many as the burst has room for.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) {
-        if !self.link.wanted() {
+        if !self.link.admin_up() {
             return;
         }
         let before = burst.len();
@@ -118,8 +118,8 @@ impl RxQueue {
         self.faults.holds()
     }
 
-    /// What becomes readable when a packet comes in, where there is such a thing. Open as long as
-    /// the queue lives.
+    /// The descriptor that becomes readable when a packet comes in, if there is one. Open as long
+    /// as the queue lives.
     pub fn descriptor(&self) -> Option<RawFd> {
         match &self.driver {
             RxDriver::Veth(veth) => Some(veth.descriptor()),
@@ -128,14 +128,14 @@ impl RxQueue {
     }
 }
 
-/// What went out.
+/// Packets and bytes that went out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub packets: usize,
     pub bytes: u64,
 }
 
-/// Where one worker gives packets to that leave by a port.
+/// A transmit queue of a port, for one worker.
 #[derive(Debug)]
 pub struct TxQueue {
     pub(super) driver: TxDriver,
@@ -150,7 +150,7 @@ impl TxQueue {
     /// device refuses for what it is, is gone, and counted by the port as a `Tx…` [`PortDrop`].
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> Sent {
-        if !self.link.wanted() {
+        if !self.link.admin_up() {
             return Sent::default();
         }
         if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
@@ -160,7 +160,7 @@ impl TxQueue {
     /// nothing to transmit.
     #[inline]
     pub fn flush(&mut self) {
-        if self.holds() && self.link.wanted() {
+        if self.holds() && self.link.admin_up() {
             self.transmit_faulty(&mut Burst::new());
         }
     }
@@ -171,9 +171,8 @@ impl TxQueue {
         self.faults.holds()
     }
 
-    /// What a fault drops or holds back has been sent, as far as the caller can know. The device
-    /// may refuse more than was given, because packets come free that were held back: of these the
-    /// port keeps account.
+    /// Packets that a fault drops or delays count as sent for the caller. The device may refuse
+    /// more than were given, because delayed packets become due: the port counts these.
     #[inline(never)]
     fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
         let (given, given_bytes) = (burst.len(), bytes(burst));
@@ -211,10 +210,10 @@ impl TxQueue {
         }
     }
 
-    /// Whether the port is wanted up and had a link when that was last looked at. Costs two loads.
+    /// Whether the port is set up and had a link when that was last looked at. Costs two loads.
     #[inline]
     pub fn is_up(&self) -> bool {
-        self.link.wanted() && self.link.telemetry_header.load(Ordering::Relaxed)
+        self.link.admin_up() && self.link.telemetry_header.load(Ordering::Relaxed)
     }
 }
 

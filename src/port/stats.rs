@@ -1,82 +1,54 @@
-//! What a port counts by itself: packets and bytes, and the packets that were lost below the
+//! A port's own counters: packets and bytes, and the packets that were lost below the
 //! switch, by name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::fault::Counts;
 use crate::dpdk::EthStats;
+use crate::text::named;
 
-/// Why a port, or the device behind it, dropped a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum PortDrop {
-    /// Came in faster than it was fetched.
-    RxMissed,
-    /// The pool had no buffer for it.
-    RxNoBuffer,
-    /// Refused by the device or the kernel on the way in.
-    RxError,
-    /// Longer than a buffer.
-    RxTooLong,
-    /// A large frame of a segmenting sender that could not be cut into packets.
-    RxBadGso,
-    /// Refused by the device or the kernel on the way out.
-    TxError,
-    /// Longer than the interface takes.
-    TxTooLong,
-    /// Given to a device that went away before it had sent it.
-    TxLost,
-    /// Dropped by a fault that the user asked for.
-    FaultDrop,
-    /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue
-    /// when its time had come.
-    FaultOverflow,
-    /// Still held back by such a fault when the port closed.
-    FaultHeld,
+named! {
+    /// Why a port, or the device behind it, dropped a packet.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum PortDrop {
+        /// Came in faster than it was fetched.
+        RxMissed = "rx_missed",
+        /// The pool had no buffer for it.
+        RxNoBuffer = "rx_no_buffer",
+        /// Refused by the device or the kernel on the way in.
+        RxError = "rx_error",
+        /// Longer than a buffer.
+        RxTooLong = "rx_too_long",
+        /// A large frame of a segmenting sender that could not be segmented.
+        RxBadGso = "rx_bad_gso",
+        /// Refused by the device or the kernel on the way out.
+        TxError = "tx_error",
+        /// Longer than the interface takes.
+        TxTooLong = "tx_too_long",
+        /// Given to a device that went away before it had sent it.
+        TxLost = "tx_lost",
+        /// Dropped by a fault that the user asked for.
+        FaultDrop = "fault_drop",
+        /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue
+        /// when its time had come.
+        FaultOverflow = "fault_overflow",
+        /// Still held back by such a fault when the port closed.
+        FaultHeld = "fault_held",
+    }
 }
 
 impl PortDrop {
-    pub const ALL: [Self; 11] = [
-        Self::RxMissed,
-        Self::RxNoBuffer,
-        Self::RxError,
-        Self::RxTooLong,
-        Self::RxBadGso,
-        Self::TxError,
-        Self::TxTooLong,
-        Self::TxLost,
-        Self::FaultDrop,
-        Self::FaultOverflow,
-        Self::FaultHeld,
-    ];
-
-    /// The name in reports, JSON and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RxMissed => "rx_missed",
-            Self::RxNoBuffer => "rx_no_buffer",
-            Self::RxError => "rx_error",
-            Self::RxTooLong => "rx_too_long",
-            Self::RxBadGso => "rx_bad_gso",
-            Self::TxError => "tx_error",
-            Self::TxTooLong => "tx_too_long",
-            Self::TxLost => "tx_lost",
-            Self::FaultDrop => "fault_drop",
-            Self::FaultOverflow => "fault_overflow",
-            Self::FaultHeld => "fault_held",
-        }
-    }
-
     /// Whether the switch counts the packet too, as refused on the way out.
     pub fn is_refused(self) -> bool {
         matches!(self, Self::TxError | Self::TxTooLong)
     }
 }
 
-/// What faults that the user asked for did to packets that were not lost.
+/// Effects of configured faults on packets that were not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultStats {
-    /// Copies made, which nobody sent.
+    /// Duplicates made by faults.
     pub duplicated_packets: u64,
     pub corrupted_packets: u64,
     pub delayed_packets: u64,

@@ -1,4 +1,4 @@
-//! What DPDK's tap driver needs beside DPDK.
+//! Work-arounds for DPDK's tap driver.
 //!
 //! The driver reads a queue when the kernel has signalled that a packet came, and stops reading
 //! when it finds no buffer. If the kernel's queue is full by then, no further packet gets in, so no

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::dpdk::{EthDev, Mempool};
 
-/// What net_memif lets DPDK ask of it (22.11); it takes whatever fits its chains of buffers.
+/// Largest MTU that net_memif (22.11) accepts; it takes any frame that fits its chains of buffers.
 const MEMIF_MTU: u16 = 1500;
 /// Ethernet header, two VLAN tags and the telemetry shim, rounded up.
 const MEMIF_OVERHEAD: u16 = 64;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::{
     PortDrop, PortOptions, Sent, checksum,
-    gso::{Cut, Pieces, SegmentPlan},
+    gso::{SegmentPlan, Segmentation, SplitFrame},
     queue::{Link, insert_vlan},
     stats::QueueCounters,
 };
@@ -51,7 +51,7 @@ impl Veth {
     pub fn rx(&self, i: u16) -> Option<VethRx> {
         let socket = self.rx.get(usize::from(i))?.clone();
         let pool = self.pool.clone();
-        Some(VethRx { socket, pool, batch: RxBatch::default(), received: 0, next: 0, cutting: None })
+        Some(VethRx { socket, pool, batch: RxBatch::default(), received: 0, next: 0, segmenting: None })
     }
 
     pub fn tx(&self, i: u16) -> Option<VethTx> {
@@ -88,8 +88,8 @@ pub(super) struct VethRx {
     /// Frames in the batch, and the first that has not been given out whole.
     received: usize,
     next: usize,
-    /// Of that frame, when it is a large one: how it is cut, and the next packet.
-    cutting: Option<(SegmentPlan, usize)>,
+    /// Segmentation of that frame, when it is a large one, and its next packet.
+    segmenting: Option<(SegmentPlan, usize)>,
 }
 
 impl VethRx {
@@ -131,13 +131,13 @@ impl VethRx {
     /// Gives out what the burst has room for of the next frame.
     fn give(&mut self, burst: &mut Burst, counters: &QueueCounters) {
         let received = self.batch.received(self.next);
-        if self.cutting.is_none() && received.header.segmentation() != 0 && !received.truncated {
-            self.cutting = plan(&received, self.batch.pieces(self.next)).map(|plan| (plan, 0));
+        if self.segmenting.is_none() && received.header.segmentation() != 0 && !received.truncated {
+            self.segmenting = plan(&received, self.batch.parts(self.next)).map(|plan| (plan, 0));
         }
-        if let Some((plan, packet)) = &mut self.cutting {
-            let (head, tail) = self.batch.pieces(self.next);
+        if let Some((plan, packet)) = &mut self.segmenting {
+            let (head, tail) = self.batch.parts(self.next);
             while *packet < plan.packets() && !burst.is_full() {
-                match cut(plan, *packet, Pieces { head, tail }, &received, &self.pool) {
+                match segment(plan, *packet, SplitFrame { head, tail }, &received, &self.pool) {
                     Ok(mbuf) => burst.push(mbuf),
                     Err(why) => counters.lose(why, 1),
                 }
@@ -152,26 +152,26 @@ impl VethRx {
                 Err(why) => counters.lose(why, 1),
             }
         }
-        self.cutting = None;
+        self.segmenting = None;
         self.next += 1;
     }
 }
 
 fn plan(received: &Received, (head, tail): (&[u8], &[u8])) -> Option<SegmentPlan> {
-    let cut = match received.header.segmentation() {
-        VnetHeader::TCP4 | VnetHeader::TCP6 => Cut::Tcp,
-        VnetHeader::UDP => Cut::Udp,
+    let segmentation = match received.header.segmentation() {
+        VnetHeader::TCP4 | VnetHeader::TCP6 => Segmentation::Tcp,
+        VnetHeader::UDP => Segmentation::Udp,
         _ => return None,
     };
     let (start, _) = received.header.checksum()?;
-    SegmentPlan::new(Pieces { head, tail }, cut, received.header.gso_size.into(), start)
+    SegmentPlan::new(SplitFrame { head, tail }, segmentation, received.header.gso_size.into(), start)
 }
 
 /// One packet of a large frame.
-fn cut(
+fn segment(
     plan: &SegmentPlan,
     packet: usize,
-    frame: Pieces<'_>,
+    frame: SplitFrame<'_>,
     from: &Received,
     pool: &Mempool,
 ) -> Result<Mbuf, PortDrop> {
@@ -249,7 +249,7 @@ impl VethTx {
     }
 }
 
-/// What an error of the kernel means for the frames that are still to be sent.
+/// The consequence of a kernel's error for frames that are still to be sent.
 enum Refused {
     All,
     Again,

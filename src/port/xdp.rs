@@ -1,4 +1,4 @@
-//! What DPDK's AF_XDP driver needs beside DPDK.
+//! Work-arounds for DPDK's AF_XDP driver.
 //!
 //! A frame that a local kernel sends through a veth pair meets XDP before its checksum is computed,
 //! and AF_XDP has no word for that. Such a frame holds the sum of its pseudo-header in place of the
@@ -41,7 +41,7 @@ pub(super) fn open(
 }
 
 /// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.
-pub(super) fn most_mtu(mtu: u16) -> u16 {
+pub(super) fn max_mtu(mtu: u16) -> u16 {
     PoolOptions::for_mtu(1, mtu).mtu()
 }
 

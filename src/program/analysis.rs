@@ -236,7 +236,7 @@ impl<A: Analysis> ErasedAnalysis for A {
         let answers = Analysis::answers(self, epoch, before.and_then(|before| before.get()), limits);
         let mut adaptation = Analysis::adaptation(self, epoch);
         if let (Some(adaptation), Some((from, Decision { parameters, why }))) = (&mut adaptation, decided) {
-            adaptation.ordered = parameters.describe().map(|described| (*from, described));
+            adaptation.update = parameters.describe().map(|described| (*from, described));
             adaptation.why.clone_from(why);
         }
         Some(EpochAnswers { adaptation, ..answers })

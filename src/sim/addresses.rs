@@ -20,7 +20,7 @@ const HOSTS_BITS: u32 = 24;
 /// Addresses of a point-to-point network: its own, two ends, broadcast.
 const PAIR: u32 = 4;
 const PAIR_LEN: u8 = 30;
-/// Of all ports alike, so that no packet has to be cut; with a shim none comes past it.
+/// Of all ports alike, so that no packet has to be fragmented; with a shim none comes past it.
 const MTU: u32 = 9216;
 
 /// A port's number in all of the network.

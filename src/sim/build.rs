@@ -16,7 +16,7 @@ use crate::switch::Role;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::{Frames, SplitMix64};
 
-/// The MTU of ports where packets are to be cut.
+/// The MTU of ports where packets are fragmented.
 const NARROW: u32 = 600;
 
 /// What a port leads to.
@@ -53,7 +53,7 @@ pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> 
 
 pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
     let Traffic { topology, addresses, distances, .. } = traffic;
-    let Fabric { telemetry_header, workers, cuts } = setup.fabric;
+    let Fabric { telemetry_header, workers, fragmented } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
     let mut nodes = Vec::new();
@@ -64,7 +64,7 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
         config.switch.reproducible = Some(setup.workload.seed);
         config.switch.telemetry_header = telemetry_header;
         let between = topology.hosts_of(switch).is_empty();
-        if cuts > 0.0 && (between || !has_middle) {
+        if fragmented > 0.0 && (between || !has_middle) {
             let fabric = config.ports.iter_mut().filter(|port| port.role == Role::Fabric);
             fabric.step_by(2).for_each(|port| port.mtu = NARROW);
         }

@@ -11,13 +11,13 @@ use crate::wire::{Flow, FlowKey, Tuple4};
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     epochs: BTreeMap<u32, FxHashMap<Sent, (Tuple4, i64)>>,
-    /// Packets that were cut, by epoch, flow and number.
-    cut: BTreeMap<(u32, Sent, u16), Pieces>,
+    /// Packets that were fragmented, by epoch, flow and number.
+    fragmented: BTreeMap<(u32, Sent, u16), Fragments>,
 }
 
 /// The fragments of a packet, and those of them that went to a host.
 #[derive(Clone, Copy, Debug)]
-struct Pieces {
+struct Fragments {
     all: u32,
     left: u32,
 }
@@ -29,16 +29,16 @@ impl Ledger {
     }
 
     /// A packet that entered in this epoch becomes one fragment more.
-    pub fn cut(&mut self, epoch: u32, flow: Sent, number: u16) {
-        self.cut.entry((epoch, flow, number)).or_insert(Pieces { all: 1, left: 0 }).all += 1;
+    pub fn fragmented(&mut self, epoch: u32, flow: Sent, number: u16) {
+        self.fragmented.entry((epoch, flow, number)).or_insert(Fragments { all: 1, left: 0 }).all += 1;
     }
 
-    /// A packet that entered in this epoch goes to a host. One that was cut has left when all of it
-    /// has.
+    /// A packet that entered in this epoch goes to a host. One that was fragmented has left when
+    /// all of it has.
     pub fn left(&mut self, epoch: u32, flow: Sent, number: u16) {
-        if let Some(pieces) = self.cut.get_mut(&(epoch, flow, number)) {
-            pieces.left += 1;
-            if pieces.left != pieces.all {
+        if let Some(fragments) = self.fragmented.get_mut(&(epoch, flow, number)) {
+            fragments.left += 1;
+            if fragments.left != fragments.all {
                 return;
             }
         }
@@ -49,8 +49,8 @@ impl Ledger {
 
     /// Whether only some fragments of a packet left, so that no answer is exact.
     pub fn is_torn(&self, epoch: u32) -> bool {
-        let mut of_epoch = self.cut.iter().filter(|((of, ..), _)| *of == epoch);
-        of_epoch.any(|(_, pieces)| pieces.left > 0 && pieces.left != pieces.all)
+        let mut of_epoch = self.fragmented.iter().filter(|((of, ..), _)| *of == epoch);
+        of_epoch.any(|(_, fragments)| fragments.left > 0 && fragments.left != fragments.all)
     }
 
     /// The flows of an epoch of which not as many packets left as entered, and the difference.

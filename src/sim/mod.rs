@@ -93,14 +93,15 @@ pub struct Fabric {
     pub telemetry_header: TelemetryHeader,
     /// Of each switch. Its ports are dealt out over them in turn.
     pub workers: usize,
-    /// The share of packets that may be cut and are too long for every second port of the switches
-    /// without hosts. Where all switches have hosts, for every second port between switches.
-    pub cuts: f64,
+    /// The share of packets that may be fragmented and are too long for every second port of the
+    /// switches without hosts. Where all switches have hosts, for every second port between
+    /// switches.
+    pub fragmented: f64,
 }
 
 impl Default for Fabric {
     fn default() -> Self {
-        Self { telemetry_header: TelemetryHeader::default(), workers: 1, cuts: 0.0 }
+        Self { telemetry_header: TelemetryHeader::default(), workers: 1, fragmented: 0.0 }
     }
 }
 
@@ -175,7 +176,7 @@ pub enum SimError {
     )]
     DelayTooShort { delay: Nanos, link: Nanos },
     #[error(
-        "--epoch {epoch} ns is too short: an order could not come in time within {min} ns: twice the transit time and twice the way to the controller"
+        "--epoch {epoch} ns is too short: an update could not come in time within {min} ns: twice the transit time and twice the way to the controller"
     )]
     EpochTooShort { epoch: Nanos, min: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]

@@ -254,7 +254,7 @@ impl Network {
         let mut tx_bursts = std::mem::replace(&mut self.tx_bursts, TxBursts::new(0));
         self.hops += arrived.len() as u64;
         let left: usize = tx_bursts.queues().map(|(_, queue)| queue.len()).sum();
-        if left < arrived.len() || self.source.cuts() {
+        if left < arrived.len() || self.source.fragments() {
             self.lost_within(switch, arrived, &mut tx_bursts);
         }
         for (own, queue) in tx_bursts.queues() {
@@ -268,7 +268,7 @@ impl Network {
     }
 
     /// Finds the flows whose packets went into a switch and did not come out, and the packets that
-    /// it cut.
+    /// it fragmented.
     #[cold]
     fn lost_within(&mut self, switch: u32, arrived: &[Tag], tx_bursts: &mut TxBursts<Packet>) {
         let mut left = arrived.to_vec();
@@ -279,7 +279,7 @@ impl Network {
             }
             self.generation_mut(tag.epoch).doubled += 1;
             if let Some(ledger) = &mut self.ledger {
-                ledger.cut(tag.entered, tag.of(), tag.number);
+                ledger.fragmented(tag.entered, tag.of(), tag.number);
             }
         }
         left.into_iter().for_each(|tag| self.lost(tag.of(), Where::Switch(switch)));

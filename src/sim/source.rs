@@ -13,8 +13,8 @@ const LONG: usize = 1000;
 pub struct Source {
     /// By host.
     frames: Vec<Frames>,
-    /// Of 2^64: how likely a packet is long and may be cut.
-    cuts: u64,
+    /// Probability that a packet is long and may be fragmented, times 2^64.
+    fragmented: u64,
     random: SplitMix64,
     /// The number of the packet that comes next, when it is sent, and the packets of the epoch.
     pub next: usize,
@@ -25,9 +25,9 @@ pub struct Source {
 
 impl Source {
     pub fn new(setup: &Setup, frames: Vec<Frames>) -> Self {
-        let cuts = (setup.fabric.cuts * 18_446_744_073_709_551_616.0) as u64;
+        let fragmented = (setup.fabric.fragmented * 18_446_744_073_709_551_616.0) as u64;
         let random = SplitMix64::new(setup.workload.seed ^ 0xc075);
-        Self { frames, cuts, random, next: 0, at: 0, packets: 0, remainder: 0 }
+        Self { frames, fragmented, random, next: 0, at: 0, packets: 0, remainder: 0 }
     }
 
     /// Begins an epoch of so many packets.
@@ -35,22 +35,22 @@ impl Source {
         (self.next, self.at, self.packets, self.remainder) = (0, at, packets as u64, 0);
     }
 
-    /// Whether some packets may be cut.
-    pub fn cuts(&self) -> bool {
-        self.cuts > 0
+    /// Whether some packets may be fragmented.
+    pub fn fragments(&self) -> bool {
+        self.fragmented > 0
     }
 
     /// Writes the next packet, which is one of this flow. Returns its number.
     pub fn write(&mut self, flow: &SimFlow, workload: &Workload, frame: &mut HeapFrame) -> u64 {
         let (packet, tuple) = (self.next as u64, Tuple::V4(flow.tuple));
-        let long = self.cuts > 0 && self.random.next_u64() < self.cuts;
+        let long = self.fragmented > 0 && self.random.next_u64() < self.fragmented;
         let length = if long { LONG } else { workload.frame_len(packet, tuple) };
         // One that was lost on a link still has its shim, and less headroom.
         frame.refill(&[]);
         frame.resize(length);
         self.frames[flow.src as usize].fill(tuple, packet, frame.bytes_mut());
         if long {
-            may_be_cut(frame.bytes_mut());
+            allow_fragments(frame.bytes_mut());
         }
         packet
     }
@@ -69,7 +69,7 @@ impl Source {
 }
 
 /// Takes DF off an IPv4 packet.
-fn may_be_cut(frame: &mut [u8]) {
+fn allow_fragments(frame: &mut [u8]) {
     if let Some((_, packet)) = frame.split_at_mut_checked(14)
         && let Some(flags) = packet.get_mut(6)
     {

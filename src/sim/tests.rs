@@ -176,7 +176,7 @@ fn attention_shifts_in_virtual_time() {
     balance(&mut simulation, &reports);
     let states: Vec<_> = reports.iter().map(state).collect();
     let shifted = states.iter().position(|state| *state == "ill");
-    assert!(shifted.is_some_and(|epoch| (6..=8).contains(&epoch)), "an order from epoch 4 is for epoch 6: {states:?}");
+    assert!(shifted.is_some_and(|epoch| (6..=8).contains(&epoch)), "an update from epoch 4 is for epoch 6: {states:?}");
     assert_eq!((states[8], states[13]), ("ill", "healthy"), "{states:?}");
     for epoch in [3, 13] {
         assert!(losses(&reports[epoch]).is_exact());
@@ -200,7 +200,7 @@ fn what_cannot_be_simulated_is_refused() {
     ];
     insta::assert_snapshot!(errors.join("\n"), @r"
         --transit 1000 ns: packets are under way for up to 20000 ns
-        --epoch 20000000 ns is too short: an order could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
+        --epoch 20000000 ns is too short: an update could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
         --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --queue-timeout, the time that --rate gives the longest frame, and --fault, and that is more than 1048576 times as long
         --loss link=2: the topology's links are 0 to 1
         workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses

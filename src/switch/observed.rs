@@ -21,10 +21,10 @@ impl Switch {
         now: Nanos,
         out: &mut TxBursts<F>,
     ) {
-        self.tap.passed(Direction::Rx, ingress, burst, now);
-        if self.tap.looks_at_each() {
+        self.observers.passed(Direction::Rx, ingress, burst, now);
+        if self.observers.looks_at_each() {
             for frame in std::mem::take(burst) {
-                self.tapped_packet(ingress, frame, now, out);
+                self.observed_packet(ingress, frame, now, out);
             }
         } else {
             self.forward_burst(ingress, burst, now, out, &mut Unobserved);
@@ -33,14 +33,14 @@ impl Switch {
             self.egress_features(now, out);
         }
         for (port, queue) in out.queues() {
-            self.tap.passed(Direction::Tx, port, queue, now);
+            self.observers.passed(Direction::Tx, port, queue, now);
         }
     }
 
-    fn tapped_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) {
-        let noted = self.tap.note(ingress, &frame);
+    fn observed_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) {
+        let noted = self.observers.note(ingress, &frame);
         let (before, wire_bytes) = (self.drops(ingress), frame.wire_len() as u32);
-        match self.tap.traced(ingress, &frame) {
+        match self.observers.traced(ingress, &frame) {
             Some(once) => once.tell(self.trace_packet(ingress, frame, now, out)),
             None => self.forward_burst(ingress, &mut Burst::from_iter([frame]), now, out, &mut Unobserved),
         }
@@ -48,7 +48,7 @@ impl Switch {
             let after = self.drops(ingress);
             let dropped = DropReason::ALL.into_iter().zip(before.iter().zip(after)).find(|(_, (was, is))| is > *was);
             if let Some((reason, _)) = dropped {
-                self.tap.dropped_noted(ingress, wire_bytes, reason, now);
+                self.observers.dropped_noted(ingress, wire_bytes, reason, now);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::wire::{self, Frame, shim};
 /// Where the packets are that one packet has become.
 pub(super) type Exits = ArrayVec<Exit, MAX_PORTS>;
 
-const _: () = assert!(route::MAX_PIECES <= MAX_PORTS);
+const _: () = assert!(route::MAX_FRAGMENTS <= MAX_PORTS);
 
 /// What one packet has become.
 pub(super) struct Replicated {
@@ -27,7 +27,7 @@ pub(super) struct Replicated {
 }
 
 impl Switch {
-    /// Emits a packet that may be flooded, be cut, or hold the router's answer.
+    /// Emits a packet that may be flooded, be fragmented, or hold the router's answer.
     #[cold]
     pub(super) fn emit_any<F: Frame>(
         &self,
@@ -67,19 +67,19 @@ impl Switch {
         exits: &mut Exits,
     ) -> Replicated {
         let stats = self.stats.port(phv.ingress);
-        let pieces = match (self.ports.get(usize::from(id)), out.queues.get(usize::from(id))) {
+        let fragments = match (self.ports.get(usize::from(id)), out.queues.get(usize::from(id))) {
             (Some(port), _) if !port.up.load(Relaxed) => Err(DropReason::PortDown),
-            (Some(port), Some(queue)) => route::cut(frame, &phv.headers, port.mtu, queue.remaining_capacity()),
+            (Some(port), Some(queue)) => route::fragment(frame, &phv.headers, port.mtu, queue.remaining_capacity()),
             _ => Err(DropReason::NoRoute),
         };
-        match pieces {
-            Ok(pieces) => {
-                stats.copies.add(pieces.len() as u64 - 1);
+        match fragments {
+            Ok(fragments) => {
+                stats.copies.add(fragments.len() as u64 - 1);
                 let shim = if phv.headers.shim { wire::shim::LEN as u32 } else { 0 };
                 let mut replication = Replication::of(self, phv, exits);
-                for piece in pieces {
-                    replication.phv.wire_bytes = (piece.wire_len() as u32).saturating_sub(shim);
-                    replication.send(piece, id, out);
+                for fragment in fragments {
+                    replication.phv.wire_bytes = (fragment.wire_len() as u32).saturating_sub(shim);
+                    replication.send(fragment, id, out);
                 }
                 Replicated { reparse: true, ..replication.end() }
             }

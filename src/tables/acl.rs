@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Desired, Op, Table, read, refused, without_counters};
+use super::{Change, Configured, Desired, Op, Table, read, refused, shown, without_counters};
 use crate::forward::acl::{
     Acl, Counted, DEFAULT_SLOT, MAX_RULES, Rule, RuleConfig, RuleCounts, SLOTS, check_size, usage,
 };
@@ -13,7 +13,7 @@ use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::text::{PortNames, Word};
 use crate::pisa::table::TableUse;
 
-/// What a list begins with.
+/// The setup of a list.
 #[derive(Clone, Debug)]
 pub struct AclSetup {
     pub permit_by_default: bool,
@@ -39,7 +39,7 @@ struct Entry {
     config: RuleConfig,
     rule: Rule,
     slot: u16,
-    /// What stood at the slot when the rule took it.
+    /// The counts of the slot when the rule took it.
     before: Counted,
 }
 
@@ -62,7 +62,7 @@ impl AclTable {
     /// Entries of rules that have been checked. One that is there already, the same in all, keeps
     /// its counters.
     fn renewed(&self, rules: &[RuleConfig]) -> (Vec<Entry>, VecDeque<u16>) {
-        let kept: Vec<_> = named(rules).map(|wanted| self.rules.iter().find(|entry| entry.config == wanted)).collect();
+        let kept: Vec<_> = named(rules).map(|rule| self.rules.iter().find(|entry| entry.config == rule)).collect();
         let mut free = self.free.clone();
         let gone = |old: &&Entry| !kept.iter().flatten().any(|entry| entry.slot == old.slot);
         free.extend(self.rules.iter().filter(gone).map(|entry| entry.slot));
@@ -149,14 +149,14 @@ fn named(rules: &[RuleConfig]) -> impl Iterator<Item = RuleConfig> {
 }
 
 impl Configured for AclTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.setup.permit_by_default == wanted.acl_setup.permit_by_default
-            && named(&wanted.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
+    fn is(&self, desired: &Desired) -> bool {
+        self.setup.permit_by_default == desired.acl_setup.permit_by_default
+            && named(&desired.acl).eq(self.rules.iter().map(|entry| entry.config.clone()))
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.setup = wanted.acl_setup.clone();
-        let (entries, free) = self.renewed(&wanted.acl);
+    fn reconcile(&mut self, desired: &Desired, settings: &mut PortFeatures) {
+        self.setup = desired.acl_setup.clone();
+        let (entries, free) = self.renewed(&desired.acl);
         self.put(entries, free, settings);
     }
 }
@@ -168,7 +168,7 @@ impl Table for AclTable {
 
     fn rows(&self) -> Vec<Value> {
         let row = |(at, entry): (usize, &Entry)| {
-            let mut row = serde_json::to_value(&entry.config).unwrap_or_default();
+            let mut row = shown(&entry.config);
             let counted = self.counted(entry.slot).since(entry.before);
             row["name"] = entry.rule.name.clone().into();
             row["at"] = (at + 1).into();
@@ -211,7 +211,7 @@ impl Table for AclTable {
         Some(usage(self.setup.rows))
     }
 
-    /// What becomes of packets that no rule decides.
+    /// The action for packets that no rule decides.
     fn default_row(&self) -> Option<Value> {
         let counted = self.counted(DEFAULT_SLOT as u16);
         let action = if self.setup.permit_by_default { "permit" } else { "deny" };

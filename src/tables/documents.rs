@@ -1,16 +1,16 @@
-//! Stations, and match-action tables of every kind.
+//! MAC addresses, and match-action tables of every kind.
 
 use serde::{Deserialize, Serialize};
 
 /// `weir show macs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stations {
-    pub stations: Vec<Station>,
+pub struct MacTable {
+    pub macs: Vec<MacEntry>,
 }
 
-/// A station that L2 learning knows.
+/// A MAC address that L2 learning knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Station {
+pub struct MacEntry {
     pub mac: String,
     pub vlan: u16,
     pub port: String,
@@ -45,12 +45,12 @@ pub struct TableRows {
     #[serde(flatten)]
     pub table: Table,
     pub rows: Vec<serde_json::Value>,
-    /// What becomes of packets that match no entry.
+    /// The action for packets that match no entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
 }
 
-/// What a change of a table came to.
+/// The result of a change of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableChanged {
     pub changed: usize,

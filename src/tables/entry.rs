@@ -1,5 +1,6 @@
 //! Entries as people write them, and lists of them that are changed as a whole.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -9,6 +10,15 @@ use crate::forward::text::Wrong;
 /// An entry as its type.
 pub fn read<T: DeserializeOwned>(entry: &Value) -> Result<T, String> {
     T::deserialize(entry).map_err(|e| e.to_string())
+}
+
+/// An entry as a row: the fields that are set.
+pub fn shown(entry: &impl Serialize) -> Value {
+    let mut row = serde_json::to_value(entry).unwrap_or_default();
+    if let Some(fields) = row.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    row
 }
 
 /// The entries after all changes, or what is wrong with one. `same`: two entries have one key.

@@ -1,5 +1,5 @@
-//! Keeps the station table of `learn`: serves the workers' digests, forgets the silent, names the
-//! stations.
+//! Keeps the MAC table of `learn`: serves the workers' digests, forgets the silent, names the
+//! MAC addresses.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::config::SwitchConfig;
 use crate::forward::{Forward, learn};
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomial;
-use crate::tables::documents::Station;
+use crate::tables::documents::MacEntry;
 use crate::telemetry::epoch::Nanos;
 
-/// How often silent stations are looked for.
+/// How often silent MAC addresses are looked for.
 const AGE_EVERY: Nanos = 1_000_000_000;
 
 /// The control half of L2 learning.
@@ -26,7 +26,7 @@ impl Learning {
         Self::with(learn::Control::new(sizes(config), polynomial), polynomial, replicas)
     }
 
-    /// The same with the stations of this one in a table of another size.
+    /// The same with the MAC addresses of this one in a table of another size.
     pub fn resized(&self, config: &SwitchConfig, replicas: usize) -> (Self, Vec<Forward>) {
         Self::with(self.control.resized(sizes(config), self.polynomial), self.polynomial, replicas)
     }
@@ -36,19 +36,18 @@ impl Learning {
         (Self { control, polynomial, aged: 0 }, dataplanes)
     }
 
-    /// The silence after which stations are forgotten from now on.
+    /// The silence after which MAC addresses are forgotten from now on.
     pub fn set_ageing(&mut self, ageing: Duration) {
         self.control.set_ageing(ageing);
     }
 
-    /// Forgets the stations behind a port, also those that workers have reported and nobody has
-    /// served yet.
+    /// Forgets the MAC addresses behind a port, also those in digests that wait to be served.
     pub fn flush_port(&mut self, port: PortId, now: Nanos) {
         self.control.serve(now);
         self.control.flush_port(port);
     }
 
-    /// Serves the digests that are there and forgets stations that have been silent too long.
+    /// Serves the digests that are there and forgets MAC addresses that have been silent too long.
     pub fn serve(&mut self, now: Nanos) {
         self.control.serve(now);
         if now.saturating_sub(self.aged) >= AGE_EVERY {
@@ -57,26 +56,26 @@ impl Learning {
         }
     }
 
-    /// The stations, to be looked at or set.
+    /// The MAC table, to be looked at or set.
     pub fn control(&mut self) -> &mut learn::Control {
         &mut self.control
     }
 
-    /// New stations that were refused because the table was full.
+    /// New MAC addresses that were refused because the table was full.
     pub fn refused(&self) -> u64 {
         self.control.refused()
     }
 
-    /// All stations. `name` gives the name of a port.
-    pub fn stations<'a>(&self, name: impl Fn(PortId) -> &'a str, now: Nanos) -> Vec<Station> {
-        let station = |entry: learn::Entry| Station {
+    /// All MAC addresses. `name` gives the name of a port.
+    pub fn macs<'a>(&self, name: impl Fn(PortId) -> &'a str, now: Nanos) -> Vec<MacEntry> {
+        let entry = |entry: learn::Entry| MacEntry {
             mac: entry.mac.to_string(),
             vlan: entry.vid,
             port: name(entry.port).into(),
             age_seconds: entry.idle_seconds.into(),
             fixed: entry.fixed,
         };
-        self.control.entries(now).into_iter().map(station).collect()
+        self.control.entries(now).into_iter().map(entry).collect()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The stations of `learn` as a table: those that were learned, and those that the operator has
-//! set.
+//! The MAC addresses of `learn` as a table: those that were learned, and those that the operator
+//! has set.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Change, Op, Table, read, refused};
-use crate::forward::learn::{Edit, StationKey};
+use crate::forward::learn::{Edit, MacKey};
 use crate::forward::text::{self, PortNames, Word, Wrong, wrong};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
@@ -57,16 +57,16 @@ impl Macs {
     fn checked(&self, entry: &Entry, op: Op) -> Result<Edit, Wrong> {
         let mac = text::mac("mac", &entry.mac.0)?;
         if mac.is_group() || mac == Default::default() {
-            return Err(wrong("mac", mac, "the address of one station: not 0, not a group"));
+            return Err(wrong("mac", mac, "the address of one host: not 0, not a group"));
         }
         let vid = entry.vlan.as_ref().map_or(Ok(0), |vlan| text::number("vlan", &vlan.0, 0, 4094))?;
-        let station = StationKey::new(vid, mac);
+        let key = MacKey::new(vid, mac);
         if op == Op::Remove {
-            return Ok(Edit::Forget(station));
+            return Ok(Edit::Forget(key));
         }
         let missing = || wrong("port", "(missing)", format!("a port's name ({})", self.ports.list()));
         let port = self.ports.id("port", &entry.port.as_ref().ok_or_else(missing)?.0)?;
-        Ok(Edit::Fix { station, port, replace: op == Op::Set })
+        Ok(Edit::Fix { key, port, replace: op == Op::Set })
     }
 }
 
@@ -94,7 +94,7 @@ impl Table for Macs {
         for (i, change) in changes.iter().enumerate() {
             edits.push(self.edit(change).map_err(|why| refused(i, change, why))?);
         }
-        let edited = self.control(|control| control.edit(&edits)).ok_or("the switch does not learn stations")?;
+        let edited = self.control(|control| control.edit(&edits)).ok_or("the switch does not learn MAC addresses")?;
         edited.map_err(|(i, why)| refused(i, &changes[i], why))
     }
 

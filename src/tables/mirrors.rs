@@ -5,44 +5,49 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
-use super::{Change, Configured, Desired, Table, edited};
+use super::Desired;
+use super::port::Feature;
 use crate::forward::mirror::MirrorConfig;
-use crate::forward::policy::{Mirror, Mirrors, PortFeatures, Publisher};
-use crate::forward::text::PortNames;
+use crate::forward::policy::{Mirror, Mirrors, PortFeatures};
+use crate::forward::text::{PortNames, Wrong};
 
-/// Table `mirrors`.
-pub struct MirrorTable {
-    publisher: Publisher,
-    ports: PortNames,
-    entries: Vec<(MirrorConfig, Arc<AtomicU64>)>,
+/// Table `mirrors`: the mirrors with their counts of copies.
+#[derive(Default)]
+pub struct MirrorFeature(Vec<(MirrorConfig, Arc<AtomicU64>)>);
+
+impl MirrorFeature {
+    fn copies(&self, entry: &MirrorConfig) -> Arc<AtomicU64> {
+        let found = self.0.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
+        found.map(|(_, copies)| copies.clone()).unwrap_or_default()
+    }
 }
 
-impl MirrorTable {
-    /// With entries that have been checked.
-    pub fn new(publisher: Publisher, ports: PortNames, entries: &[MirrorConfig]) -> Self {
-        let mut table = Self { publisher, ports, entries: Vec::new() };
-        table.publish(entries.to_vec());
-        table
+impl Feature for MirrorFeature {
+    type Entry = MirrorConfig;
+
+    const NAME: &'static str = "mirrors";
+    const KEY: &'static [&'static str] = &["from"];
+
+    fn same(a: &MirrorConfig, b: &MirrorConfig) -> bool {
+        a.from == b.from
     }
 
-    fn publish(&mut self, entries: Vec<MirrorConfig>) {
-        let publisher = self.publisher.clone();
-        publisher.publish(|settings| self.put(entries, settings));
+    fn check(entry: &MirrorConfig, ports: &PortNames) -> Result<(), Wrong> {
+        entry.check(ports)
     }
 
-    /// A mirror that has not changed goes on counting.
-    fn put(&mut self, entries: Vec<MirrorConfig>, settings: &mut PortFeatures) {
-        let count = |entry: &MirrorConfig| {
-            let old = self.entries.iter().find(|(old, _)| (&old.from, &old.to) == (&entry.from, &entry.to));
-            old.map(|(_, copies)| copies.clone()).unwrap_or_default()
-        };
-        let entries: Vec<_> = entries.into_iter().map(|entry| (entry.clone(), count(&entry))).collect();
+    fn desired(desired: &Desired) -> &[MirrorConfig] {
+        &desired.mirrors
+    }
+
+    fn put(&mut self, entries: &[MirrorConfig], ports: &PortNames, settings: &mut PortFeatures) {
         let mut mirrors = Mirrors::default();
-        mirrors.rx.resize(self.ports.len(), None);
-        mirrors.tx.resize(self.ports.len(), None);
-        for (entry, copies) in &entries {
-            let to = entry.to.as_ref().map(|to| self.ports.id("to", &to.0));
-            let (Ok(from), Some(Ok(to))) = (self.ports.id("from", &entry.from.0), to) else { continue };
+        mirrors.rx.resize(ports.len(), None);
+        mirrors.tx.resize(ports.len(), None);
+        self.0 = entries.iter().map(|entry| (entry.clone(), self.copies(entry))).collect();
+        for (entry, copies) in &self.0 {
+            let to = entry.to.as_ref().map(|to| ports.id("to", &to.0));
+            let (Ok(from), Some(Ok(to))) = (ports.id("from", &entry.from.0), to) else { continue };
             for (direction, list) in [("rx", &mut mirrors.rx), ("tx", &mut mirrors.tx)] {
                 if [direction, "both"].contains(&entry.direction.0.as_str()) {
                     list[usize::from(from)] = Some(Mirror { to, copies: copies.clone() });
@@ -50,53 +55,14 @@ impl MirrorTable {
             }
         }
         settings.mirrors = (!entries.is_empty()).then(|| Arc::new(mirrors));
-        self.entries = entries;
-    }
-}
-
-impl Configured for MirrorTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.entries.iter().map(|(entry, _)| entry).eq(&wanted.mirrors)
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.put(wanted.mirrors.clone(), settings);
-    }
-}
-
-impl Table for MirrorTable {
-    fn name(&self) -> &'static str {
-        "mirrors"
-    }
-
-    fn rows(&self) -> Vec<Value> {
-        let row = |(entry, copies): &(MirrorConfig, Arc<AtomicU64>)| {
-            json!({
-                "from": entry.from.0,
-                "to": entry.to.as_ref().map(|to| &to.0),
-                "direction": entry.direction.0,
-                "copied_packets": copies.load(Relaxed),
-            })
-        };
-        self.entries.iter().map(row).collect()
-    }
-
-    fn change(&mut self, changes: &[Change]) -> Result<(), String> {
-        let entries: Vec<_> = self.entries.iter().map(|(entry, _)| entry.clone()).collect();
-        let entries = edited(&entries, changes, |a, b| a.from == b.from, |entry| entry.check(&self.ports))?;
-        self.publish(entries);
-        Ok(())
-    }
-
-    fn configured(&mut self) -> Option<&mut dyn Configured> {
-        Some(self)
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        Some(self.ports.len())
-    }
-
-    fn key(&self) -> &'static [&'static str] {
-        &["from"]
+    fn row(&self, entry: &MirrorConfig, _: &PortNames) -> Value {
+        json!({
+            "from": entry.from.0,
+            "to": entry.to.as_ref().map(|to| &to.0),
+            "direction": entry.direction.0,
+            "copied_packets": self.copies(entry).load(Relaxed),
+        })
     }
 }

@@ -1,56 +1,93 @@
 //! The router's tables, as long as the switch routes.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::{Change, Table};
+use super::{Change, Op, Table};
+use crate::config::{NeighbourConfig, RouteConfig};
+use crate::forward::route::{Net, Plan, Target};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 use crate::tables::Routing;
 
-/// One of [`Routing::tables`]. Empty, and not to be changed, while the switch forwards in another
+/// One of the router's tables. Empty, and not to be changed, while the switch forwards in another
 /// way.
 pub struct Routed {
-    name: &'static str,
+    kind: Kind,
     routing: Arc<Mutex<Option<Routing>>>,
 }
 
-impl Routed {
-    pub const NAMES: [&str; 3] = ["routes", "neighbours", "addresses"];
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Rows as `[[route]]` of the configuration, with counters.
+    Routes,
+    /// Rows as `[[neighbour]]` of the configuration. Learned ones can be replaced by static ones.
+    Neighbours,
+    /// The router's own addresses.
+    Addresses,
+}
 
+/// The key of a neighbour.
+#[derive(Deserialize)]
+struct NeighbourKey {
+    address: IpAddr,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Address {
+    port: String,
+    address: Net,
+}
+
+impl Routed {
     pub fn all(routing: &Arc<Mutex<Option<Routing>>>) -> Vec<Box<dyn Table>> {
-        let table = |name| Box::new(Self { name, routing: routing.clone() }) as Box<dyn Table>;
-        Self::NAMES.map(table).into()
+        let table = |kind| Box::new(Self { kind, routing: routing.clone() }) as Box<dyn Table>;
+        [Kind::Routes, Kind::Neighbours, Kind::Addresses].map(table).into()
     }
 
     fn routing(&self) -> Option<Routing> {
         self.routing.hold().clone()
     }
-
-    fn table(&self) -> Option<Box<dyn Table>> {
-        self.routing()?.tables().into_iter().find(|table| table.name() == self.name)
-    }
 }
 
 impl Table for Routed {
     fn name(&self) -> &'static str {
-        self.name
+        match self.kind {
+            Kind::Routes => "routes",
+            Kind::Neighbours => "neighbours",
+            Kind::Addresses => "addresses",
+        }
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.table().map(|table| table.rows()).unwrap_or_default()
+        let Some(routing) = self.routing() else { return Vec::new() };
+        match self.kind {
+            Kind::Routes => routes(&routing),
+            Kind::Neighbours => neighbours(&routing),
+            Kind::Addresses => addresses(&routing),
+        }
     }
 
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
-        self.table().ok_or("the switch does not route; start it with --forward route")?.change(changes)
+        let routing = self.routing().ok_or("the switch does not route; start it with --forward route")?;
+        let change = match self.kind {
+            Kind::Routes => change_route,
+            Kind::Neighbours => change_neighbour,
+            Kind::Addresses => change_address,
+        };
+        routing.apply(changes, |plan, of| change(&routing, plan, of))
     }
 
     fn key(&self) -> &'static [&'static str] {
-        match self.name {
-            "routes" => &["prefix"],
-            "neighbours" => &["address"],
-            _ => &["port", "address"],
+        match self.kind {
+            Kind::Routes => &["prefix"],
+            Kind::Neighbours => &["address"],
+            Kind::Addresses => &["port", "address"],
         }
     }
 
@@ -58,17 +95,17 @@ impl Table for Routed {
     fn capacity(&self) -> Option<usize> {
         let Some(routing) = self.routing() else { return Some(0) };
         let shape = routing.shape();
-        match self.name {
-            "routes" => Some(shape.routes),
-            "neighbours" => Some(shape.neighbours),
-            _ => None,
+        match self.kind {
+            Kind::Routes => Some(shape.routes),
+            Kind::Neighbours => Some(shape.neighbours),
+            Kind::Addresses => None,
         }
     }
 
     fn usage(&self) -> Option<TableUse> {
         let usage = self.routing()?.usage();
         // Routes are a table for each family.
-        let own = usage.into_iter().filter(|(name, _)| name.trim_end_matches(['4', '6']) == self.name);
+        let own = usage.into_iter().filter(|(name, _)| name.trim_end_matches(['4', '6']) == self.name());
         own.map(|(_, usage)| usage).reduce(|sum, more| TableUse {
             sram_bits: sum.sram_bits + more.sram_bits,
             tcam_bits: sum.tcam_bits + more.tcam_bits,
@@ -79,4 +116,88 @@ impl Table for Routed {
     fn follows_ports(&self) -> bool {
         true
     }
+}
+
+fn routes(routing: &Routing) -> Vec<Value> {
+    let row = |route: crate::forward::route::RouteEntry| {
+        let mut row = json!({ "prefix": route.prefix });
+        match route.target {
+            Target::Via(gateways) => row["via"] = json!(gateways),
+            Target::OnLink(port) => row["port"] = json!(routing.name(port)),
+            Target::Drop => row["drop"] = json!(true),
+        }
+        row["origin"] = json!(if route.connected { "connected" } else { "static" });
+        row["packets"] = json!(route.packets);
+        row["bytes"] = json!(route.bytes);
+        row
+    };
+    routing.control().routes().into_iter().map(row).collect()
+}
+
+fn change_route(routing: &Routing, plan: &mut Plan, change: &Change) -> Result<(), String> {
+    let route: RouteConfig = entry(&change.entry, &["origin", "packets", "bytes"])?;
+    if change.op == Op::Remove {
+        return plan.remove_route(route.prefix).map_err(|e| e.to_string());
+    }
+    absent(plan.routes().contains_key(&route.prefix), change.op, format_args!("prefix = {}", route.prefix))?;
+    let target = route.target(|name| routing.port(name).ok()).map_err(|e| e.to_string())?;
+    plan.set_route(route.prefix, target).map_err(|e| e.to_string())
+}
+
+fn neighbours(routing: &Routing) -> Vec<Value> {
+    let row = |neighbour: crate::forward::route::NeighbourEntry| {
+        let mut row = json!({
+            "address": neighbour.address,
+            "port": routing.name(neighbour.port),
+            "mac": neighbour.mac,
+            "origin": if neighbour.idle_seconds.is_some() { "learned" } else { "static" },
+        });
+        if let Some(seconds) = neighbour.idle_seconds {
+            row["age_seconds"] = json!(seconds);
+        }
+        row
+    };
+    routing.control().neighbours().into_iter().map(row).collect()
+}
+
+fn change_neighbour(routing: &Routing, plan: &mut Plan, change: &Change) -> Result<(), String> {
+    if change.op == Op::Remove {
+        let key: NeighbourKey = entry(&change.entry, &[])?;
+        return plan.remove_neighbour(key.address).map_err(|e| e.to_string());
+    }
+    let new: NeighbourConfig = entry(&change.entry, &["origin", "age_seconds"])?;
+    absent(plan.neighbours().contains_key(&new.address), change.op, format_args!("address = {}", new.address))?;
+    plan.set_neighbour(new.address, routing.port(&new.port)?, new.mac).map_err(|e| e.to_string())
+}
+
+fn addresses(routing: &Routing) -> Vec<Value> {
+    let control = routing.control();
+    let row =
+        |(port, net): &_| json!({ "port": routing.name(*port), "address": net as &Net, "mac": control.mac(*port) });
+    control.plan().addresses().iter().map(row).collect()
+}
+
+fn change_address(routing: &Routing, plan: &mut Plan, change: &Change) -> Result<(), String> {
+    let new: Address = entry(&change.entry, &["mac"])?;
+    let port = routing.port(&new.port)?;
+    let there = plan.addresses().contains(&(port, new.address));
+    match change.op {
+        Op::Remove => plan.remove_address(port, new.address),
+        Op::Set if there => Ok(()),
+        Op::Add | Op::Set => plan.add_address(port, new.address),
+    }
+    .map_err(|e| e.to_string())
+}
+
+/// Reads an entry, without what rows have beside the fields that can be set.
+fn entry<T: DeserializeOwned>(entry: &Value, shown: &[&str]) -> Result<T, String> {
+    let mut entry = entry.clone();
+    if let Some(fields) = entry.as_object_mut() {
+        shown.iter().for_each(|field| drop(fields.remove(*field)));
+    }
+    super::read(&entry)
+}
+
+fn absent(there: bool, op: Op, what: impl std::fmt::Display) -> Result<(), String> {
+    if there && op == Op::Add { Err(format!("{what}: there is one; `set` changes it")) } else { Ok(()) }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Change, Configured, Desired, Table, edited};
-use crate::forward::policy::{PortFeatures, Publisher};
+use super::port::Feature;
+use super::{Desired, shown};
+use crate::forward::policy::PortFeatures;
 use crate::forward::text::{PortNames, Word, Wrong, wrong};
 use crate::forward::vlan::{PortVlans, VlanList, Vlans};
 
@@ -15,19 +16,9 @@ use crate::forward::vlan::{PortVlans, VlanList, Vlans};
 #[serde(deny_unknown_fields)]
 pub struct VlanEntry {
     pub port: Word,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<VlanList>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qinq: Option<u16>,
-}
-
-/// Table `vlans`.
-pub struct VlanTable {
-    publisher: Publisher,
-    ports: PortNames,
-    entries: Vec<VlanEntry>,
 }
 
 impl VlanEntry {
@@ -36,17 +27,23 @@ impl VlanEntry {
     }
 }
 
-impl VlanTable {
-    /// With entries that have been checked.
-    pub fn new(publisher: Publisher, ports: PortNames, entries: Vec<VlanEntry>) -> Self {
-        let mut table = Self { publisher, ports, entries: Vec::new() };
-        table.publish(entries);
-        table
+/// Table `vlans`.
+#[derive(Default)]
+pub struct VlanFeature;
+
+impl Feature for VlanFeature {
+    type Entry = VlanEntry;
+
+    const NAME: &'static str = "vlans";
+    const KEY: &'static [&'static str] = &["port"];
+
+    fn same(a: &VlanEntry, b: &VlanEntry) -> bool {
+        a.port == b.port
     }
 
-    fn check(&self, entry: &VlanEntry) -> Result<(), Wrong> {
-        let port = self.ports.id("port", &entry.port.0)?;
-        if self.ports.is_fabric(port) {
+    fn check(entry: &VlanEntry, ports: &PortNames) -> Result<(), Wrong> {
+        let port = ports.id("port", &entry.port.0)?;
+        if ports.is_fabric(port) {
             return Err(wrong("port", &entry.port.0, "a host port: a fabric port carries every VLAN"));
         }
         match entry.vlans()? {
@@ -55,57 +52,21 @@ impl VlanTable {
         }
     }
 
-    fn publish(&mut self, entries: Vec<VlanEntry>) {
-        let publisher = self.publisher.clone();
-        publisher.publish(|settings| self.put(entries, settings));
+    fn desired(desired: &Desired) -> &[VlanEntry] {
+        &desired.vlans
     }
 
-    fn put(&mut self, entries: Vec<VlanEntry>, settings: &mut PortFeatures) {
-        let mut vlans = vec![PortVlans::Every; self.ports.len()];
-        for entry in &entries {
-            if let (Ok(port), Ok(of)) = (self.ports.id("port", &entry.port.0), entry.vlans()) {
+    fn put(&mut self, entries: &[VlanEntry], ports: &PortNames, settings: &mut PortFeatures) {
+        let mut vlans = vec![PortVlans::Every; ports.len()];
+        for entry in entries {
+            if let (Ok(port), Ok(of)) = (ports.id("port", &entry.port.0), entry.vlans()) {
                 vlans[usize::from(port)] = of;
             }
         }
         settings.vlans = (!entries.is_empty()).then(|| Arc::new(Vlans(vlans)));
-        self.entries = entries;
-    }
-}
-
-impl Configured for VlanTable {
-    fn is(&self, wanted: &Desired) -> bool {
-        self.entries == wanted.vlans
     }
 
-    fn reconcile(&mut self, wanted: &Desired, settings: &mut PortFeatures) {
-        self.put(wanted.vlans.clone(), settings);
-    }
-}
-
-impl Table for VlanTable {
-    fn name(&self) -> &'static str {
-        "vlans"
-    }
-
-    fn rows(&self) -> Vec<Value> {
-        self.entries.iter().map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect()
-    }
-
-    fn change(&mut self, changes: &[Change]) -> Result<(), String> {
-        let entries = edited(&self.entries, changes, |a, b| a.port == b.port, |entry| self.check(entry))?;
-        self.publish(entries);
-        Ok(())
-    }
-
-    fn configured(&mut self) -> Option<&mut dyn Configured> {
-        Some(self)
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        Some(self.ports.len())
-    }
-
-    fn key(&self) -> &'static [&'static str] {
-        &["port"]
+    fn row(&self, entry: &VlanEntry, _: &PortNames) -> Value {
+        shown(entry)
     }
 }

@@ -1,22 +1,26 @@
 //! Flow-size distributions of published measurements: the few points that each is given by.
 
-/// A measured distribution of flow sizes in bytes. Between two points it is linear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cdf {
-    /// Web search cluster of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010.
-    WebSearch,
-    /// Data mining cluster of Greenberg et al., "VL2", SIGCOMM 2009.
-    DataMining,
-    /// Facebook's Hadoop racks of Roy et al., "Inside the Social Network's (Datacenter) Network",
-    /// SIGCOMM 2015, with the points that the evaluation of HPCC (SIGCOMM 2019) uses.
-    Hadoop,
-    /// Facebook's cache followers, traffic inside the cluster (Roy et al., SIGCOMM 2015). The 332
-    /// points in use with Homa (SIGCOMM 2018) are thinned to 20.
-    Cache,
-    /// Requests of Facebook's key-value caches (Atikoglu et al., SIGMETRICS 2012), nearly all of
-    /// one packet: the points that the traffic generator of Bai et al. (NSDI 2016) uses. What
-    /// ChameleMon's evaluation calls CACHE.
-    KeyValue,
+use crate::text::named;
+
+named! {
+    /// A measured distribution of flow sizes in bytes. Between two points it is linear.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Cdf {
+        /// Web search cluster of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010.
+        WebSearch = "websearch",
+        /// Data mining cluster of Greenberg et al., "VL2", SIGCOMM 2009.
+        DataMining = "datamining",
+        /// Facebook's Hadoop racks of Roy et al., "Inside the Social Network's (Datacenter) Network",
+        /// SIGCOMM 2015, with the points that the evaluation of HPCC (SIGCOMM 2019) uses.
+        Hadoop = "hadoop",
+        /// Facebook's cache followers, traffic inside the cluster (Roy et al., SIGCOMM 2015). The 332
+        /// points in use with Homa (SIGCOMM 2018) are thinned to 20.
+        Cache = "cache",
+        /// Requests of Facebook's key-value caches (Atikoglu et al., SIGMETRICS 2012), nearly all of
+        /// one packet: the points that the traffic generator of Bai et al. (NSDI 2016) uses. What
+        /// ChameleMon's evaluation calls CACHE.
+        KeyValue = "keyvalue",
+    }
 }
 
 const WEB_SEARCH: [(f64, f64); 12] = [
@@ -120,8 +124,6 @@ const KEY_VALUE: [(f64, f64); 17] = [
 const PAYLOAD: f64 = 1500.0;
 
 impl Cdf {
-    pub const ALL: [Self; 5] = [Self::WebSearch, Self::DataMining, Self::Hadoop, Self::Cache, Self::KeyValue];
-
     /// (bytes, fraction of flows up to that size), both increasing.
     pub fn points(self) -> &'static [(f64, f64)] {
         match self {
@@ -130,16 +132,6 @@ impl Cdf {
             Self::Hadoop => &HADOOP,
             Self::Cache => &CACHE,
             Self::KeyValue => &KEY_VALUE,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WebSearch => "websearch",
-            Self::DataMining => "datamining",
-            Self::Hadoop => "hadoop",
-            Self::Cache => "cache",
-            Self::KeyValue => "keyvalue",
         }
     }
 

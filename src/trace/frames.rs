@@ -183,7 +183,7 @@ mod tests {
     use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
     use proptest::prelude::*;
 
-    /// What etherparse makes of a frame: its five-tuple, when lengths and all checksums are right.
+    /// A frame's five-tuple as etherparse reads it, when lengths and all checksums are right.
     fn judge(frame: &[u8]) -> Tuple {
         let p = PacketHeaders::from_ethernet_slice(frame).unwrap();
         let payload = p.payload.slice();

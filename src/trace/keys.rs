@@ -1,23 +1,26 @@
-//! Which five-tuples the flows of a workload have: at random, or in a row as real ones often are.
+//! The five-tuples of a workload's flows: random, or in a row as real ones often are.
 
 use super::Tuple;
 use super::rng::word;
 use super::tuple::{SERVICES, TCP};
+use crate::text::named;
 
-/// A model of the flows' five-tuples. Hash functions that are linear, as a CRC, treat keys in a row
-/// differently from random ones, so accuracy is to be shown with both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keys {
-    /// [`Tuple::nth`]: scrambled over 4096 sources, 1024 destinations and 1024 source ports.
-    #[default]
-    Random,
-    /// A port scan: one source, and the destination ports of one host after the other in a row.
-    Scan,
-    /// An address range: one source, one service, and destination addresses in a row.
-    Range,
-    /// Connections of 20 clients, each with ephemeral ports in a row. A client opens six
-    /// connections to one of 8 servers, then goes on to another.
-    Clients,
+named! {
+    /// A model of the flows' five-tuples. Hash functions that are linear, as a CRC, treat keys in a
+    /// row differently from random ones, so accuracy is to be shown with both.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Keys {
+        /// [`Tuple::nth`]: scrambled over 4096 sources, 1024 destinations and 1024 source ports.
+        #[default]
+        Random = "random",
+        /// A port scan: one source, and the destination ports of one host after the other in a row.
+        Scan = "scan",
+        /// An address range: one source, one service, and destination addresses in a row.
+        Range = "range",
+        /// Connections of 20 clients, each with ephemeral ports in a row. A client opens six
+        /// connections to one of 8 servers, then goes on to another.
+        Clients = "clients",
+    }
 }
 
 const CLIENTS: u32 = 20;
@@ -31,22 +34,11 @@ const EPHEMERAL: u16 = 0xc000;
 const STREAM: u64 = 0x5a5a_0006;
 
 impl Keys {
-    pub const ALL: [Self; 4] = [Self::Random, Self::Scan, Self::Range, Self::Clients];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Scan => "scan",
-            Self::Range => "range",
-            Self::Clients => "clients",
-        }
-    }
-
     /// The five-tuple of flow number `flow`, below 2^24; different for every number under one seed,
     /// whatever the family. A share `ipv6` of the flows is IPv6.
     pub fn tuple(self, seed: u64, flow: u32, ipv6: f64) -> Tuple {
         let chance = |n: u32| word(seed, STREAM, u64::from(n)) as u32;
-        // What a seed chooses: where the row begins, and what all its flows have in common.
+        // The seed chooses where the row begins, and the fields that all its flows have in common.
         let [host, port] = [chance(0) % 256, chance(1)];
         let (source, destination, ports) = match self {
             Self::Random => return Tuple::nth(seed, flow, ipv6),

@@ -34,7 +34,7 @@ pub use order::Order;
 pub use pcap::{CaptureError, CaptureReader, CaptureWriter, Captured, INBOUND, OUTBOUND, PcapNgStream};
 pub use rng::SplitMix64;
 pub use sizes::SizeLaw;
-pub use truth::{FlowTruth, Truth, TruthError};
+pub use truth::{FlowTruth, Truth};
 pub use tuple::Tuple;
 pub use workload::{MAX_FLOWS, MAX_PACKETS, Trace, Workload};
 pub use workload_text::WorkloadError;

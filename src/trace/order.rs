@@ -2,18 +2,21 @@
 
 use super::SplitMix64;
 use super::math::ln;
+use crate::text::named;
 
-/// How flows interleave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// All orders equally likely: every flow is active all the time.
-    Uniform,
-    /// Flows come, send in trains, and go, which is how real traffic looks to a sketch. Each flow
-    /// lives in an interval of length U(0.05, 1) placed uniformly in the unit of time; its packets
-    /// come in trains of 1 + floor(Exp(mean 49)), each starting uniformly in the interval. Inside a
-    /// train packets are ten mean packet gaps apart, 1e-6 of the unit of time with 10 M packets, so
-    /// that about ten packets of other flows come between.
-    Burst,
+named! {
+    /// How flows interleave.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Order {
+        /// All orders equally likely: every flow is active all the time.
+        Uniform = "uniform",
+        /// Flows come, send in trains, and go, which is how real traffic looks to a sketch. Each flow
+        /// lives in an interval of length U(0.05, 1) placed uniformly in the unit of time; its packets
+        /// come in trains of 1 + floor(Exp(mean 49)), each starting uniformly in the interval. Inside a
+        /// train packets are ten mean packet gaps apart, 1e-6 of the unit of time with 10 M packets, so
+        /// that about ten packets of other flows come between.
+        Burst = "burst",
+    }
 }
 
 const SHORTEST_LIFE: f64 = 0.05;
@@ -32,13 +35,6 @@ impl Order {
         match self {
             Self::Uniform => uniform(sizes, seed),
             Self::Burst => burst(sizes, seed),
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Burst => "burst",
         }
     }
 }

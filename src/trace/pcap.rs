@@ -1,7 +1,7 @@
 //! Captures on disk: pcap written, pcap and pcapng read.
 //!
-//! Whoever reads takes the file for hostile: every malformation is an error that names the packet,
-//! and after an error the reader has ended. Records are taken raw from the parser and checked here,
+//! A file may be hostile: every malformation is an error that names the packet, and an error ends
+//! the reader. Records are taken raw from the parser and checked here,
 //! because its own conversion refuses packets that were cut to the snap length, ignores pcapng's
 //! time resolution, and rejects valid interface options.
 
@@ -21,7 +21,7 @@ use blocks::Interfaces;
 use framing::Blocks;
 pub use stream::PcapNgStream;
 
-/// What is wrong with a capture.
+/// An error in a capture.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     #[error("{0}")]
@@ -50,7 +50,7 @@ pub struct Captured<'a> {
     /// Length on the wire; `bytes` may be shorter.
     pub wire_len: u32,
     pub bytes: &'a [u8],
-    /// What pcapng calls the interface.
+    /// The interface's name in pcapng.
     pub interface: Option<&'a str>,
     /// pcapng's `epb_flags`: whether it came in or went out. 0 when not said.
     pub flags: u32,
@@ -83,7 +83,7 @@ pub struct CaptureWriter<W: Write> {
 
 impl<W: Write> CaptureWriter<W> {
     pub fn new(to: W) -> Result<Self, CaptureError> {
-        // Little-endian whatever the machine, so that the same workload gives the same file.
+        // Little-endian on every machine, so that the same workload gives the same file.
         let header = PcapHeader {
             snaplen: MAX_RECORD as u32,
             datalink: DataLink::ETHERNET,
@@ -121,7 +121,7 @@ enum Format<R: Read> {
     PcapNg { blocks: Blocks<BufReader<Whole<R>>>, interfaces: Interfaces },
 }
 
-/// Reads pcap and pcapng, told apart by their first bytes.
+/// Reads pcap and pcapng, distinguished by their first bytes.
 pub struct CaptureReader<R: Read> {
     format: Format<R>,
     packet: u64,

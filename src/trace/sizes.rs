@@ -6,9 +6,8 @@ use super::{Cdf, SplitMix64};
 /// The law that flow sizes follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeLaw {
-    /// An ISP backbone link: calibrated to what the HashPipe paper says of its CAIDA chunks (10 M
-    /// packets and 400 k five-tuples, of which the 60th has about 6000 packets and the 150th about
-    /// 4000).
+    /// An ISP backbone link, calibrated to the HashPipe paper's CAIDA chunks (10 M packets and 400
+    /// k five-tuples; the 60th has about 6000 packets and the 150th about 4000).
     Isp,
     /// `Isp` with its bends at the same shares of the flows whatever their number: a short interval
     /// of the same link.

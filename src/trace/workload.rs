@@ -156,7 +156,7 @@ mod tests {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 
-    /// FNV-1a of the first 10 000 packets of a small workload: whoever moves these moves every
+    /// FNV-1a of the first 10 000 packets of a small workload: a change of these changes every
     /// recorded figure.
     #[test]
     fn sequences_are_the_same_everywhere() {

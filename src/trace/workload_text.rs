@@ -11,7 +11,7 @@ use super::{Cdf, Keys, Lengths, MAX_FLOWS, MAX_PACKETS, Order, SizeLaw, Workload
 /// Packets per flow where only one of the two numbers is given: the mean of the `isp` workload.
 const PACKETS_PER_FLOW: u64 = 25;
 
-/// What is wrong with a workload's text.
+/// An error in a workload's text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WorkloadError {
     #[error(
@@ -73,11 +73,8 @@ impl FromStr for Order {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        match text {
-            "uniform" => Ok(Self::Uniform),
-            "burst" => Ok(Self::Burst),
-            _ => Err(WorkloadError::Order(text.to_owned())),
-        }
+        let order = Self::ALL.into_iter().find(|order| order.name() == text);
+        order.ok_or_else(|| WorkloadError::Order(text.to_owned()))
     }
 }
 
@@ -128,11 +125,6 @@ impl FromStr for Workload {
 }
 
 impl Workload {
-    /// The same as `text.parse()`.
-    pub fn parse(text: &str) -> Result<Self, WorkloadError> {
-        text.parse()
-    }
-
     fn set(&mut self, key: &str, value: &str) -> Result<(), WorkloadError> {
         match key {
             "flows" => self.flows = count(key, value, u64::from(MAX_FLOWS))? as u32,
@@ -219,11 +211,11 @@ mod tests {
             "isp/uniform,flows=9,keys=clients",
             "isp,flows=9,keys=range,ipv6=0.5",
         ] {
-            let workload = Workload::parse(text).unwrap();
-            assert_eq!(Workload::parse(&workload.to_string()), Ok(workload), "{text}");
+            let workload = Workload::from_str(text).unwrap();
+            assert_eq!(Workload::from_str(&workload.to_string()), Ok(workload), "{text}");
         }
-        assert_eq!(Workload::parse("isp/burst"), Ok(Workload::default()));
-        assert_eq!(Workload::parse("isp,packets=1M").unwrap().flows, 40_000);
+        assert_eq!(Workload::from_str("isp/burst"), Ok(Workload::default()));
+        assert_eq!(Workload::from_str("isp,packets=1M").unwrap().flows, 40_000);
     }
 
     #[test]
@@ -245,7 +237,7 @@ mod tests {
             "cache,flows=1,packets=1",
             "datamining,flows=1M",
         ];
-        let errors = wrong.map(|text| format!("{text}: {}", Workload::parse(text).unwrap_err()));
+        let errors = wrong.map(|text| format!("{text}: {}", Workload::from_str(text).unwrap_err()));
         insta::assert_snapshot!(errors.join("\n"), @r"
         : unknown flow sizes ``: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue
         caida: unknown flow sizes `caida`: one of isp, isp-scaled, zipfS (such as zipf1.1), websearch (dctcp), datamining (vl2), hadoop, cache, keyvalue

@@ -11,40 +11,6 @@ pub const REQUEST: u16 = 1;
 pub const REPLY: u16 = 2;
 
 /// A whole packet of IPv4 over Ethernet.
-#[derive(Clone, Copy, Debug)]
-pub struct View<T>(T);
-
-impl<T: AsRef<[u8]>> View<T> {
-    pub fn new(bytes: T) -> Result<Self, WireError> {
-        let b = bytes.as_ref();
-        need(Layer::Arp, LEN, b)?;
-        check(Layer::Arp, "the hardware type", get16(b, 0), get16(b, 0) == 1)?;
-        check(Layer::Arp, "the protocol type", get16(b, 2), get16(b, 2) == ethertype::IPV4)?;
-        check(Layer::Arp, "the address lengths", get16(b, 4), get16(b, 4) == 0x0604)?;
-        Ok(Self(bytes))
-    }
-
-    pub fn operation(&self) -> u16 {
-        get16(self.0.as_ref(), 6)
-    }
-
-    pub fn sender_mac(&self) -> Mac {
-        Mac(array(self.0.as_ref(), 8))
-    }
-
-    pub fn sender_ip(&self) -> Ipv4Addr {
-        array(self.0.as_ref(), 14).into()
-    }
-
-    pub fn target_mac(&self) -> Mac {
-        Mac(array(self.0.as_ref(), 18))
-    }
-
-    pub fn target_ip(&self) -> Ipv4Addr {
-        array(self.0.as_ref(), 24).into()
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     pub operation: u16,
@@ -55,18 +21,19 @@ pub struct Repr {
 }
 
 impl Repr {
-    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self {
-            operation: view.operation(),
-            sender_mac: view.sender_mac(),
-            sender_ip: view.sender_ip(),
-            target_mac: view.target_mac(),
-            target_ip: view.target_ip(),
-        }
-    }
-
-    pub fn header_len(&self) -> usize {
-        LEN
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        need(Layer::Arp, LEN, bytes)?;
+        let [hardware, protocol, lengths, operation] = [0, 2, 4, 6].map(|at| get16(bytes, at));
+        check(Layer::Arp, "the hardware type", hardware, hardware == 1)?;
+        check(Layer::Arp, "the protocol type", protocol, protocol == ethertype::IPV4)?;
+        check(Layer::Arp, "the address lengths", lengths, lengths == 0x0604)?;
+        Ok(Self {
+            operation,
+            sender_mac: Mac(array(bytes, 8)),
+            sender_ip: array(bytes, 14).into(),
+            target_mac: Mac(array(bytes, 18)),
+            target_ip: array(bytes, 24).into(),
+        })
     }
 
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {

@@ -90,7 +90,7 @@ pub fn is_valid(frame: &[u8], headers: &Headers) -> Option<bool> {
     Some(absent || segment.pseudo.bytes(bytes).fold() == 0xffff)
 }
 
-/// Where a transport checksum stands and what it covers.
+/// Place and range of a transport checksum.
 struct Segment {
     start: usize,
     end: usize,

@@ -14,8 +14,7 @@ use super::checksum;
 /// The bits that are taken.
 pub const MASK: u8 = 0x1c;
 
-/// The bits for a class (of which two bits count) and an epoch bit. Without a class there is
-/// nothing to tell: zeros.
+/// The bits for the low two bits of a class, and an epoch bit. Class 0 gives zeros.
 #[inline(always)]
 pub fn bits(class: u8, epoch: bool) -> u8 {
     match class & 3 {

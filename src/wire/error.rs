@@ -4,17 +4,15 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// The headers that have a view.
+/// The headers that have a repr or a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
     Ethernet,
     Shim,
-    Vlan,
     Arp,
     Ipv4,
     Ipv6,
     Tcp,
-    Udp,
     Icmp,
 }
 
@@ -23,12 +21,10 @@ impl fmt::Display for Layer {
         f.pad(match self {
             Self::Ethernet => "Ethernet",
             Self::Shim => "telemetry shim",
-            Self::Vlan => "VLAN tag",
             Self::Arp => "ARP",
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
             Self::Tcp => "TCP",
-            Self::Udp => "UDP",
             Self::Icmp => "ICMP",
         })
     }

@@ -34,7 +34,7 @@ impl fmt::Display for Flow {
             (Some(IpAddr::V6(ip)), Some(port)) => format!("[{ip}]:{port}"),
             (Some(ip), Some(port)) => format!("{ip}:{port}"),
         };
-        // What has no ports has none here, though its key has the bits.
+        // A protocol without ports shows none, though its key has the bits.
         let none = (self.sport, self.dport) == (Some(0), Some(0));
         let ported = !none || self.proto.is_none_or(|proto| matches!(proto, 6 | 17));
         let [sport, dport] = [self.sport, self.dport].map(|port| port.filter(|_| ported));

@@ -1,11 +1,10 @@
-//! What the parser finds in a frame: the fields that forwarding and measurement match on.
+//! The parser's result: the fields that forwarding and measurement match on.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Flow, FlowKey, Tuple4, Tuple6};
+use crate::text::serde_as_text;
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,6 +12,17 @@ pub struct Mac(pub [u8; 6]);
 
 impl Mac {
     pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Reads six bytes of `min` to two hexadecimal digits between these separators.
+    pub fn parse(text: &str, separators: &[char], min: usize) -> Option<Self> {
+        let mut mac = Self::default();
+        let mut parts = text.split(separators);
+        for byte in &mut mac.0 {
+            let digits = parts.next().filter(|part| (min..=2).contains(&part.len()) && !part.starts_with('+'))?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        parts.next().is_none().then_some(mac)
+    }
 
     /// Broadcast and multicast: the group bit of the first byte.
     pub fn is_group(self) -> bool {
@@ -44,27 +54,11 @@ impl FromStr for Mac {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not an Ethernet address; write 02:00:00:00:00:01");
-        let mut mac = Self::default();
-        let mut parts = text.split(':');
-        for byte in &mut mac.0 {
-            let part = parts.next().filter(|part| part.len() == 2 && !part.starts_with('+')).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-        }
-        if parts.next().is_some() { Err(wrong()) } else { Ok(mac) }
+        Self::parse(text, &[':'], 2).ok_or_else(wrong)
     }
 }
 
-impl Serialize for Mac {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Mac {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Mac);
 
 impl fmt::Debug for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6, which share their header.
 
 use super::error::need;
-use super::field::{get16, get32, put16, put32};
+use super::field::{get32, put32};
 use super::{Layer, WireError};
 
 pub const LEN: usize = 8;
@@ -17,68 +17,25 @@ pub const V6_TIME_EXCEEDED: u8 = 3;
 pub const V6_ECHO_REQUEST: u8 = 128;
 pub const V6_ECHO_REPLY: u8 = 129;
 
-/// A whole header and the message.
-#[derive(Clone, Copy, Debug)]
-pub struct View<T>(T);
-
-impl<T: AsRef<[u8]>> View<T> {
-    pub fn new(bytes: T) -> Result<Self, WireError> {
-        need(Layer::Icmp, LEN, bytes.as_ref())?;
-        Ok(Self(bytes))
-    }
-
-    pub fn kind(&self) -> u8 {
-        self.0.as_ref()[0]
-    }
-
-    pub fn code(&self) -> u8 {
-        self.0.as_ref()[1]
-    }
-
-    pub fn checksum(&self) -> u16 {
-        get16(self.0.as_ref(), 2)
-    }
-
-    /// The second word, whose meaning the type gives: of an echo the identifier and the sequence
-    /// number.
-    pub fn word(&self) -> u32 {
-        get32(self.0.as_ref(), 4)
-    }
-
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put16(self.0.as_mut(), 2, checksum);
-    }
-}
-
+/// A header without its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
     pub kind: u8,
     pub code: u8,
-    /// As it stands on the wire; [`super::checksum::complete`] fills it in.
-    pub checksum: u16,
+    /// The second word. The type gives its meaning: an echo's identifier and sequence number.
     pub word: u32,
 }
 
 impl Repr {
-    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self { kind: view.kind(), code: view.code(), checksum: view.checksum(), word: view.word() }
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        need(Layer::Icmp, LEN, bytes)?;
+        Ok(Self { kind: bytes[0], code: bytes[1], word: get32(bytes, 4) })
     }
 
-    pub fn header_len(&self) -> usize {
-        LEN
-    }
-
+    /// Writes the header with a checksum of 0; [`super::checksum::complete`] fills it in.
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Icmp, LEN, bytes)?;
-        bytes[0] = self.kind;
-        bytes[1] = self.code;
-        put16(bytes, 2, self.checksum);
+        bytes[..4].copy_from_slice(&[self.kind, self.code, 0, 0]);
         put32(bytes, 4, self.word);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The bytes that tell a packet apart from others and that no hop changes.
+//! The bytes that identify a packet and that no hop changes.
 
 use super::{Frame, Headers, Net, proto};
 

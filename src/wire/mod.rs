@@ -1,5 +1,5 @@
-//! Packets as bytes: the frame that carries them, a checked view and an owned repr of each header,
-//! and the one parser that the dataplane calls.
+//! Packets as bytes: the frame that carries them, the headers that the switch reads and writes
+//! itself, and the one parser that the dataplane calls.
 
 mod error;
 mod field;
@@ -21,7 +21,6 @@ pub mod ndp;
 pub mod shim;
 pub mod tcp;
 pub mod dscp;
-pub mod udp;
 pub mod vlan;
 
 pub use error::{Layer, WireError};
@@ -30,14 +29,13 @@ pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tup
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, proto};
-pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_l2};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse};
 pub use shim::Shim;
 
 /// Maximum number of frames that are received, processed and sent together.
 pub const BURST: usize = 64;
 
-/// Length in bytes of what a frame has before its IP packet at most: an Ethernet header and two VLAN
-/// tags.
+/// Maximum bytes of a frame before its IP packet: an Ethernet header and two VLAN tags.
 pub const L2_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// The same with the telemetry shim.

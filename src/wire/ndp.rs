@@ -27,7 +27,7 @@ pub struct Repr {
     pub kind: u8,
     pub flags: u32,
     pub target: Ipv6Addr,
-    /// Of the sender in a solicitation, of the target in an advertisement.
+    /// The sender's in a solicitation, the target's in an advertisement.
     pub link_layer: Option<Mac>,
 }
 

@@ -8,12 +8,10 @@ pub mod ethertype {
     pub const IPV6: u16 = 0x86dd;
     /// 802.1ad service tag.
     pub const QINQ: u16 = 0x88a8;
-    /// What outer tags carried before 802.1ad.
+    /// EtherType of outer tags before 802.1ad.
     pub const QINQ_OLD: u16 = 0x9100;
     /// Local experimental EtherType 1: the telemetry shim.
     pub const SHIM: u16 = 0x88b5;
-    /// The smallest EtherType. At most 1500, the field is the length of an 802.3 frame.
-    pub const MIN: u16 = 0x0600;
 }
 
 /// IP protocols and IPv6 next headers.

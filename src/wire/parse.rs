@@ -30,7 +30,7 @@ const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// What must be there of a transport header: the ports, and as much as the smallest first fragment
+/// Bytes of a transport header that must be there: the ports, and what the smallest first fragment
 /// carries.
 const TRANSPORT: usize = 8;
 
@@ -52,17 +52,6 @@ pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
         }
         _ => parse_any(frame, headers),
     }
-}
-
-/// Fills `headers` up to the EtherType, for a switch that looks no further. `net` is `Other`.
-#[inline(always)]
-pub fn parse_l2(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
-    let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
-    *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
-    if headers.ethertype == shim::ETHERTYPE || is_tag(headers.ethertype) {
-        skip_tags(frame, headers);
-    }
-    Ok(())
 }
 
 #[inline(always)]

@@ -26,7 +26,7 @@ pub const VERSION: u8 = 2;
 /// Bits of an epoch's number that a packet carries.
 pub const EPOCH_BITS: u32 = 20;
 
-/// What a packet carries of an epoch's number.
+/// The bits of an epoch's number that a packet carries.
 #[inline(always)]
 pub fn epoch_of(number: u64) -> u32 {
     number as u32 & ((1 << EPOCH_BITS) - 1)
@@ -50,13 +50,13 @@ pub fn nearest_epoch(running: u32, epoch: u32) -> u32 {
 pub const MAX_HOP: u8 = 63;
 pub const MAX_LOOPS: u8 = 3;
 
-/// The class of a packet of which nothing is measured.
+/// The class of a packet that is not measured.
 pub const NO_CLASS: u8 = 0;
 /// The class of one of several copies or fragments, which a switch that does not measure made of a
 /// packet with a class.
 pub const SEVERAL: u8 = 3;
 
-/// Where the shim starts in a frame.
+/// Offset of the shim in a frame.
 const AT: usize = 12;
 
 /// Whether this switch speaks the version in the shim's fourth byte.
@@ -97,7 +97,7 @@ impl<T: AsRef<[u8]>> View<T> {
     }
 }
 
-/// What a shim says.
+/// The content of a shim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shim {
     /// Switches passed, at most [`MAX_HOP`].
@@ -114,10 +114,6 @@ impl Shim {
     #[inline(always)]
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
         Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), class: view.class() }
-    }
-
-    pub fn header_len(&self) -> usize {
-        LEN
     }
 
     /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class

@@ -1,55 +1,7 @@
-//! A VLAN tag as it follows its EtherType: the tag control information and the next EtherType.
+//! Changes of a VLAN tag.
 
-use super::error::{check, need};
-use super::field::{get16, put16};
-use super::{Frame, Layer, WireError};
-
-pub const LEN: usize = 4;
-
-/// A whole tag and what follows it.
-#[derive(Clone, Copy, Debug)]
-pub struct View<T>(T);
-
-impl<T: AsRef<[u8]>> View<T> {
-    pub fn new(bytes: T) -> Result<Self, WireError> {
-        need(Layer::Vlan, LEN, bytes.as_ref())?;
-        Ok(Self(bytes))
-    }
-
-    pub fn tci(&self) -> u16 {
-        get16(self.0.as_ref(), 0)
-    }
-
-    pub fn priority(&self) -> u8 {
-        (self.tci() >> 13) as u8
-    }
-
-    pub fn drop_eligible(&self) -> bool {
-        self.tci() & 0x1000 != 0
-    }
-
-    pub fn vid(&self) -> u16 {
-        self.tci() & 0x0fff
-    }
-
-    pub fn ethertype(&self) -> u16 {
-        get16(self.0.as_ref(), 2)
-    }
-
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
-    pub fn set_tci(&mut self, tci: u16) {
-        put16(self.0.as_mut(), 0, tci);
-    }
-
-    pub fn set_ethertype(&mut self, ethertype: u16) {
-        put16(self.0.as_mut(), 2, ethertype);
-    }
-}
+use super::Frame;
+use super::field::put16;
 
 /// A change of a frame's outermost tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,39 +64,5 @@ impl TagEdit {
             }
         }
         true
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repr {
-    /// At most 7.
-    pub priority: u8,
-    pub drop_eligible: bool,
-    /// At most 4095.
-    pub vid: u16,
-    pub ethertype: u16,
-}
-
-impl Repr {
-    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self {
-            priority: view.priority(),
-            drop_eligible: view.drop_eligible(),
-            vid: view.vid(),
-            ethertype: view.ethertype(),
-        }
-    }
-
-    pub fn header_len(&self) -> usize {
-        LEN
-    }
-
-    pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
-        check(Layer::Vlan, "the priority", self.priority, self.priority < 8)?;
-        check(Layer::Vlan, "the VLAN", self.vid, self.vid < 4096)?;
-        let mut view = View::new(bytes)?;
-        view.set_tci(u16::from(self.priority) << 13 | u16::from(self.drop_eligible) << 12 | self.vid);
-        view.set_ethertype(self.ethertype);
-        Ok(())
     }
 }

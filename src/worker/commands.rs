@@ -65,7 +65,7 @@ pub struct WorkerCommands {
 }
 
 /// Both ends. One change at a time is under way.
-pub fn orders() -> (WorkerHandle, WorkerCommands) {
+pub fn channel() -> (WorkerHandle, WorkerCommands) {
     let waiting = Arc::new(AtomicBool::new(false));
     let (changes, incoming) = bounded(1);
     let (outgoing, done) = bounded(1);

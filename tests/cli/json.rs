@@ -36,10 +36,10 @@ fn every_key_is_documented() {
         weir("budget --json").json(),
         serde_json::from_str(&weir("doctor --json").stdout).unwrap(),
     ];
-    let station = view::Station { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0, fixed: false };
+    let entry = view::MacEntry { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0, fixed: false };
     let drop = view::Drop { port: String::new(), reason: String::new(), packets: 1, device: false };
     let heavy = view::HeavyFlows::new("", &Default::default(), 0, 0);
-    documents.push(serde_json::to_value(view::Stations { stations: vec![station] }).unwrap());
+    documents.push(serde_json::to_value(view::MacTable { macs: vec![entry] }).unwrap());
     documents.push(serde_json::to_value(view::Drops { drops: vec![drop], ..Default::default() }).unwrap());
     documents.push(serde_json::to_value(heavy).unwrap());
     documents.push(serde_json::to_value(view::Tables { tables: vec![view::Table::default()] }).unwrap());

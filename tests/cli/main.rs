@@ -100,7 +100,7 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// The shortest Ethernet frame between two stations.
+/// The shortest Ethernet frame between two hosts.
 fn frame(to: u8, from: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x08, 0x00];
     frame.resize(60, 0);

@@ -334,7 +334,7 @@ fn epochs_say_from_which_size_on_flows_are_named() {
     let document = files.weir(&format!("{words} --json")).json();
     let program = &document["programs"]["chamelemon"];
     assert_eq!(program["heavy_complete"], true);
-    let min = program["heavy_least_packets"].as_u64().unwrap();
+    let min = program["heavy_min_packets"].as_u64().unwrap();
     assert!((4 * 35..=4 * 45).contains(&(min - 1)), "T_h - 1 packets in each of 40 epochs: {min}");
     let reported: Counts = reported(&document, "chamelemon", "packets").into_iter().collect();
     assert!(reported.len() < truth.len(), "the workload is meant to hide some");
@@ -353,7 +353,7 @@ fn epochs_say_from_which_size_on_flows_are_named() {
     let text = files.weir(words).stdout;
     assert!(text.contains(&format!("all of {min} packets or more")), "{text}");
     let whole = files.weir("replay t.pcap --program chamelemon:hh_threshold=5 --json").json();
-    assert_eq!(whole["programs"]["chamelemon"]["heavy_least_packets"], 5);
+    assert_eq!(whole["programs"]["chamelemon"]["heavy_min_packets"], 5);
 }
 
 /// What a damaged capture held before the damage is reported, with the reason and exit code 1.

@@ -96,7 +96,8 @@ fn a_shim_on_the_way_into_the_fabric() {
     assert_eq!(packet["programs"], serde_json::json!([]), "the file has none");
 }
 
-/// After the packets before it a flow's count is what the flow has sent; with fresh registers it is 1.
+/// After the packets before it a flow's count is what the flow has sent; with fresh registers it is
+/// 1.
 #[test]
 fn registers_hold_what_the_packets_before_left() {
     let files = Files::new();
@@ -125,9 +126,9 @@ fn a_filter_finds_the_first() {
     assert!(text.starts_with("Packet 2 of t.pcap: "), "{text}");
 }
 
-/// A learning switch: the answer finds the station that the question came from.
+/// A learning switch: the answer finds the address that the question came from.
 #[test]
-fn a_learned_station() {
+fn a_learned_mac() {
     let files = Files::new();
     let (ask, answer) = (crate::frame(2, 1), crate::frame(1, 2));
     let mut stream = weir::trace::PcapNgStream::new();
@@ -140,7 +141,7 @@ fn a_learned_station() {
     files.write("t.pcapng", stream.take());
     let packet = files.weir("trace -r t.pcapng --packet 3 --forward learn --json").json();
     assert_eq!((&packet["port"], &packet["egress"]), (&"b".into(), &"a".into()), "{packet:#}");
-    assert_eq!(packet["lookups"][1]["entry"], "a station");
+    assert_eq!(packet["lookups"][1]["entry"], "a MAC entry");
     let fresh = files.weir("trace -r t.pcapng --packet 3 --forward learn --fresh --json").json();
     assert_eq!((&fresh["verdict"], &fresh["lookups"][1]["entry"]), (&"flood".into(), &serde_json::Value::Null));
     let outbound = files.weir("trace -r t.pcapng --packet 2 --json");

@@ -6,7 +6,7 @@ use etherparse::PacketBuilder;
 use weir::wire::checksum;
 
 /// The MAC of a host, which has a number.
-pub fn station(n: u8) -> [u8; 6] {
+pub fn host_mac(n: u8) -> [u8; 6] {
     [2, 1, 0, 0, 0, n]
 }
 
@@ -18,7 +18,7 @@ pub fn address(n: u8) -> Ipv4Addr {
 /// An IPv4 packet with DF, from a host to another's address.
 pub fn udp(from: u8, to: u8, dst_mac: [u8; 6], dport: u16, length: usize) -> Vec<u8> {
     let builder =
-        PacketBuilder::ethernet2(station(from), dst_mac).ipv4(address(from).octets(), address(to).octets(), 64);
+        PacketBuilder::ethernet2(host_mac(from), dst_mac).ipv4(address(from).octets(), address(to).octets(), 64);
     let mut frame = Vec::new();
     builder.udp(4000, dport).write(&mut frame, &vec![7; length]).unwrap();
     frame

@@ -31,13 +31,13 @@ use std::time::{Duration, Instant};
 /// Tries until it succeeds, and says after a minute, which is long on a loaded machine too, what
 /// was waited for. What is broken on purpose (`make breaks`) is not waited for as long.
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let patience = Duration::from_secs(if std::env::var_os("WEIR_BREAK").is_some() { 15 } else { 60 });
-    let end = Instant::now() + patience;
+    let timeout = Duration::from_secs(if std::env::var_os("WEIR_BREAK").is_some() { 15 } else { 60 });
+    let end = Instant::now() + timeout;
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < end, "waited {patience:?} for {what}");
+        assert!(Instant::now() < end, "waited {timeout:?} for {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -52,8 +52,8 @@ fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
 }
 
 /// Waits for a process to end; `None` when it does not.
-fn finish(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let end = Instant::now() + patience;
+fn finish(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + timeout;
     loop {
         match child.try_wait().expect("a child of ours") {
             None if Instant::now() < end => thread::sleep(Duration::from_millis(20)),

@@ -25,7 +25,7 @@ enum Step {
     Packets(Vec<(u16, u16)>),
     /// A sub-epoch begins, with a spare or without.
     SubEpoch(bool),
-    /// The next epoch begins, with a spare or without, and these settings are ordered for it.
+    /// The next epoch begins, with a spare or without, and these settings are decided for it.
     Epoch(bool, Settings),
 }
 
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn phv(flow: u16, depth: u16, now: u64) -> Phv {
     let mut phv = Phv::default();
-    let frame = frames::udp(1, 2, frames::station(2), flow, 10);
+    let frame = frames::udp(1, 2, frames::host_mac(2), flow, 10);
     phv.begin(0, frame.len() as u32);
     parse(&frame, &mut phv.headers).unwrap();
     (phv.queue_depth, phv.egress, phv.egress_ns) = (depth, flow % 3, now);

@@ -72,7 +72,7 @@ fn budgeted_with_its_reports() {
     assert!(text.contains("microbursts: up to 100 reports of 128 bits about single packets"), "{text}");
 }
 
-/// Two hosts talk. Epochs are cut as was ordered for them, and the number changes.
+/// Two hosts talk. Epochs are cut as was decided for them, and the number changes.
 #[cfg(feature = "dpdk")]
 #[test]
 fn live_between_two_hosts() {

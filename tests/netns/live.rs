@@ -118,8 +118,8 @@ fn ports_come_and_go_under_traffic() {
         assert_eq!(refused.status.code(), Some(2));
         let removed = weir.ask("port remove guest");
         assert!(removed["rx_packets"].as_u64() > Some(0), "{removed}");
-        let stations = weir.ask("show macs");
-        assert!(!stations.to_string().contains("guest"), "{stations}");
+        let macs = weir.ask("show macs");
+        assert!(!macs.to_string().contains("guest"), "{macs}");
     }
     let received = running.finish();
     assert!(received.lost_percent < 20.0, "traffic went on: {received:?}");
@@ -149,17 +149,17 @@ fn a_tap_port_comes_and_goes() {
     weir.stop();
 }
 
-/// A station that has moved while its port's link was down is not sent to the old port.
+/// A MAC address that has moved while its port's link was down is not sent to the old port.
 #[test]
-fn stations_behind_a_flapping_link_are_forgotten() {
-    let Some(lab) = Lab::new("stations_behind_a_flapping_link_are_forgotten") else { return };
+fn macs_behind_a_flapping_link_are_forgotten() {
+    let Some(lab) = Lab::new("macs_behind_a_flapping_link_are_forgotten") else { return };
     let (weir, hosts) = start(&lab, "");
     let [a, b, _] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
     let knows = |port: &str| weir.ask("show macs").to_string().contains(&format!("\"{port}\""));
     assert!(knows("port2"));
     lab.switch.run("ip link set p2 down");
-    eventually("port2's stations to be forgotten", || (!knows("port2")).then_some(()));
+    eventually("port2's MAC addresses to be forgotten", || (!knows("port2")).then_some(()));
     assert!(knows("port1"));
     lab.switch.run("ip link set p2 up");
     a.reaches(b);

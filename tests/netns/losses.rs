@@ -37,6 +37,6 @@ fn a_port_that_is_down() {
     let attention = weir.ask("show attention --last 1s");
     let newest = attention["epochs"].as_array().and_then(|epochs| epochs.last()).expect("an epoch").clone();
     assert_eq!((&newest["state"], &newest["hh_threshold_packets"]), (&"healthy".into(), &1.into()), "{newest}");
-    assert_eq!(newest["ordered_epoch"].as_u64(), newest["epoch"].as_u64().map(|epoch| epoch + 2), "{newest}");
+    assert_eq!(newest["update_epoch"].as_u64(), newest["epoch"].as_u64().map(|epoch| epoch + 2), "{newest}");
     weir.stop();
 }

@@ -22,6 +22,6 @@ mod policy;
 mod privileges;
 mod rootless;
 mod routes;
-mod taps;
+mod observers;
 mod traffic;
 mod vlan;

@@ -30,7 +30,7 @@ struct Line {
 struct Stops {
     epoch: &'static str,
     /// How long the controller waits for records.
-    patience: &'static str,
+    timeout: &'static str,
     telemetry_header: &'static str,
     middle: bool,
     /// Of the pauses and between two of them, in milliseconds.
@@ -41,7 +41,7 @@ struct Stops {
 /// The default epoch, and pauses that are longer.
 const STOPS: Stops = Stops {
     epoch: "67108864ns",
-    patience: "67108864ns",
+    timeout: "67108864ns",
     telemetry_header: "shim",
     middle: false,
     lengths: &[100],
@@ -70,9 +70,9 @@ impl Line {
             }
         }
         let hosts = ports.connect();
-        let Stops { epoch, patience, telemetry_header, .. } = stops;
+        let Stops { epoch, timeout, telemetry_header, .. } = stops;
         let agreed = format!(
-            "--epoch {epoch} --record-timeout {patience} --telemetry-header {telemetry_header} --switch near --switch far"
+            "--epoch {epoch} --record-timeout {timeout} --telemetry-header {telemetry_header} --switch near --switch far"
         );
         let controller = Controller::start(lab, &agreed);
         let at = Controller::switch_socket(lab);
@@ -211,7 +211,7 @@ fn a_switch_in_the_middle_stands_still() {
 fn pauses_longer_than_long_epochs() {
     stop_and_go(
         "pauses_longer_than_long_epochs",
-        &Stops { epoch: "200ms", patience: "200ms", lengths: &[300], run: 1100, ..STOPS },
+        &Stops { epoch: "200ms", timeout: "200ms", lengths: &[300], run: 1100, ..STOPS },
     );
 }
 
@@ -219,6 +219,6 @@ fn pauses_longer_than_long_epochs() {
 /// has to. Its records are waited for.
 #[test]
 fn paused_switches_with_one_bit() {
-    let stops = Stops { telemetry_header: "dscp", patience: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };
+    let stops = Stops { telemetry_header: "dscp", timeout: "500ms", lengths: &[134, 134, 100, 100], ..STOPS };
     stop_and_go("paused_switches_with_one_bit", &stops);
 }

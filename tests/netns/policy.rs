@@ -180,22 +180,22 @@ fn qinq_carries_customers_frames() {
 }
 
 #[test]
-fn a_static_station_stays() {
-    let Some(lab) = Lab::new("a_static_station_stays") else { return };
+fn a_static_mac_stays() {
+    let Some(lab) = Lab::new("a_static_mac_stays") else { return };
     let (weir, hosts) = lab.start(Link::Veth, 3, "--forward learn");
     let [a, b, _] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
     let link = b.space.run(&format!("ip -o link show dev {b}"));
     let mac = link.split_ascii_whitespace().skip_while(|word| *word != "link/ether").nth(1).expect("an address");
     let known = || weir.ask("table show macs").to_string().contains(mac);
-    eventually("the station to be learned", || known().then_some(()));
+    eventually("the address to be learned", || known().then_some(()));
     assert_eq!(row(&weir, "macs", "mac", mac)["port"], "port2");
     weir.ask(&format!("table set macs mac={mac} port=port3"));
     assert!(!a.ping(b, "-c 2 -W 1"), "its frames go elsewhere");
     assert_eq!(row(&weir, "macs", "mac", mac)["port"], "port3", "whatever it sends");
     weir.ask(&format!("table remove macs mac={mac}"));
     a.reaches(b);
-    eventually("the station to be learned again", || known().then_some(()));
+    eventually("the address to be learned again", || known().then_some(()));
     assert_eq!(row(&weir, "macs", "mac", mac)["static"], false);
     weir.stop();
 }

@@ -167,11 +167,11 @@ fn a_narrow_link() {
     assert!(totals.dropped("too_long") >= 2, "{:#}", totals.0);
 }
 
-/// Who lets his packets be cut has them cut: large pings, whose fragments are cut once more, by
+/// Packets without DF are fragmented: large pings, whose fragments are fragmented once more, by
 /// sizes around all edges.
 #[test]
-fn a_narrow_link_in_pieces() {
-    let Some(lab) = Lab::new("a_narrow_link_in_pieces") else { return };
+fn a_narrow_link_in_fragments() {
+    let Some(lab) = Lab::new("a_narrow_link_in_fragments") else { return };
     let (weir, sites) = start(&lab, Link::Veth, 2, "mtu = 1280\n");
     let [a, b] = &sites[..] else { unreachable!("two hosts") };
     b.space.run("ip link set h2 mtu 1280");
@@ -180,7 +180,7 @@ fn a_narrow_link_in_pieces() {
         assert!(a.pings(&format!("-c 3 -M dont -s {size}"), "10.0.2.2"), "{size} bytes");
     }
     let totals = weir.stop();
-    // 60 028 bytes leave a in 41 fragments, of which 40 are cut in two.
+    // 60 028 bytes leave a in 41 fragments, and 40 of them are split in two.
     assert!(counted(&totals, "port1", "copied_packets") >= 3 * 40, "{:#}", totals.0);
     assert_eq!(totals.dropped("too_long") + totals.dropped("tx_full"), 0, "{:#}", totals.0);
 }

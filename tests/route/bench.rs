@@ -37,7 +37,7 @@ pub fn config() -> String {
     for n in 1..=3 {
         for host in 10..14 {
             for address in [format!("10.0.{n}.{host}"), format!("fd00:{n}::{host}")] {
-                let mac = Mac(station(n as u8, host as u8));
+                let mac = Mac(host_mac(n as u8, host as u8));
                 text += &format!("[[neighbour]]\naddress = \"{address}\"\nport = \"p{n}\"\nmac = \"{mac}\"\n");
             }
         }
@@ -45,7 +45,7 @@ pub fn config() -> String {
     text
 }
 
-pub fn station(network: u8, host: u8) -> [u8; 6] {
+pub fn host_mac(network: u8, host: u8) -> [u8; 6] {
     [2, 1, 0, 0, network, host]
 }
 
@@ -129,7 +129,7 @@ impl Bench {
 /// A UDP packet from host .10 behind a port to an address, addressed to the router.
 pub fn udp4(port: PortId, to: [u8; 4], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let n = port as u8 + 1;
-    let builder = PacketBuilder::ethernet2(station(n, 10), own(port)).ipv4([10, 0, n, 10], to, ttl).udp(4000, 5000);
+    let builder = PacketBuilder::ethernet2(host_mac(n, 10), own(port)).ipv4([10, 0, n, 10], to, ttl).udp(4000, 5000);
     let mut frame = Vec::new();
     builder.write(&mut frame, payload).unwrap();
     frame
@@ -137,7 +137,7 @@ pub fn udp4(port: PortId, to: [u8; 4], ttl: u8, payload: &[u8]) -> Vec<u8> {
 
 pub fn udp6(port: PortId, to: &str, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let n = port as u8 + 1;
-    let builder = PacketBuilder::ethernet2(station(n, 10), own(port)).ipv6(v6(&format!("fd00:{n}::10")), v6(to), ttl);
+    let builder = PacketBuilder::ethernet2(host_mac(n, 10), own(port)).ipv6(v6(&format!("fd00:{n}::10")), v6(to), ttl);
     let mut frame = Vec::new();
     builder.udp(4000, 5000).write(&mut frame, payload).unwrap();
     frame

@@ -4,12 +4,12 @@ use etherparse::{Ipv4Header, Ipv6Header};
 use proptest::prelude::*;
 use weir::pisa::{DropReason, PortId};
 
-use crate::bench::{Bench, config, icmp, own, station, udp4, udp6};
+use crate::bench::{Bench, config, host_mac, icmp, own, udp4, udp6};
 
 /// What is expected of one packet.
 #[derive(Debug, PartialEq)]
 enum Expected {
-    /// On by one of these ports to the station there.
+    /// On by one of these ports to the host there.
     On(Vec<(PortId, [u8; 6])>),
     /// Dropped in silence.
     Gone(DropReason),
@@ -128,7 +128,7 @@ impl Packet {
     fn routed(&self) -> Expected {
         let [a, b, c] = self.to;
         let behind =
-            |gateways: &[(u8, u8)]| On(gateways.iter().map(|&(n, h)| (n as PortId - 1, station(n, h))).collect());
+            |gateways: &[(u8, u8)]| On(gateways.iter().map(|&(n, h)| (n as PortId - 1, host_mac(n, h))).collect());
         let ecmp = || behind(&[(2, 10), (2, 11), (3, 10)]);
         let found = match (self.v6, a, b, c) {
             (true, 0, 1..=3, 1) | (false, 0, 1..=3, 1) => return Error(DropReason::ToRouter, (3, 3), (1, 4)),
@@ -245,7 +245,7 @@ fn flows_are_dealt_out_and_stay() {
         (port, out[..6].to_vec())
     };
     let ways: Vec<_> = (0..600).map(|n| way(&mut bench, n)).collect();
-    for (port, host) in [(1, station(2, 10)), (1, station(2, 11)), (2, station(3, 10))] {
+    for (port, host) in [(1, host_mac(2, 10)), (1, host_mac(2, 11)), (2, host_mac(3, 10))] {
         let share = ways.iter().filter(|way| **way == (port, host.to_vec())).count();
         assert!((130..=270).contains(&share), "{share} of 600 by {port}");
     }

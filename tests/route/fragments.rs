@@ -1,11 +1,11 @@
-//! Packets that are longer than the next link takes: what comes out in pieces is, put together,
+//! Packets that are longer than the next link takes: what comes out in fragments is, put together,
 //! what came in.
 
 use proptest::prelude::*;
 use weir::pisa::DropReason;
 use weir::wire::checksum;
 
-use crate::bench::{Bench, config, icmp, own, station};
+use crate::bench::{Bench, config, host_mac, icmp, own};
 
 const DONT: u16 = 0x4000;
 const MORE: u16 = 0x2000;
@@ -30,7 +30,7 @@ impl Packet {
         ip.extend(&self.options);
         let sum = checksum::internet(&ip);
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        [&own(0)[..], &station(1, 10), &[8, 0], &ip, &self.data].concat()
+        [&own(0)[..], &host_mac(1, 10), &[8, 0], &ip, &self.data].concat()
     }
 
     fn len(&self) -> usize {
@@ -38,7 +38,7 @@ impl Packet {
     }
 }
 
-/// One option after another: its type says whether later pieces have it too.
+/// One option after another: its type says whether later fragments have it too.
 fn options() -> impl Strategy<Value = Vec<u8>> {
     let one = prop_oneof![
         Just(vec![1]),
@@ -78,27 +78,27 @@ fn narrow(mtu: usize) -> Bench {
     Bench::new(&config().replace("mtu = 1400", &format!("mtu = {mtu}")))
 }
 
-/// A piece, as the standard's own words have it.
-struct Piece {
+/// A fragment, as the standard's own words have it.
+struct Fragment {
     options: Vec<u8>,
     fragment: u16,
     data: Vec<u8>,
 }
 
-fn read(frame: &[u8]) -> Piece {
+fn read(frame: &[u8]) -> Fragment {
     let ip = &frame[14..];
     let header = usize::from(ip[0] & 15) * 4;
     assert_eq!(checksum::internet(&ip[..header]), 0);
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
-    // All that a piece has in common with its packet, one hop further.
+    // All that a fragment has in common with its packet, one hop further.
     assert_eq!((ip[1], &ip[4..6], ip[8], ip[9]), (0x12, &[0xab, 0xcd][..], 63, 253));
     assert_eq!(ip[12..20], [10, 0, 1, 10, 10, 0, 3, 11]);
-    assert_eq!((&frame[..6], &frame[6..12]), (&station(3, 11)[..], &own(2)[..]));
+    assert_eq!((&frame[..6], &frame[6..12]), (&host_mac(3, 11)[..], &own(2)[..]));
     let fragment = u16::from_be_bytes([ip[6], ip[7]]);
-    Piece { options: ip[20..header].to_vec(), fragment, data: ip[header..].to_vec() }
+    Fragment { options: ip[20..header].to_vec(), fragment, data: ip[header..].to_vec() }
 }
 
-/// The options that the standard wants in every piece.
+/// The options that the standard wants in every fragment.
 fn copied(options: &[u8]) -> Vec<u8> {
     let (mut at, mut copied) = (0, Vec::new());
     while at < options.len() && options[at] != 0 {
@@ -114,32 +114,32 @@ fn copied(options: &[u8]) -> Vec<u8> {
 
 fn check(bench: &mut Bench, mtu: usize, packet: &Packet) {
     let sent = bench.burst(0, &[packet.frame()]);
-    let pieces: Vec<_> = sent.iter().map(|(_, frame)| read(frame)).collect();
+    let fragments: Vec<_> = sent.iter().map(|(_, frame)| read(frame)).collect();
     assert!(sent.iter().all(|(port, frame)| *port == 2 && frame.len() <= 14 + mtu));
-    assert_eq!(pieces[0].options, packet.options);
-    assert!(pieces[1..].iter().all(|piece| piece.options == copied(&packet.options)));
+    assert_eq!(fragments[0].options, packet.options);
+    assert!(fragments[1..].iter().all(|fragment| fragment.options == copied(&packet.options)));
     let mut data: Vec<u8> = Vec::new();
-    for (i, piece) in pieces.iter().enumerate() {
+    for (i, fragment) in fragments.iter().enumerate() {
         let offset = (packet.fragment & 0x1fff) as usize * 8 + data.len();
-        assert_eq!(usize::from(piece.fragment & 0x1fff) * 8, offset);
-        let last = i + 1 == pieces.len();
-        assert_eq!(piece.fragment & !0x1fff, if last { packet.fragment & MORE } else { MORE });
-        assert!(last || piece.data.len() % 8 == 0);
-        data.extend(&piece.data);
+        assert_eq!(usize::from(fragment.fragment & 0x1fff) * 8, offset);
+        let last = i + 1 == fragments.len();
+        assert_eq!(fragment.fragment & !0x1fff, if last { packet.fragment & MORE } else { MORE });
+        assert!(last || fragment.data.len() % 8 == 0);
+        data.extend(&fragment.data);
     }
     assert_eq!(data, packet.data);
     // As few as can be.
     let max = |options: &[u8]| (mtu - 20 - options.len()) / 8 * 8;
     let rest = packet.data.len().saturating_sub(max(&packet.options));
     let fewest = if packet.len() <= mtu { 1 } else { 1 + rest.div_ceil(max(&copied(&packet.options))) };
-    assert_eq!(pieces.len(), fewest);
+    assert_eq!(fragments.len(), fewest);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pieces_make_the_packet(mtu in 256usize..1500, packets in prop::collection::vec(packet(), 1..8)) {
+    fn fragments_make_the_packet(mtu in 256usize..1500, packets in prop::collection::vec(packet(), 1..8)) {
         let mut bench = narrow(mtu);
         for packet in &packets {
             check(&mut bench, mtu, packet);
@@ -164,9 +164,9 @@ fn dont_fragment_is_answered() {
     assert_eq!(bench.dropped(DropReason::TooLong), 1);
 }
 
-/// More pieces than the bound: answered, as nothing else would tell the sender.
+/// More fragments than the bound: answered, as nothing else would tell the sender.
 #[test]
-fn too_many_pieces_are_answered() {
+fn too_many_fragments_are_answered() {
     let packet = Packet { options: Vec::new(), fragment: 0, data: vec![1; 1440] };
     let mut bench = narrow(68);
     assert_eq!(bench.burst(0, &[packet.frame()]).len(), 30, "48 bytes each");
@@ -177,7 +177,7 @@ fn too_many_pieces_are_answered() {
     let packet = Packet { options, fragment: 0, data: vec![1; 400] };
     let (port, answer) = bench.one(0, &packet.frame()).expect("an answer");
     assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
-    // An option that every piece has leaves room for 40 bytes.
+    // An option that every fragment has leaves room for 40 bytes.
     let max = Packet { options: vec![0x88, 4, 9, 9], fragment: 0, data: vec![1; 32 * 40] };
     assert_eq!(bench.burst(0, &[max.frame()]).len(), 32);
     let one_more = Packet { data: vec![1; 32 * 40 + 1], ..max };
@@ -185,18 +185,18 @@ fn too_many_pieces_are_answered() {
     assert_eq!((port, icmp(&answer).kind), (0, (3, 4)));
 }
 
-/// A whole burst of packets that must be cut: none is lost for want of room.
+/// A whole burst of packets that must be fragmented: none is lost for want of room.
 #[test]
 fn a_burst_of_long_packets() {
     let packet = Packet { options: Vec::new(), fragment: 0, data: vec![1; 1480] };
-    for (mtu, pieces) in [(1280, 2), (576, 3), (296, 6), (68, 31)] {
+    for (mtu, fragments) in [(1280, 2), (576, 3), (296, 6), (68, 31)] {
         let mut bench = narrow(mtu);
         let sent = bench.burst(0, &vec![packet.frame(); 64]);
-        assert_eq!(sent.len(), 64 * pieces, "MTU {mtu}: {:?}", bench.drops());
+        assert_eq!(sent.len(), 64 * fragments, "MTU {mtu}: {:?}", bench.drops());
     }
 }
 
-/// A UDP checksum that the sender left to its NIC is finished before the packet is cut.
+/// A UDP checksum that the sender left to its NIC is finished before the packet is fragmented.
 #[test]
 fn an_unfinished_checksum() {
     let mut data = vec![0x5a; 1440];

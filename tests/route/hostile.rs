@@ -4,7 +4,7 @@ use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use weir::wire::{Mac, arp, ndp};
 
-use crate::bench::{Bench, config, own, station, udp4, udp6, v6};
+use crate::bench::{Bench, config, host_mac, own, udp4, udp6, v6};
 
 /// Frames that reach every part of the router, to be bent.
 fn seeds() -> Vec<Vec<u8>> {
@@ -22,15 +22,15 @@ fn seeds() -> Vec<Vec<u8>> {
         udp6(0, "fd99::1", 1, b"nowhere"),
     ];
     let mut echo = Vec::new();
-    let builder = PacketBuilder::ethernet2(station(1, 10), own(0)).ipv4([10, 0, 1, 10], [10, 0, 1, 1], 9);
+    let builder = PacketBuilder::ethernet2(host_mac(1, 10), own(0)).ipv4([10, 0, 1, 10], [10, 0, 1, 1], 9);
     builder.icmpv4_echo_request(1, 2).write(&mut echo, b"echo").unwrap();
     seeds.push(echo);
     let mut echo = Vec::new();
-    let builder = PacketBuilder::ethernet2(station(1, 10), own(0)).ipv6(v6("fd00:1::10"), v6("fd00:1::1"), 9);
+    let builder = PacketBuilder::ethernet2(host_mac(1, 10), own(0)).ipv6(v6("fd00:1::10"), v6("fd00:1::1"), 9);
     builder.icmpv6_echo_request(1, 2).write(&mut echo, b"echo").unwrap();
     seeds.push(echo);
-    let mut question = [&[0xff; 6][..], &station(1, 50), &[8, 6], &[0; 46]].concat();
-    let (sender_mac, sender_ip) = (Mac(station(1, 50)), [10, 0, 1, 50].into());
+    let mut question = [&[0xff; 6][..], &host_mac(1, 50), &[8, 6], &[0; 46]].concat();
+    let (sender_mac, sender_ip) = (Mac(host_mac(1, 50)), [10, 0, 1, 50].into());
     let packet =
         arp::Repr { operation: 1, sender_mac, sender_ip, target_mac: Mac::default(), target_ip: [10, 0, 1, 1].into() };
     packet.emit(&mut question[14..]).unwrap();
@@ -40,7 +40,7 @@ fn seeds() -> Vec<Vec<u8>> {
         let message = ndp::Repr { kind, flags: 0, target: target.parse().unwrap(), link_layer: Some(sender_mac) };
         message.emit(&mut body).unwrap();
         let mut frame = Vec::new();
-        let builder = PacketBuilder::ethernet2(station(1, 50), own(0)).ipv6(v6("fd00:1::50"), v6("fd00:1::1"), 255);
+        let builder = PacketBuilder::ethernet2(host_mac(1, 50), own(0)).ipv6(v6("fd00:1::50"), v6("fd00:1::1"), 255);
         builder.icmpv6_raw(kind, 0, [0; 4]).write(&mut frame, &body[8..]).unwrap();
         seeds.push(frame);
     }

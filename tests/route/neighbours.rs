@@ -1,11 +1,13 @@
 //! ARP, neighbour discovery, echo, and what the router knows of its neighbours over time.
 
 use etherparse::PacketBuilder;
+use std::sync::{Arc, Mutex};
 use weir::pisa::DropReason;
-use weir::tables::Table;
+
+use weir::tables::{Routed, Table};
 use weir::wire::{Mac, arp, checksum, ndp};
 
-use crate::bench::{Bench, SECOND, config, icmp, own, station, udp4, udp6, v6};
+use crate::bench::{Bench, SECOND, config, host_mac, icmp, own, udp4, udp6, v6};
 
 fn arp(operation: u16, dst: [u8; 6], (mac, ip): ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
     let mut frame = [dst.as_slice(), &mac, &[8, 6], &[0; 46]].concat();
@@ -26,7 +28,10 @@ fn heard(bench: &Bench) -> Vec<serde_json::Value> {
 }
 
 fn table(bench: &Bench, name: &str) -> Box<dyn Table> {
-    bench.routing.tables().into_iter().find(|table| table.name() == name).unwrap()
+    Routed::all(&Arc::new(Mutex::new(Some(bench.routing.clone()))))
+        .into_iter()
+        .find(|table| table.name() == name)
+        .unwrap()
 }
 
 fn discovery(dst: [u8; 6], src: [u8; 6], from: &str, to: &str, message: ndp::Repr) -> Vec<u8> {
@@ -42,7 +47,7 @@ fn discovery(dst: [u8; 6], src: [u8; 6], from: &str, to: &str, message: ndp::Rep
 #[test]
 fn answers_for_its_own_addresses_alone() {
     let mut bench = Bench::new(&config());
-    let host = (station(1, 50), [10, 0, 1, 50]);
+    let host = (host_mac(1, 50), [10, 0, 1, 50]);
     let (port, answer) = bench.one(0, &arp(1, [0xff; 6], host, ([0; 6], [10, 0, 1, 1]))).expect("an answer");
     assert_eq!((port, answer.len()), (0, 60));
     assert_eq!(answer, arp(2, host.0, (own(0), [10, 0, 1, 1]), host));
@@ -53,9 +58,9 @@ fn answers_for_its_own_addresses_alone() {
     // network gets nothing.
     bench.wait(1);
     let known = heard(&bench).len();
-    let answer = bench.one(0, &arp(1, [0xff; 6], (station(1, 51), [0; 4]), ([0; 6], [10, 0, 1, 1])));
+    let answer = bench.one(0, &arp(1, [0xff; 6], (host_mac(1, 51), [0; 4]), ([0; 6], [10, 0, 1, 1])));
     assert!(answer.is_some());
-    assert_eq!(bench.one(0, &arp(1, [0xff; 6], (station(1, 51), [10, 0, 2, 51]), ([0; 6], [10, 0, 1, 1]))), None);
+    assert_eq!(bench.one(0, &arp(1, [0xff; 6], (host_mac(1, 51), [10, 0, 2, 51]), ([0; 6], [10, 0, 1, 1]))), None);
     bench.wait(1);
     assert_eq!((known, heard(&bench).len()), (1, 1));
     assert_eq!((bench.dropped(DropReason::ToRouter), bench.dropped(DropReason::Martian)), (4, 1));
@@ -70,8 +75,8 @@ fn a_neighbour_is_asked_for_and_heard() {
     assert_eq!(question, arp(1, [0xff; 6], (own(1), [10, 0, 2, 1]), ([0; 6], [10, 0, 2, 50])));
     assert_eq!(bench.one(0, &packet), None, "one question a second");
     // What another says of it unasked is not believed; its own answer is.
-    let host = (station(2, 50), [10, 0, 2, 50]);
-    bench.one(1, &arp(2, [0xff; 6], (station(2, 66), host.1), ([0xff; 6], host.1)));
+    let host = (host_mac(2, 50), [10, 0, 2, 50]);
+    bench.one(1, &arp(2, [0xff; 6], (host_mac(2, 66), host.1), ([0xff; 6], host.1)));
     bench.wait(0);
     assert_eq!(heard(&bench), [] as [serde_json::Value; 0]);
     bench.one(1, &arp(2, own(1), host, (own(1), [10, 0, 2, 1])));
@@ -79,7 +84,7 @@ fn a_neighbour_is_asked_for_and_heard() {
     let (port, out) = bench.one(0, &packet).expect("it goes on");
     assert_eq!((port, &out[..6]), (1, &host.0[..]));
     // It has moved, and says so to all.
-    let moved = (station(2, 51), host.1);
+    let moved = (host_mac(2, 51), host.1);
     bench.one(1, &arp(1, [0xff; 6], moved, ([0; 6], host.1)));
     bench.wait(0);
     assert_eq!(bench.one(0, &packet).unwrap().1[..6], moved.0);
@@ -89,7 +94,7 @@ fn a_neighbour_is_asked_for_and_heard() {
 #[test]
 fn a_neighbour_in_use_is_asked_again_and_forgotten_when_it_is_gone() {
     let mut bench = Bench::new(&config());
-    let (host, packet) = ((station(2, 50), [10, 0, 2, 50]), udp4(0, [10, 0, 2, 50], 64, b"hello"));
+    let (host, packet) = ((host_mac(2, 50), [10, 0, 2, 50]), udp4(0, [10, 0, 2, 50], 64, b"hello"));
     let answer = arp(2, own(1), host, (own(1), [10, 0, 2, 1]));
     bench.one(1, &answer);
     bench.wait(0);
@@ -117,11 +122,11 @@ fn a_neighbour_in_use_is_asked_again_and_forgotten_when_it_is_gone() {
 #[test]
 fn a_flood_pushes_out_nobody_in_use() {
     let mut bench = Bench::new(&config().replace("reproducible = 1", "reproducible = 1\nneighbour_table = 40"));
-    let (host, packet) = ((station(2, 50), [10, 0, 2, 50]), udp4(0, [10, 0, 2, 50], 64, b"hello"));
+    let (host, packet) = ((host_mac(2, 50), [10, 0, 2, 50]), udp4(0, [10, 0, 2, 50], 64, b"hello"));
     bench.one(1, &arp(2, own(1), host, (own(1), [10, 0, 2, 1])));
     for round in 0..200u8 {
         bench.wait(1);
-        let liar = |n: u8| (station(9, round ^ n), [10, 0, 1, 60 + (round.wrapping_mul(13) ^ n) % 190]);
+        let liar = |n: u8| (host_mac(9, round ^ n), [10, 0, 1, 60 + (round.wrapping_mul(13) ^ n) % 190]);
         let flood: Vec<_> = (0..30).map(|n| arp(1, [0xff; 6], liar(n), ([0; 6], [10, 0, 1, 1]))).collect();
         bench.burst(0, &flood);
         let sent = bench.burst(0, std::slice::from_ref(&packet));
@@ -141,7 +146,7 @@ fn a_flood_pushes_out_nobody_in_use() {
 fn neighbour_discovery() {
     let mut bench = Bench::new(&config());
     let target = "fd00:1::1".parse().unwrap();
-    let host = station(1, 50);
+    let host = host_mac(1, 50);
     let group = [0x33, 0x33, 0xff, 0, 0, 1];
     let ask = |link_layer| ndp::Repr { kind: ndp::SOLICITATION, flags: 0, target, link_layer };
     let question = discovery(group, host, "fd00:1::50", "ff02::1:ff00:1", ask(Some(Mac(host))));
@@ -177,7 +182,7 @@ fn neighbour_discovery() {
     assert_eq!((port, &question[..6]), (1, &[0x33, 0x33, 0xff, 0, 0, 0x50][..]));
     let message = icmp(&question);
     assert_eq!((message.kind, message.dst), ((135, 0), v6("ff02::1:ff00:50").to_vec()));
-    let found = station(2, 50);
+    let found = host_mac(2, 50);
     let target = "fd00:2::50".parse().unwrap();
     let answer = ndp::Repr { kind: ndp::ADVERTISEMENT, flags: ndp::SOLICITED, target, link_layer: Some(Mac(found)) };
     bench.one(1, &discovery(own(1), found, "fd00:2::50", "fd00:2::1", answer));
@@ -190,7 +195,7 @@ fn echoes() {
     let mut bench = Bench::new(&config());
     for own_address in [[10, 0, 1, 1], [10, 0, 2, 1]] {
         let mut frame = Vec::new();
-        let builder = PacketBuilder::ethernet2(station(1, 10), own(0)).ipv4([10, 0, 1, 10], own_address, 9);
+        let builder = PacketBuilder::ethernet2(host_mac(1, 10), own(0)).ipv4([10, 0, 1, 10], own_address, 9);
         builder.icmpv4_echo_request(7, 8).write(&mut frame, b"are you there").unwrap();
         let (_, answer) = bench.one(0, &frame).expect("an answer");
         let message = icmp(&answer);
@@ -200,7 +205,7 @@ fn echoes() {
     }
     for own_address in ["fd00:1::1", "fd00:3::1", "fe80::ff:fe00:0"] {
         let mut frame = Vec::new();
-        let builder = PacketBuilder::ethernet2(station(1, 10), own(0)).ipv6(v6("fd00:1::10"), v6(own_address), 9);
+        let builder = PacketBuilder::ethernet2(host_mac(1, 10), own(0)).ipv6(v6("fd00:1::10"), v6(own_address), 9);
         builder.icmpv6_echo_request(7, 8).write(&mut frame, b"are you there").unwrap();
         let (_, answer) = bench.one(0, &frame).unwrap_or_else(|| panic!("an answer from {own_address}"));
         let message = icmp(&answer);

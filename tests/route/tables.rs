@@ -7,10 +7,13 @@ use weir::config::Config;
 use weir::pisa::DropReason;
 use weir::tables::{Change, Op, Routed, Table};
 
-use crate::bench::{Bench, config, station, udp4};
+use crate::bench::{Bench, config, host_mac, udp4};
 
 fn table(bench: &Bench, name: &str) -> Box<dyn Table> {
-    bench.routing.tables().into_iter().find(|table| table.name() == name).unwrap()
+    Routed::all(&Arc::new(Mutex::new(Some(bench.routing.clone()))))
+        .into_iter()
+        .find(|table| table.name() == name)
+        .unwrap()
 }
 
 fn row(bench: &Bench, name: &str, key: &str, value: &str) -> Value {
@@ -33,7 +36,7 @@ fn a_route_comes_counts_moves_and_goes() {
     let route = |via: &str| json!({ "prefix": "10.77.0.0/16", "via": [via] });
     routes.change(&[change(Op::Add, route("10.0.2.10"))]).unwrap();
     for _ in 0..5 {
-        assert_eq!(bench.one(0, &packet).unwrap().1[..6], station(2, 10));
+        assert_eq!(bench.one(0, &packet).unwrap().1[..6], host_mac(2, 10));
     }
     let shown = row(&bench, "routes", "prefix", "10.77.0.0/16");
     let bytes = 5 * packet.len();
@@ -90,7 +93,7 @@ fn neighbours_and_addresses() {
     let mut neighbours = table(&bench, "neighbours");
     let entry = json!({ "address": "10.0.2.99", "port": "p2", "mac": "02:01:00:00:02:63" });
     neighbours.change(&[change(Op::Add, entry.clone())]).unwrap();
-    assert_eq!(bench.one(0, &packet).unwrap().1[..6], station(2, 99));
+    assert_eq!(bench.one(0, &packet).unwrap().1[..6], host_mac(2, 99));
     neighbours.change(&[change(Op::Remove, json!({ "address": "10.0.2.99" }))]).unwrap();
     assert_eq!(bench.one(0, &packet).unwrap().1[12..14], [8, 6], "it is asked for");
     let elsewhere = json!({ "address": "10.0.2.99", "port": "p1", "mac": "02:01:00:00:02:63" });

@@ -1,30 +1,30 @@
-//! What the parser should find, by the checked views, one layer at a time.
+//! What the parser should find, read naively, one layer at a time.
 
-use weir::wire::{
-    Fragment, Headers, MAX_EXTENSIONS, MAX_TAGS, Net, ethernet, ethertype, ipv4, ipv6, proto, shim, vlan,
-};
+use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, MAX_TAGS, Mac, Net, ethertype, proto, shim};
 
 /// `None` for a runt.
 pub fn headers(frame: &[u8]) -> Option<Headers> {
-    let eth = ethernet::View::new(frame).ok()?;
-    let mut h = Headers { dst: eth.dst(), src: eth.src(), ethertype: eth.ethertype(), ..Headers::default() };
-    let mut rest = eth.payload();
+    if frame.len() < 14 {
+        return None;
+    }
+    let mac = |at: usize| Mac(frame[at..at + 6].try_into().unwrap());
+    let mut h = Headers { dst: mac(0), src: mac(6), ethertype: word(frame, 12), ..Headers::default() };
+    let mut rest = &frame[14..];
     if shim::peek(frame).is_ok() {
         h.shim = true;
-        h.ethertype = u16::from_be_bytes([frame[18], frame[19]]);
+        h.ethertype = word(frame, 18);
         rest = &frame[20..];
     }
     for tag in 0..MAX_TAGS {
-        let Ok(view) = vlan::View::new(rest) else { break };
-        if ![ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD].contains(&h.ethertype) {
+        if rest.len() < 4 || ![ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD].contains(&h.ethertype) {
             break;
         }
         match tag {
-            0 => (h.tagged, h.vlan_tci) = (true, view.tci()),
-            _ => (h.double_tagged, h.inner_tci) = (true, view.tci()),
+            0 => (h.tagged, h.vlan_tci) = (true, word(rest, 0)),
+            _ => (h.double_tagged, h.inner_tci) = (true, word(rest, 0)),
         }
-        h.ethertype = view.ethertype();
-        rest = &rest[vlan::LEN..];
+        h.ethertype = word(rest, 2);
+        rest = &rest[4..];
     }
     let l3 = frame.len() - rest.len();
     match h.ethertype {
@@ -36,39 +36,61 @@ pub fn headers(frame: &[u8]) -> Option<Headers> {
 }
 
 fn ipv4(h: &mut Headers, l3: usize, bytes: &[u8]) {
-    let stated = with_length(bytes, 2, bytes.len());
-    let Ok(ip) = ipv4::View::new(&stated[..]) else { return };
+    if bytes.len() < 20 {
+        return;
+    }
+    let (header, total) = (usize::from(bytes[0] & 15) * 4, stated(bytes, 2, bytes.len()));
+    if bytes[0] >> 4 != 4 || header < 20 || bytes.len() < header || total < header {
+        return;
+    }
     h.net = Net::Ipv4;
     h.l3 = l3 as u16;
-    (h.tos, h.ttl, h.proto, h.fragment) = (ip.tos(), ip.ttl(), ip.proto(), ip.fragment());
-    (h.src_ip, h.dst_ip) = (u32::from(ip.src()).into(), u32::from(ip.dst()).into());
-    transport(h, l3 + ip.header_len(), ip.payload());
+    (h.tos, h.ttl, h.proto) = (bytes[1], bytes[8], bytes[9]);
+    h.fragment = Fragment::new(word(bytes, 6) & 0x1fff, bytes[6] & 0x20 != 0);
+    let address = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()).into();
+    (h.src_ip, h.dst_ip) = (address(12), address(16));
+    transport(h, l3 + header, &bytes[header..total.min(bytes.len())]);
 }
 
 fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
-    let stated = with_length(bytes, 4, bytes.len().saturating_sub(ipv6::LEN));
-    let Ok(ip) = ipv6::View::new(&stated[..]) else { return };
+    if bytes.len() < 40 || bytes[0] >> 4 != 6 {
+        return;
+    }
     h.net = Net::Ipv6;
     h.l3 = l3 as u16;
-    (h.tos, h.ttl) = (ip.traffic_class(), ip.hop_limit());
-    (h.src_ip, h.dst_ip) = (ip.src().into(), ip.dst().into());
-    let mut chain = ip.extensions();
-    for extension in chain.by_ref().take(MAX_EXTENSIONS) {
-        if let Some((offset, more)) = extension.fragment() {
-            h.fragment = Fragment::new(offset, more);
+    (h.tos, h.ttl) = ((word(bytes, 0) >> 4) as u8, bytes[7]);
+    let address = |at: usize| u128::from_be_bytes(bytes[at..at + 16].try_into().unwrap());
+    (h.src_ip, h.dst_ip) = (address(8), address(24));
+    let end = bytes.len().min(40 + stated(bytes, 4, bytes.len() - 40));
+    let (mut next_header, mut rest) = (bytes[6], &bytes[40..end]);
+    for _ in 0..MAX_EXTENSIONS {
+        if h.fragment == Fragment::Later || !proto::is_extension(next_header) || rest.len() < 2 {
+            break;
         }
+        let len = proto::extension_len(next_header, rest[1]);
+        if rest.len() < len {
+            break;
+        }
+        if next_header == proto::FRAGMENT {
+            h.fragment = Fragment::new(word(rest, 2) >> 3, rest[3] & 1 != 0);
+        }
+        next_header = rest[0];
+        rest = &rest[len..];
     }
-    h.proto = chain.next_header;
-    transport(h, l3 + ipv6::LEN + ip.payload().len() - chain.rest.len(), chain.rest);
+    h.proto = next_header;
+    transport(h, l3 + end - rest.len(), rest);
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 /// A packet whose length field, at `at`, is 0 is one of the length that is there.
-fn with_length(bytes: &[u8], at: usize, there: usize) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    if let Some(field) = bytes.get_mut(at..at + 2).filter(|field| field.iter().all(|&byte| byte == 0)) {
-        field.copy_from_slice(&u16::try_from(there).unwrap_or(u16::MAX).to_be_bytes());
+fn stated(bytes: &[u8], at: usize, there: usize) -> usize {
+    match word(bytes, at) {
+        0 => there,
+        stated => stated.into(),
     }
-    bytes
 }
 
 fn transport(h: &mut Headers, l4: usize, bytes: &[u8]) {
@@ -78,7 +100,7 @@ fn transport(h: &mut Headers, l4: usize, bytes: &[u8]) {
     }
     h.l4 = l4 as u16;
     if h.proto == proto::TCP || h.proto == proto::UDP {
-        h.sport = u16::from_be_bytes([bytes[0], bytes[1]]);
-        h.dport = u16::from_be_bytes([bytes[2], bytes[3]]);
+        h.sport = word(bytes, 0);
+        h.dport = word(bytes, 2);
     }
 }

@@ -1,11 +1,9 @@
 //! Packets of all shapes, well formed unless a strategy says otherwise.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use weir::wire::{Mac, Shim, arp, ethernet, ethertype, icmp, ipv4, ipv6, proto, tcp, udp, vlan};
+use weir::wire::{Mac, Shim, arp, checksum, ethertype, proto};
 
 prop_compose! {
     pub fn mac()(bytes: [u8; 6]) -> Mac { Mac(bytes) }
@@ -25,55 +23,6 @@ pub fn prepend(header: usize, rest: &[u8], write: impl FnOnce(&mut [u8])) -> Vec
     bytes
 }
 
-prop_compose! {
-    pub fn tcp_repr()(
-        sport: u16, dport: u16, seq: u32, ack: u32, flags: u8, window: u16, checksum: u16, urgent: u16,
-        options in vec(any::<u32>(), 0..=10),
-    ) -> tcp::Repr {
-        let options = options.iter().flat_map(|word| word.to_be_bytes()).collect();
-        tcp::Repr { sport, dport, seq, ack, flags, window, checksum, urgent, options }
-    }
-}
-
-prop_compose! {
-    pub fn udp_repr()(sport: u16, dport: u16, payload_len in 0..40usize, checksum: u16) -> udp::Repr {
-        udp::Repr { sport, dport, payload_len, checksum }
-    }
-}
-
-prop_compose! {
-    pub fn icmp_repr()(kind: u8, code: u8, checksum: u16, word: u32) -> icmp::Repr {
-        icmp::Repr { kind, code, checksum, word }
-    }
-}
-
-prop_compose! {
-    pub fn ipv4_repr()(
-        tos: u8, ident: u16, dont_fragment: bool, ttl: u8, proto: u8, src: u32, dst: u32,
-        (fragment_offset, more_fragments) in fragment(),
-        options in prop_oneof![3 => Just(Vec::new()), 1 => vec(any::<u32>(), 1..=10)],
-        payload_len in 0..100usize,
-    ) -> ipv4::Repr {
-        ipv4::Repr {
-            tos, ident, dont_fragment, more_fragments, fragment_offset, ttl, proto,
-            src: Ipv4Addr::from(src),
-            dst: Ipv4Addr::from(dst),
-            options: options.iter().flat_map(|word| word.to_be_bytes()).collect(),
-            payload_len,
-        }
-    }
-}
-
-prop_compose! {
-    pub fn ipv6_repr()(
-        traffic_class: u8, flow_label in 0..1u32 << 20, payload_len in 0..100usize,
-        next_header: u8, hop_limit: u8, src: u128, dst: u128,
-    ) -> ipv6::Repr {
-        let (src, dst) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
-        ipv6::Repr { traffic_class, flow_label, payload_len, next_header, hop_limit, src, dst }
-    }
-}
-
 fn fragment() -> impl Strategy<Value = (u16, bool)> {
     prop_oneof![4 => Just((0, false)), 1 => Just((0, true)), 1 => (1..0x2000u16, any::<bool>())]
 }
@@ -82,26 +31,49 @@ fn fragment() -> impl Strategy<Value = (u16, bool)> {
 fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let payload = || vec(any::<u8>(), 0..40);
     prop_oneof![
-        4 => (tcp_repr(), payload()).prop_map(|(repr, payload)| {
-            (proto::TCP, prepend(repr.header_len(), &payload, |b| repr.emit(b).unwrap()))
+        4 => (any::<[u8; 20]>(), options(10), payload()).prop_map(|(mut header, options, payload)| {
+            header[12] = header[12] & 0x0f | words_of(20 + options.len()) << 4;
+            (proto::TCP, [&header[..], &options, &payload].concat())
         }),
-        4 => (udp_repr(), payload()).prop_map(|(repr, payload)| {
-            let repr = udp::Repr { payload_len: payload.len(), ..repr };
-            (proto::UDP, prepend(udp::LEN, &payload, |b| repr.emit(b).unwrap()))
+        4 => (any::<[u8; 8]>(), payload()).prop_map(|(mut header, payload)| {
+            put16(&mut header, 4, 8 + payload.len());
+            (proto::UDP, [&header[..], &payload].concat())
         }),
-        2 => (icmp_repr(), payload(), select(vec![proto::ICMP, proto::ICMPV6])).prop_map(|(repr, payload, proto)| {
-            (proto, prepend(icmp::LEN, &payload, |b| repr.emit(b).unwrap()))
-        }),
+        2 => (select(vec![proto::ICMP, proto::ICMPV6]), vec(any::<u8>(), 8..48)),
         1 => (select(vec![proto::GRE, proto::ESP, proto::NONE, 132, 255]), payload()),
         1 => (select(vec![proto::TCP, proto::UDP, proto::ICMP]), vec(any::<u8>(), 0..12)),
     ]
 }
 
+/// Up to `max` words of options.
+fn options(max: usize) -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<[u8; 4]>(), 0..=max).prop_map(|words| words.concat())
+}
+
+fn words_of(bytes: usize) -> u8 {
+    (bytes / 4) as u8
+}
+
+fn put16(bytes: &mut [u8], at: usize, value: usize) {
+    bytes[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+}
+
 fn ipv4_packet() -> impl Strategy<Value = Vec<u8>> {
-    (ipv4_repr(), transport()).prop_map(|(repr, (proto, payload))| {
-        let repr = ipv4::Repr { proto, payload_len: payload.len(), ..repr };
-        prepend(repr.header_len(), &payload, |b| repr.emit(b).unwrap())
-    })
+    let options = prop_oneof![3 => Just(Vec::new()), 1 => options(10)];
+    (any::<[u8; 20]>(), any::<bool>(), fragment(), options, transport()).prop_map(
+        |(fixed, dont_fragment, (offset, more), options, (proto, payload))| {
+            let mut header = [&fixed[..], &options].concat();
+            header[0] = 0x40 | words_of(header.len());
+            let total = header.len() + payload.len();
+            put16(&mut header, 2, total);
+            put16(&mut header, 6, usize::from(dont_fragment) << 14 | usize::from(more) << 13 | usize::from(offset));
+            header[9] = proto;
+            header[10..12].fill(0);
+            let sum = checksum::internet(&header);
+            put16(&mut header, 10, sum.into());
+            [header, payload].concat()
+        },
+    )
 }
 
 /// One extension header in front of what `next` names.
@@ -121,14 +93,16 @@ fn ipv6_packet() -> impl Strategy<Value = Vec<u8>> {
     let kinds = vec![proto::HOP_BY_HOP, proto::ROUTING, proto::DESTINATION, proto::FRAGMENT, proto::AUTHENTICATION];
     let chain = vec((select(kinds), 0..3u8, fragment()), 0..8);
     let chain = prop_oneof![1 => Just(Vec::new()), 2 => chain];
-    (ipv6_repr(), chain, transport()).prop_map(|(repr, chain, (proto, payload))| {
+    (any::<[u8; 40]>(), chain, transport()).prop_map(|(mut header, chain, (proto, payload))| {
         let (mut next_header, mut rest) = (proto, payload);
         for (kind, words, fragment) in chain {
             rest = extension(kind, next_header, words, fragment, &rest);
             next_header = kind;
         }
-        let repr = ipv6::Repr { next_header, payload_len: rest.len(), ..repr };
-        prepend(ipv6::LEN, &rest, |b| repr.emit(b).unwrap())
+        header[0] = header[0] & 0x0f | 0x60;
+        put16(&mut header, 4, rest.len());
+        header[6] = next_header;
+        [&header[..], &rest].concat()
     })
 }
 
@@ -139,12 +113,6 @@ fn arp_packet() -> impl Strategy<Value = Vec<u8>> {
 prop_compose! {
     pub fn arp_repr()(operation: u16, sender_mac in mac(), sender: u32, target_mac in mac(), target: u32) -> arp::Repr {
         arp::Repr { operation, sender_mac, sender_ip: sender.into(), target_mac, target_ip: target.into() }
-    }
-}
-
-prop_compose! {
-    pub fn vlan_repr()(priority in 0..8u8, drop_eligible: bool, vid in 0..4096u16, ethertype: u16) -> vlan::Repr {
-        vlan::Repr { priority, drop_eligible, vid, ethertype }
     }
 }
 
@@ -162,15 +130,13 @@ fn network() -> impl Strategy<Value = (u16, Vec<u8>)> {
 /// A frame without shim, padded to 60 bytes or not.
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
     let tpids = select(vec![ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD]);
-    let tags = prop_oneof![2 => Just(Vec::new()), 2 => vec((tpids, vlan_repr()), 1..=3)];
+    let tags = prop_oneof![2 => Just(Vec::new()), 2 => vec((tpids, any::<u16>()), 1..=3)];
     (mac(), mac(), tags, network(), any::<bool>()).prop_map(|(dst, src, tags, (mut ethertype, mut rest), pad)| {
-        for (tpid, tag) in tags {
-            let tag = vlan::Repr { ethertype, ..tag };
-            rest = prepend(vlan::LEN, &rest, |b| tag.emit(b).unwrap());
+        for (tpid, tci) in tags {
+            rest = [&tci.to_be_bytes()[..], &ethertype.to_be_bytes(), &rest].concat();
             ethertype = tpid;
         }
-        let repr = ethernet::Repr { dst, src, ethertype };
-        let mut frame = prepend(ethernet::LEN, &rest, |b| repr.emit(b).unwrap());
+        let mut frame = [&dst.0[..], &src.0, &ethertype.to_be_bytes(), &rest].concat();
         if pad && frame.len() < 60 {
             frame.resize(60, 0);
         }

@@ -3,7 +3,7 @@
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, parse, parse_l2, proto};
+use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, parse, proto};
 
 use crate::{oracle, packets};
 
@@ -37,28 +37,11 @@ pub fn parsed(frame: &[u8]) -> Option<Headers> {
     parse(frame, &mut headers).ok().map(|()| headers)
 }
 
-/// Holds both parsers to the views.
+/// Holds the parser to the naive one.
 pub fn check(frame: &[u8]) -> Result<(), TestCaseError> {
     let expected = oracle::headers(frame);
     prop_assert_eq!(parsed(frame), expected);
-    let mut l2 = stale();
-    let l2 = parse_l2(frame, &mut l2).ok().map(|()| l2);
-    prop_assert_eq!(l2, expected.map(only_l2));
     Ok(())
-}
-
-fn only_l2(h: Headers) -> Headers {
-    Headers {
-        dst: h.dst,
-        src: h.src,
-        ethertype: h.ethertype,
-        shim: h.shim,
-        tagged: h.tagged,
-        vlan_tci: h.vlan_tci,
-        double_tagged: h.double_tagged,
-        inner_tci: h.inner_tci,
-        ..Headers::default()
-    }
 }
 
 /// Holds the parser to etherparse where that finds no fault with the whole packet.

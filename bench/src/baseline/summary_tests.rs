@@ -7,7 +7,7 @@ use weir::trace::Workload;
 const FLOWS: usize = 4000;
 
 fn keys() -> (Vec<Tuple4>, KeyMap<u64>) {
-    let trace = Workload::parse("isp-scaled/burst,flows=4000,packets=100000,seed=3").unwrap().generate();
+    let trace = "isp-scaled/burst,flows=4000,packets=100000,seed=3".parse::<Workload>().unwrap().generate();
     let keys: Vec<Tuple4> = trace.sequence.iter().map(|&f| trace.workload.tuple(f).v4().unwrap()).collect();
     let mut truth = KeyMap::default();
     keys.iter().for_each(|&key| *truth.entry(key).or_default() += 1);

@@ -6,7 +6,7 @@ use crate::heavy::HeavyHitter;
 use weir::trace::Workload;
 
 fn keys() -> (Vec<Tuple4>, HashMap<Tuple4, u64>) {
-    let trace = Workload::parse("zipf1/burst,flows=2000,packets=40000,seed=3").unwrap().generate();
+    let trace = "zipf1/burst,flows=2000,packets=40000,seed=3".parse::<Workload>().unwrap().generate();
     let keys: Vec<Tuple4> = trace.sequence.iter().map(|&f| trace.workload.tuple(f).v4().unwrap()).collect();
     let mut truth = HashMap::new();
     keys.iter().for_each(|&key| *truth.entry(key).or_default() += 1);

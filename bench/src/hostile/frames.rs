@@ -10,11 +10,11 @@ use weir::trace::{CaptureWriter, Frames, Order, Workload};
 /// What a capture holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// `isp` sizes in bursts: packets of 60 bytes between two stations.
+    /// `isp` sizes in bursts: packets of 60 bytes between two hosts.
     Ordinary,
     /// Any bytes, 1 to 1514 of them.
     Random,
-    /// Ordinary packets, each from a station of its own: more of them than any station table holds.
+    /// Ordinary packets, each from a MAC address of its own: more of them than any MAC table holds.
     Macs,
     /// Ordinary packets with addresses, ports and protocol at random: no two of one flow.
     Tuples,
@@ -54,7 +54,7 @@ impl Traffic {
                 }
                 Self::Macs => {
                     random.fill(&mut frame[SOURCE_MAC..SOURCE_MAC + 6]);
-                    // Of one station, locally administered.
+                    // Of one host, locally administered.
                     frame[SOURCE_MAC] = frame[SOURCE_MAC] & !1 | 2;
                 }
                 Self::Tuples => {

@@ -123,7 +123,7 @@ fn every_total_comes_back_out_of_the_text() {
         "epochs_lost",
         "epochs_forgotten",
         "learn_digests_lost",
-        "stations_refused",
+        "macs_refused",
         "neighbours_refused",
         "messages_suppressed",
     ] {

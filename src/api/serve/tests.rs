@@ -111,7 +111,7 @@ impl Lab {
     }
 
     /// What the control socket says, which it must whatever goes on.
-    fn doors(&self) -> view::Api {
+    fn connections(&self) -> view::Api {
         Client::connect(self.socket.clone()).unwrap().get("/v1/api").unwrap()
     }
 
@@ -133,8 +133,8 @@ fn the_right_client_is_answered() {
     let client = lab.good();
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     assert!(matches!(client.get::<view::Ports>("/v1/weather"), Err(ClientError::Refused { .. })));
-    let doors = lab.doors();
-    assert_eq!((doors.tls_connections, doors.failed_handshakes), (2, 0));
+    let connections = lab.connections();
+    assert_eq!((connections.tls_connections, connections.failed_handshakes), (2, 0));
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn wrong_certificates_are_refused() {
     lab.refused(&lab.client(&me, &lab.ca, "127.0.0.1"), "not valid for name");
     // Of the last ones the client says so, and the switch hears of it.
     let end = Instant::now() + Duration::from_secs(20);
-    while lab.doors().failed_handshakes < 5 && Instant::now() < end {
+    while lab.connections().failed_handshakes < 5 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let doors = lab.doors();
-    assert_eq!((doors.tls_connections, doors.failed_handshakes), (0, 5));
+    let connections = lab.connections();
+    assert_eq!((connections.tls_connections, connections.failed_handshakes), (0, 5));
 }
 
 /// A switch's key, and that of a certificate without a role, commands no switch.
@@ -185,11 +185,11 @@ fn only_an_operators_certificate_commands_a_switch() {
     assert!(tls::switch(&files(&both, &lab.ca.certificate), "edge2").is_err());
     assert_eq!(lab.client(&both, &lab.ca, "localhost").get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     let end = Instant::now() + Duration::from_secs(20);
-    while lab.doors().failed_handshakes < 4 && Instant::now() < end {
+    while lab.connections().failed_handshakes < 4 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let doors = lab.doors();
-    assert_eq!((doors.tls_connections, doors.failed_handshakes), (1, 4));
+    let connections = lab.connections();
+    assert_eq!((connections.tls_connections, connections.failed_handshakes), (1, 4));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn no_certificate_is_refused() {
     let mut answer = Vec::new();
     let error = stream.read_to_end(&mut answer).unwrap_err();
     assert!(answer.is_empty() && error.to_string().contains("CertificateRequired"), "{error}");
-    assert_eq!(lab.doors().failed_handshakes, 1);
+    assert_eq!(lab.connections().failed_handshakes, 1);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn plain_http_is_refused() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{answer:?}");
-    assert_eq!(lab.doors().failed_handshakes, 1);
+    assert_eq!(lab.connections().failed_handshakes, 1);
 }
 
 /// Peers that connect and say nothing hold 16 places for 5 s. Then they are thrown out, and the
@@ -235,7 +235,7 @@ fn half_open_connections_go() {
     assert!(started.elapsed() < Duration::from_secs(4), "a place is left: {:?}", started.elapsed());
     idle.push(lab.plain());
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(lab.doors().failed_handshakes, 0);
+    assert_eq!(lab.connections().failed_handshakes, 0);
     assert_eq!(good.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     let waited = started.elapsed().as_secs_f64();
     assert!((4.8..9.0).contains(&waited), "none is left for 5 s: {waited} s");
@@ -244,10 +244,10 @@ fn half_open_connections_go() {
     }
     // A connection is counted just after it is closed.
     let counted = Instant::now();
-    while lab.doors().failed_handshakes < 16 && counted.elapsed() < Duration::from_secs(5) {
+    while lab.connections().failed_handshakes < 16 && counted.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(lab.doors().failed_handshakes, 16);
+    assert_eq!(lab.connections().failed_handshakes, 16);
 }
 
 /// An authenticated client may still send too much, or nothing at all. 16 KiB, 64 lines and 1 MiB
@@ -290,7 +290,7 @@ fn oversized_and_unfinished_requests_are_refused() {
     assert!(!ask(b"GET /v1/ports HTTP/1.1\r\nhost:").contains(" 200 "));
     let waited = started.elapsed().as_secs_f64();
     assert!((9.8..15.0).contains(&waited), "{waited} s");
-    lab.doors();
+    lab.connections();
 }
 
 /// 64 connections are answered at a time; the places of clients that leave are given on.
@@ -327,17 +327,17 @@ fn tls_connections_are_bounded() {
                 tls.complete_io(&mut tcp).unwrap();
             }
             let end = Instant::now() + Duration::from_secs(10);
-            while lab.doors().tls_connections < n && Instant::now() < end {
+            while lab.connections().tls_connections < n && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(2));
             }
             (tls, tcp)
         })
         .collect();
-    let doors = lab.doors();
-    assert_eq!((doors.tls_connections, doors.refused_connections), (64, 0));
+    let connections = lab.connections();
+    assert_eq!((connections.tls_connections, connections.refused_connections), (64, 0));
     assert!(lab.good().get::<view::Ports>("/v1/ports").is_err());
-    let doors = lab.doors();
-    assert_eq!((doors.tls_connections, doors.refused_connections), (64, 1));
+    let connections = lab.connections();
+    assert_eq!((connections.tls_connections, connections.refused_connections), (64, 1));
     drop(idle);
     let end = Instant::now() + Duration::from_secs(10);
     while lab.good().get::<view::Ports>("/v1/ports").is_err() {

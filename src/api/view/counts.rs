@@ -1,4 +1,4 @@
-//! What a port counts, or several.
+//! Counters of one port or of several.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::pisa::DropReason;
 use crate::stats::PortStats;
 
-/// What a port counted, or several ports together.
+/// Counters of one port, or of several ports added up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     pub rx_packets: u64,
@@ -19,7 +19,7 @@ pub struct Counts {
     pub remarked_packets: u64,
     /// Packets that came in here and did not go out, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// What the device lost by itself: packets that never came in, or were taken over and not sent.
+    /// Packets lost by the device, by reason: they never came in, or were taken over and not sent.
     pub device: BTreeMap<String, u64>,
 }
 
@@ -42,7 +42,7 @@ impl Counts {
         *self = self.with(other, |sum, more| sum + more);
     }
 
-    /// What was counted since `earlier`, never less than nothing.
+    /// The counts since `earlier`, 0 at least.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }

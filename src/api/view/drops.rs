@@ -1,4 +1,4 @@
-//! What was lost, and where.
+//! Lost packets by port and reason.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Drops {
         Self { packets: ports.packets, drops: Self::of_ports(ports) }
     }
 
-    /// What was lost, without the reasons for which nothing was.
+    /// Lost packets, without reasons that count 0.
     pub fn of_ports(ports: &Ports) -> Vec<Drop> {
         let of_port = |name: &str, losses: &BTreeMap<String, u64>, device: bool| {
             let name = name.to_owned();

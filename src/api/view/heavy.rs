@@ -3,18 +3,16 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::api::flows::NamedFlow;
 use crate::program::Unit;
 use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
 use crate::telemetry::Selected;
-use crate::wire::Flow;
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeavyFlow {
-    pub flow: Flow,
-    /// In place of the flow's fields when the program knows only a digest of it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -32,8 +30,7 @@ impl HeavyFlow {
             Unit::Packets => (Some(count), None),
             Unit::Bytes => (None, Some(count)),
         };
-        let (flow, ipv6_digest) = (flow.flow().unwrap_or_default(), flow.digest());
-        Self { flow, ipv6_digest, packets, bytes, true_packets: None, true_bytes: None }
+        Self { name: flow.into(), packets, bytes, true_packets: None, true_bytes: None }
     }
 
     pub fn with_truth(mut self, truth: u64) -> Self {
@@ -43,11 +40,6 @@ impl HeavyFlow {
             self.true_bytes = Some(truth);
         }
         self
-    }
-
-    /// The flow as people see it.
-    pub fn name(&self) -> String {
-        self.ipv6_digest.as_ref().map_or_else(|| self.flow.to_string(), |digest| format!("ipv6 flow {digest}"))
     }
 
     pub fn count(&self) -> u64 {
@@ -66,6 +58,8 @@ pub struct HeavyFlows {
     pub unit: Unit,
     pub first_epoch: Option<u64>,
     pub last_epoch: Option<u64>,
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     /// Time that the epochs span.
     pub seconds: f64,
     /// Flows that were found and that the answer cannot name any more, summed over the epochs.
@@ -95,6 +89,7 @@ impl HeavyFlows {
             unit,
             first_epoch,
             last_epoch,
+            epoch_ns: selected.length,
             seconds: epochs as f64 * selected.length as f64 / 1e9,
             omitted_flows,
             heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),

@@ -7,18 +7,19 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{EpochAttention, HeavyFlow};
-use crate::api::flows::{CountedFlow, SizeClass};
+use crate::api::flows::{CountedFlow, NamedFlow, SizeClass};
 use crate::program::answers::{
     Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons, SwitchGap,
 };
 use crate::telemetry::Selected;
-use crate::wire::Flow;
 
 /// The epochs that an answer covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Covered {
     pub first_epoch: Option<u64>,
     pub last_epoch: Option<u64>,
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     /// Time that the epochs span.
     pub seconds: f64,
     /// Epochs among them that were not analysed, because the controller stood still.
@@ -27,11 +28,11 @@ pub struct Covered {
     pub age_seconds: Option<f64>,
     /// They are older than what was asked for.
     pub outdated: bool,
-    /// What is missing, and where.
+    /// Gaps of the epochs.
     pub gaps: Vec<Gap>,
-    /// The switches whose records it is made of; one of which all were gaps is not among them.
+    /// The switches whose records it is made of; a switch with gaps alone is not among them.
     pub switches: Vec<String>,
-    /// What was found is all that there was in these epochs, and exact; else why not.
+    /// Whether the answer has all flows of these epochs with exact counts, and if not, why.
     pub complete: bool,
     pub incomplete: Reasons,
 }
@@ -62,6 +63,7 @@ impl Covered {
         Self {
             first_epoch: Some(selected.first),
             last_epoch: Some(last),
+            epoch_ns: selected.length,
             seconds: spanned as f64 * selected.length as f64 / 1e9,
             missing_epochs,
             age_seconds: selected.age.map(|age| age as f64 / 1e9),
@@ -87,16 +89,16 @@ pub struct Losses {
     pub lost_packets: u64,
     /// Packets that left and did not enter. They are never taken off those that were lost.
     pub gained_packets: u64,
-    /// Epochs of which nothing is known.
+    /// Epochs without a result.
     pub unknown_epochs: u64,
     /// Flows that lost packets; at least as many, when not all that were found in an epoch are
     /// kept.
     pub victims: u64,
-    /// Flows that gained packets, likewise.
+    /// Flows that gained packets, with the same bound.
     pub gained_flows: u64,
-    /// Those that lost most.
+    /// The flows that lost most.
     pub losses: Vec<CountedFlow>,
-    /// Those that gained most.
+    /// The flows that gained most.
     pub gains: Vec<CountedFlow>,
     /// Losses that were found and are not named here.
     pub omitted_flows: u64,
@@ -166,20 +168,19 @@ fn not_kept(epoch: &EpochAnswers) -> usize {
     losses.victims.saturating_sub(kept(|loss| loss.lost)) + losses.gainers.saturating_sub(kept(|loss| loss.gained))
 }
 
-/// The first `top` of a list, the largest first, of which only those up to `kept` are there and
-/// `cut` are not.
-struct Cut<T> {
+/// The first `top` of a list that is sorted by size, and that may itself be truncated.
+struct Truncated<T> {
     named: Vec<T>,
-    /// Those that are not named and may be as large as was asked for.
+    /// Flows that are not named and may be above the threshold.
     omitted: usize,
     /// All that are as large as was asked for are kept.
     whole: bool,
 }
 
-impl<T: Clone> Cut<T> {
+impl<T: Clone> Truncated<T> {
     fn new(kept: &[T], cut: usize, top: usize, is_asked_for: impl Fn(&T) -> bool) -> Self {
         let asked = kept.iter().take_while(|flow| is_asked_for(flow)).count();
-        // What is not kept is not larger than the smallest that is.
+        // Flows that are not kept are not larger than the smallest kept one.
         let cut = if asked == kept.len() { cut } else { 0 };
         let named: Vec<_> = kept.iter().take(asked.min(top)).cloned().collect();
         Self { omitted: asked - named.len() + cut, named, whole: cut == 0 }
@@ -191,7 +192,7 @@ impl<T: Clone> Cut<T> {
 pub struct FlowSizes {
     #[serde(flatten)]
     pub covered: Covered,
-    /// Number of flows; null when too many to tell.
+    /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
     /// Smaller flows are counted, and cannot be named.
@@ -200,7 +201,7 @@ pub struct FlowSizes {
     pub heavy_candidates: u64,
     /// The largest of them.
     pub heavy: Vec<HeavyFlow>,
-    /// Those that are not named here and may have as many packets as was asked for.
+    /// Flows that are not named here and may be above the threshold.
     pub omitted_flows: u64,
     /// Flows by size.
     pub distribution: Vec<SizeClass>,
@@ -214,7 +215,7 @@ impl FlowSizes {
         let answers = &epoch.network;
         let named_from_packets = answers.named_from.unwrap_or_default();
         let cut = answers.found.saturating_sub(answers.heavy.len());
-        let heavy = Cut::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
+        let heavy = Truncated::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
         let covered = Covered::new(&selected, |epoch| {
             let mut lack = epoch.network.lack.clone();
             lack.add_if(!heavy.whole, Reason::NotKept);
@@ -250,10 +251,8 @@ pub struct HeavyChanges {
 /// A flow whose size changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangedFlow {
-    pub flow: Flow,
-    /// In place of the flow when it is one of IPv6.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     pub before_packets: u64,
     pub after_packets: u64,
 }
@@ -268,7 +267,7 @@ impl HeavyChanges {
             let covered = Covered::new(&selected, |_| [Reason::NotAnalysed].into_iter().collect());
             return Self { covered, ..Self::default() };
         };
-        let changed = Cut::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
+        let changed = Truncated::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
         let mut incomplete = lack.clone();
         incomplete.add_if(!changed.whole, Reason::NotKept);
         incomplete.add_if(threshold < *named_from, Reason::BelowThreshold);
@@ -278,8 +277,7 @@ impl HeavyChanges {
         let complete = incomplete.is_empty();
         let covered = Covered { missing_epochs: 0, gaps, complete, incomplete, ..covered };
         let changes = changed.named.iter().map(|change| ChangedFlow {
-            flow: change.flow.flow().unwrap_or_default(),
-            ipv6_digest: change.flow.digest(),
+            name: change.flow.into(),
             before_packets: change.before,
             after_packets: change.after,
         });
@@ -304,7 +302,7 @@ pub struct Numbers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochNumbers {
     pub epoch: u64,
-    /// Number of flows, and the entropy of their sizes; null when too many to tell.
+    /// Number of flows, and the entropy of their sizes; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
     pub switches: Vec<SwitchNumbers>,
@@ -350,19 +348,22 @@ impl Numbers {
 /// `weir show attention`: what each epoch was measured with, and why that changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
+    /// Length of an epoch.
+    pub epoch_ns: u64,
     pub epochs: Vec<EpochAttention>,
 }
 
 impl Attention {
     pub fn new(selected: &Selected) -> Self {
         let epoch = |epoch: &EpochAnswers| {
-            let Adaptation { measured, facts, ordered, why } = epoch.adaptation.clone()?;
-            let (ordered_epoch, ordered) =
-                ordered.map_or((None, None), |(from, ordered)| (Some(from), Some(ordered.parameters)));
+            let Adaptation { measured, facts, update, why } = epoch.adaptation.clone()?;
+            let (update_epoch, update) =
+                update.map_or((None, None), |(from, update)| (Some(from), Some(update.parameters)));
             let Described { state, mut parameters } = measured;
             parameters.extend(facts);
-            Some(EpochAttention { epoch: epoch.epoch, state, ordered_epoch, ordered, why, parameters })
+            Some(EpochAttention { epoch: epoch.epoch, state, update_epoch, update, why, parameters })
         };
-        Self { epochs: selected.epochs.iter().filter_map(|answers| epoch(answers)).collect() }
+        let epochs = selected.epochs.iter().filter_map(|answers| epoch(answers)).collect();
+        Self { epoch_ns: selected.length, epochs }
     }
 }

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::PacketTrace;
-use crate::pisa::{AccessTrace, LookupTrace, PortId, Verdict};
+use crate::observe::{PacketTrace, ProgramTrace, SentTrace};
+use crate::pisa::{LookupTrace, PortId, Verdict};
 use crate::wire::{Fragment, Headers, Net, proto};
 
 /// All that happened to one packet.
@@ -20,7 +20,7 @@ pub struct Packet {
     pub frame: String,
     /// None for a runt.
     pub headers: Option<PacketHeaders>,
-    pub programs: Vec<Program>,
+    pub programs: Vec<ProgramTrace>,
     pub lookups: Vec<Lookup>,
     /// port, flood or drop; none when the packet was not let in.
     pub verdict: Option<String>,
@@ -31,7 +31,7 @@ pub struct Packet {
     pub outputs: Vec<Output>,
 }
 
-/// What the parser found.
+/// The headers found by the parser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketHeaders {
     pub src_mac: String,
@@ -59,19 +59,6 @@ pub struct PacketHeaders {
     pub sport: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub dport: Option<u16>,
-}
-
-/// What one program did with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
-    pub program: String,
-    /// Stage by stage the arrays on the packet's way; none when the program does not measure it.
-    pub stages: Vec<Vec<AccessTrace>>,
-    /// The same of its egress stages; left out when it has none, or the packet goes to no host.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub egress_stages: Vec<Vec<AccessTrace>>,
-    /// What the heavy-hitter program has counted so far for the packet's flow.
-    pub flow_estimate: u32,
 }
 
 /// A look-up in a match-action table.
@@ -104,12 +91,6 @@ pub struct Output {
 impl Packet {
     /// `name` gives a port's name.
     pub fn new(trace: &PacketTrace, name: &dyn Fn(PortId) -> String) -> Self {
-        let program = |program: &crate::observe::ProgramTrace| Program {
-            program: program.program.into(),
-            stages: program.stages.clone(),
-            egress_stages: program.egress_stages.clone(),
-            flow_estimate: program.flow_estimate,
-        };
         let lookup = |lookup: &LookupTrace| Lookup {
             table: lookup.table.into(),
             key: lookup.key.clone(),
@@ -117,7 +98,7 @@ impl Packet {
             port: lookup.port.map(name),
             action: lookup.action.clone(),
         };
-        let output = |sent: &crate::observe::SentTrace| Output {
+        let output = |sent: &SentTrace| Output {
             port: name(sent.port),
             frame: hex(&sent.bytes),
             rewritten: sent.bytes != trace.bytes,
@@ -128,7 +109,7 @@ impl Packet {
             wire_bytes: trace.wire_bytes,
             frame: hex(&trace.bytes),
             headers: trace.headers.as_ref().map(PacketHeaders::new),
-            programs: trace.programs.iter().map(program).collect(),
+            programs: trace.programs.clone(),
             lookups: trace.lookups.iter().map(lookup).collect(),
             verdict: trace.verdict.map(|verdict| verdict_name(verdict).into()),
             egress: match trace.verdict {

@@ -1,4 +1,4 @@
-//! What is counted of ports and of the switch.
+//! Counters of ports and of the switch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Port {
     pub role: String,
     /// Set by `weir port up|down NAME`.
     pub enabled: bool,
-    /// What the device says of its link.
+    /// The link's state according to the device.
     pub link_up: bool,
     pub mac: String,
     pub mtu_bytes: u32,
@@ -27,7 +27,7 @@ pub struct Port {
     /// The faults that its packets meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// What they did to packets that were not lost.
+    /// Effects of faults on packets that were not lost.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fault_effects: BTreeMap<String, u64>,
 }
@@ -93,7 +93,7 @@ impl Packets {
     }
 }
 
-/// What the switch itself counts beside its ports.
+/// Counters of the switch itself, beside those of its ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Packets that are neither IPv4 nor IPv6.
@@ -105,10 +105,10 @@ pub struct Measurement {
     pub late_sub_epochs: u64,
     /// Banks that the collector did not take.
     pub lost_epochs: u64,
-    /// Learn digests that found their queue full; the station is learned from a later packet.
+    /// Learn digests that found their queue full; the address is learned from a later packet.
     pub lost_learn_digests: u64,
-    /// Times a new station was refused because the table was full.
-    pub refused_stations: u64,
+    /// Times a new MAC address was refused because the table was full.
+    pub refused_macs: u64,
     /// Times a new neighbour was refused because the table was full of ones in use.
     #[serde(default)]
     pub refused_neighbours: u64,

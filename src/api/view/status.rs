@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Packets, Ports};
 use crate::stats::{ProgramStats, SwitchStats};
 
-/// What one worker did. Cycles are those of the CPU's time stamp counter, or of DPDK's timer.
+/// Counters of one worker. Cycles are those of the CPU's time stamp counter, or of DPDK's timer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     pub core: usize,
@@ -25,7 +25,7 @@ pub struct Worker {
     pub programs: Vec<WorkerProgram>,
 }
 
-/// What the programs of one name took of a worker.
+/// Packets and time of one worker's programs of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerProgram {
     pub program: String,

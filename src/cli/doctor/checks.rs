@@ -3,7 +3,7 @@
 use super::Check;
 use super::machine::{Access, Machine, Nic, RESTRICTIONS};
 
-/// What a switch with a few ports takes for packet buffers.
+/// Memory for the packet buffers of a switch with a few ports, in MiB.
 const BUFFERS_MIB: u64 = 256;
 /// Bits in a capability set.
 pub const NET_ADMIN: u32 = 12;

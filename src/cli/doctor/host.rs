@@ -1,4 +1,4 @@
-//! What a machine that is set up for packets has beside the bare needs: cores left alone, locked
+//! Settings of a machine that is tuned for packets, beyond the bare needs: isolated cores, locked
 //! memory, AF_XDP, vhost.
 
 use std::fs;
@@ -13,7 +13,7 @@ const SYS_ADMIN: u32 = 21;
 const BPF: u32 = 39;
 /// Memory that a few AF_XDP or vfio ports lock.
 const LOCKED_MIB: u64 = 256;
-/// With fewer CPUs than this there are none to set aside.
+/// Minimum CPUs for setting some aside.
 const WORTH_ISOLATING: usize = 4;
 
 /// Texts of files that are not there are empty.

@@ -37,7 +37,7 @@ pub struct Machine {
     pub nics: Vec<Nic>,
     /// Programs asked for, and whether they are on the PATH.
     pub tools: Vec<(Tool, bool)>,
-    /// Where control sockets are made, and why they cannot be.
+    /// The directory of control sockets, and the error if it cannot be used.
     pub sockets: PathBuf,
     pub sockets_error: Option<String>,
     pub host: Host,

@@ -8,29 +8,21 @@ use ratatui::widgets::{Block, Borders, Clear, Padding, Paragraph, Sparkline};
 
 use super::rates::Rates;
 use super::tables::{self, Sort};
+use crate::text::named;
 
-/// What fills the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
-    #[default]
-    Ports,
-    Drops,
-    Programs,
-    Cores,
+named! {
+    /// The screen's table.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum View {
+        #[default]
+        Ports = "Ports",
+        Drops = "Drops",
+        Programs = "Programs",
+        Cores = "Cores",
+    }
 }
 
 impl View {
-    pub const ALL: [Self; 4] = [Self::Ports, Self::Drops, Self::Programs, Self::Cores];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ports => "Ports",
-            Self::Drops => "Drops",
-            Self::Programs => "Programs",
-            Self::Cores => "Cores",
-        }
-    }
-
     pub fn next(self) -> Self {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
@@ -40,7 +32,7 @@ impl View {
     }
 }
 
-/// What the user has chosen, and what has been seen so far.
+/// The user's choices and the history.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
     pub view: View,

@@ -70,15 +70,15 @@ impl Top {
     }
 }
 
-/// What fills the screen, and how it goes on.
+/// A full-screen view of snapshots.
 trait Shows: Sized {
-    /// What is seen at a time.
+    /// One look at the switch or controller.
     type Snapshot: Send + 'static;
     fn look(client: &Client) -> Result<Self::Snapshot, ClientError>;
     fn new(first: Self::Snapshot) -> Self;
     fn take(&mut self, look: Result<Self::Snapshot, ClientError>);
     fn draw(&self, frame: &mut Frame);
-    /// What a key does; false when it ends the command.
+    /// Handles a key; false when it ends the command.
     fn key(&mut self, key: KeyEvent) -> bool;
 }
 
@@ -136,7 +136,7 @@ fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failu
     result.map_err(Failure::failed)
 }
 
-/// What is on the screen, and what it comes from.
+/// The screen's state and the snapshot behind it.
 struct Shown {
     last: Snapshot,
     rates: Rates,
@@ -151,8 +151,8 @@ impl Shows for Shown {
         let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
         let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
             Some(mut attention) => attention.epochs.pop(),
-            // A switch with a controller has no answers of its own, and knows what it was told to
-            // measure with.
+            // A switch with a controller has no answers of its own, but has the parameters that it
+            // measures with.
             None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
         };
         Ok(Snapshot { status, heavy, attention })

@@ -18,7 +18,7 @@ use crate::api::view::{Attention, Losses, NetworkSwitches};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     pub switches: NetworkSwitches,
-    /// Of the epochs of the last second.
+    /// The epochs of the last second.
     pub attention: Attention,
     pub losses: Losses,
 }
@@ -125,7 +125,7 @@ mod tests {
                 switches: vec![switch("edge1", true), switch("edge2", false)],
                 ..NetworkSwitches::default()
             },
-            attention: Attention { epochs: vec![attention] },
+            attention: Attention { epoch_ns: 50_000_000, epochs: vec![attention] },
             losses: Losses {
                 covered: Covered { first_epoch: Some(7), last_epoch: Some(7), complete: true, ..Default::default() },
                 lost_packets: 3,

@@ -1,11 +1,11 @@
-//! What changed between two looks at a switch, a second.
+//! Changes between two snapshots of a switch, per second.
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::baseline;
+use crate::api::flows::NamedFlow;
 use crate::api::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::program::Unit;
-use crate::wire::Flow;
 
 /// One look at a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,10 +84,8 @@ pub struct ProgramRates {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRate {
-    pub flow: Flow,
-    /// In place of the flow's fields when the program knows only a digest of it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ipv6_digest: Option<String>,
+    #[serde(flatten)]
+    pub name: NamedFlow,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -97,10 +95,10 @@ pub struct FlowRate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreRates {
     pub core: usize,
-    /// Of the core's time, that of rounds of the poll loop that found packets.
+    /// Share of the core's time in rounds of the poll loop that found packets.
     pub busy_share: f64,
     pub packets_per_second: f64,
-    /// Of the busy time; left out when no packet came.
+    /// Cycles of the busy time; left out when no packet came.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles_per_packet: Option<f64>,
     pub polls_per_second: f64,
@@ -113,7 +111,7 @@ pub struct CoreRates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTime {
     pub program: String,
-    /// Of the core's time.
+    /// Share of the core's time.
     pub busy_share: f64,
     pub packets_per_second: f64,
     /// Left out when no packet came.
@@ -188,8 +186,7 @@ impl ProgramRates {
     fn new(heavy: &HeavyFlows) -> Self {
         let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
         let rate = |flow: &crate::api::view::HeavyFlow| FlowRate {
-            flow: flow.flow,
-            ipv6_digest: flow.ipv6_digest.clone(),
+            name: flow.name.clone(),
             packets_per_second: flow.packets.map(per_second),
             bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
         };

@@ -12,34 +12,25 @@ use crate::api::view::EpochAttention;
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
 use crate::program::Unit;
+use crate::text::named;
 
 /// Between two columns.
 const GAP: u16 = 2;
 
-/// What the first rows are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    #[default]
-    Configured,
-    Rate,
-    Losses,
+named! {
+    /// The order of rows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Sort {
+        #[default]
+        Configured = "as configured",
+        Rate = "rate",
+        Losses = "losses",
+    }
 }
 
 impl Sort {
     pub fn next(self) -> Self {
-        match self {
-            Self::Configured => Self::Rate,
-            Self::Rate => Self::Losses,
-            Self::Losses => Self::Configured,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Configured => "as configured",
-            Self::Rate => "rate",
-            Self::Losses => "losses",
-        }
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
     /// Sorts by one of two keys, the largest first; rows that are equal stay in their order.
@@ -59,7 +50,7 @@ struct Cells {
     rows: Vec<Vec<String>>,
     /// Rows to be pointed out: something is being lost there, or a link is down.
     alarms: Vec<bool>,
-    /// What is said in place of rows.
+    /// The text in place of rows.
     empty: &'static str,
 }
 
@@ -68,7 +59,7 @@ pub fn draw(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
         View::Ports => {
             let ports = ports(rates, screen.sort);
             let height = ports.rows.len() as u16 + 2;
-            // What is left below the ports shows the heaviest flows.
+            // The rest below the ports shows the heaviest flows.
             let [above, below] = Layout::vertical([Constraint::Max(height), Constraint::Min(0)]).areas(area);
             let alone = below.height < 4 || rates.programs.is_empty();
             render(frame, if alone { area } else { above }, &ports, screen.scroll);
@@ -186,8 +177,7 @@ fn program_title(program: &ProgramRates) -> String {
 fn flows(program: &ProgramRates) -> Cells {
     let row = |(i, flow): (usize, &super::rates::FlowRate)| {
         let rate = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
-        let digest = flow.ipv6_digest.as_ref().map(|digest| format!("ipv6 flow {digest}"));
-        vec![(i + 1).to_string(), digest.unwrap_or_else(|| flow.flow.to_string()), si(rate)]
+        vec![(i + 1).to_string(), flow.name.to_string(), si(rate)]
     };
     let rate = match program.unit {
         Unit::Packets => ">pkt/s",
@@ -238,7 +228,7 @@ fn cores(rates: &Rates, sort: Sort) -> Cells {
     }
 }
 
-/// Of a core; its programs below it have the first ones.
+/// Columns of a core; its programs below it have the first ones.
 const CORES: [&str; 8] =
     [">core", "program", ">busy", ">pkt/s", ">cycles/pkt", ">polls/s", ">late epochs", ">lost epochs"];
 
@@ -276,7 +266,7 @@ impl Cells {
     }
 }
 
-/// What an epoch was measured with.
+/// The parameters of an epoch, as text.
 pub fn attention(attention: &EpochAttention) -> String {
     let shown = parameter_keys(std::iter::once(attention)).into_iter().filter_map(|key| {
         let unit = key.rsplit('_').next().filter(|unit| *unit != "share").unwrap_or_default();
@@ -284,7 +274,7 @@ pub fn attention(attention: &EpochAttention) -> String {
         Some(format!("{} {value} {unit}", parameter_name(&key)).trim_end().to_owned())
     });
     let shown: Vec<_> = shown.collect();
-    format!("{}: {}, epoch {}", attention.state, shown.join(", "), attention.epoch)
+    format!("{}: {}", attention.state, shown.join(", "))
 }
 
 /// Everything, as text.

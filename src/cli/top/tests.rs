@@ -7,6 +7,7 @@ use super::super::rates::{Rates, Snapshot};
 use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::api::client::ClientError;
+use crate::api::flows::NamedFlow;
 use crate::api::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::wire::Flow;
 
@@ -17,8 +18,7 @@ fn flow(n: u8) -> Flow {
 
 fn heavy(flows: u8) -> HeavyFlows {
     let count = |n: u8| HeavyFlow {
-        flow: flow(n),
-        ipv6_digest: None,
+        name: NamedFlow { flow: flow(n), ipv6_digest: None },
         packets: Some(50_000 / u64::from(n)),
         bytes: None,
         true_packets: None,
@@ -29,6 +29,7 @@ fn heavy(flows: u8) -> HeavyFlows {
         unit: Unit::Packets,
         first_epoch: Some(1),
         last_epoch: Some(15),
+        epoch_ns: 1 << 26,
         seconds: 1.0,
         omitted_flows: 0,
         heavy: (1..=flows).map(count).collect(),
@@ -210,7 +211,7 @@ fn attention_has_a_line() {
     let parameters = parameters.as_object().cloned().unwrap();
     let shown = EpochAttention { epoch: 77, state: "ill".into(), parameters, ..EpochAttention::default() };
     let now = Snapshot { attention: Some(shown), ..look(2) };
-    let line = "ill: hh 1 024 buckets, hh threshold 28 packets, sample 25.00 %, epoch 77";
+    let line = "ill: hh 1 024 buckets, hh threshold 28 packets, sample 25.00 %";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
     assert!(!text(&Rates::between(&look(1), &look(2))).contains("ill: "));
 }

@@ -1,8 +1,9 @@
 //! A traced packet, to be read by a person.
 
-use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders, Program};
+use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders};
 use crate::cli::output::grouped;
 use crate::cli::summary;
+use crate::observe::ProgramTrace;
 use crate::pisa::AccessTrace;
 
 /// Widths of the two columns in front.
@@ -97,7 +98,7 @@ fn parsed(page: &mut Page, headers: Option<&PacketHeaders>) {
     }
 }
 
-fn measured(page: &mut Page, program: &Program) {
+fn measured(page: &mut Page, program: &ProgramTrace) {
     page.part(&program.program);
     if program.stages.is_empty() {
         return page.line("", "does not measure this packet");

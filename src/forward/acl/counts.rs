@@ -8,7 +8,7 @@ use crate::pisa::Count;
 #[derive(Debug)]
 pub struct RuleCounts(Box<[(Count, Count)]>);
 
-/// What was counted at a slot.
+/// The counts of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub packets: u64,

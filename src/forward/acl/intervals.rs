@@ -24,7 +24,7 @@ points!(u16 u32 u64 u128);
 /// The pieces of a key's values within which the same rules match, and the bitmap of each.
 #[derive(Debug)]
 pub(super) struct Intervals<K> {
-    /// Where the pieces behind the first begin.
+    /// Starts of the intervals behind the first.
     starts: Box<[K]>,
     /// A bitmap for each piece, and a last one for packets without the field.
     bitmaps: Box<[u64]>,

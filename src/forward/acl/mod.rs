@@ -1,5 +1,5 @@
-//! The access control list: an ordered list of rules over the parsed fields, of which the first
-//! that matches decides.
+//! The access control list: an ordered list of rules over the parsed fields. The first rule that
+//! matches decides.
 //!
 //! It is searched by bit vectors (Lakshman, Stiliadis, SIGCOMM 1998): each field has a sorted list
 //! of the points at which the set of matching rules changes, and for each piece between them that
@@ -26,9 +26,9 @@ use fields::Fields;
 use crate::pisa::table::{Shape, TableUse};
 use crate::pisa::{LookupTrace, Phv, PortId};
 
-/// Rules at most.
+/// Maximum rules.
 pub const MAX_RULES: usize = 512;
-/// Rules at most that count and let the search go on: each costs a step for a packet that matches
+/// Maximum rules that count and let the search go on: each costs a step for a packet that matches
 /// it.
 pub const MAX_COUNTING: usize = 16;
 /// Counters that a list has: as many again as rules, so that one of a rule that has gone is not
@@ -37,8 +37,8 @@ pub const SLOTS: usize = 2 * MAX_RULES;
 /// The counter of packets that no rule decides.
 pub const DEFAULT_SLOT: usize = SLOTS;
 
-/// What the list takes of a switch: a table of IPv4 and what is no IP, and one of IPv6, of so many
-/// TCAM rows each. The counters stand with the actions.
+/// Memory of the list: a table for IPv4 and other EtherTypes, and one for IPv6, of `rows` TCAM rows
+/// each. The counters stand with the actions.
 pub fn usage(rows: u32) -> TableUse {
     let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary_rows();
     TABLES.into_iter().fold(TableUse::default(), |sum, (_, key_bits)| {
@@ -58,7 +58,7 @@ pub const TABLES: [(&str, u32); 2] = [("acl.ipv4", COMMON_KEY_BITS + 2 * 32), ("
 /// Action 2, mirror and its port 1 + 9 bits, two counters of 64.
 pub const ACTION_BITS: u32 = 2 + 10 + 2 * 64;
 
-/// What the list says of a packet.
+/// The list's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub permit: bool,
@@ -66,7 +66,7 @@ pub struct Decision {
     pub mirror: Option<PortId>,
 }
 
-/// What a rule does, and where it counts.
+/// A rule's action, and the slot of its counters.
 #[derive(Clone, Copy, Debug)]
 struct Verb {
     action: Action,
@@ -108,7 +108,7 @@ impl Acl {
         self.fields.wants_flags()
     }
 
-    /// How [`Self::decide`] comes to its decision, in words. Counts nothing.
+    /// The look-ups of [`Self::decide`], in words. Counts nothing.
     pub fn trace(&self, phv: &Phv, flags: Option<u8>) -> Vec<LookupTrace> {
         let rows = self.fields.rows(phv, flags);
         let hit = |rule: &usize| {
@@ -138,7 +138,7 @@ impl Acl {
         lookups
     }
 
-    /// What is to be done with a packet; its rules count it. `flags`: of a packet that has a TCP
+    /// Decides on a packet; its rules count it. `flags`: of a packet that has a TCP
     /// header.
     #[inline]
     pub fn decide(&self, phv: &Phv, flags: Option<u8>, counts: &RuleCounts) -> Decision {

@@ -1,4 +1,4 @@
-//! A rule: what it matches, and what it does.
+//! A rule: its match and its action.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use crate::pisa::PortId;
 use crate::pisa::table::Key;
 use crate::wire::{Fragment, Mac};
 
-/// What becomes of a packet.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Permit,
@@ -30,14 +30,14 @@ pub enum Prefix {
     V6 { address: u128, len: u32 },
 }
 
-/// TCP flags of which some must be set and others clear.
+/// TCP flags that must be set, and that must be clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
     pub mask: u8,
     pub value: u8,
 }
 
-/// Fragments of which kind.
+/// The kind of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentMatch {
     /// The whole packet.
@@ -50,7 +50,7 @@ pub enum FragmentMatch {
     Later,
 }
 
-/// What a rule asks of each field; what it says nothing of may be anything. A packet that does not
+/// A rule's condition on each field; `None` matches anything. A packet that does not
 /// have a field matches no rule that asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
@@ -64,7 +64,7 @@ pub struct Match {
     pub src: Option<Prefix>,
     pub dst: Option<Prefix>,
     pub proto: Option<u8>,
-    /// Of TCP and UDP.
+    /// Ports of TCP and UDP.
     pub sport: Option<Vec<RangeInclusive<u16>>>,
     pub dport: Option<Vec<RangeInclusive<u16>>>,
     pub tcp_flags: Option<Flags>,
@@ -74,7 +74,7 @@ pub struct Match {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called; no two rules of a list are called the same.
+    /// Unique in the list.
     pub name: String,
     pub matches: Match,
     pub action: Action,

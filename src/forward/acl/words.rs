@@ -10,7 +10,7 @@ use super::{Action, Flags, FragmentMatch, MacPrefix, Match, Prefix, Rule};
 use crate::forward::text::{self, PortNames, Word, Wrong, number, wrong};
 use crate::wire::{ethertype, proto};
 
-/// Ranges or ports at most in one key.
+/// Maximum ranges or ports in one key.
 const MAX_LIST: usize = 8;
 
 /// Forms of words for the JSON Schema: numbers and ranges, a MAC address or its leading bits, an
@@ -27,66 +27,50 @@ const ADDRESS: &str = concat!(
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["action"]))]
 pub struct RuleConfig {
-    /// What the rule is called; by default rule1, rule2, … by its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The rule's name; by default rule1, rule2, … by its place.
     #[schemars(extend("pattern" = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$"))]
     pub name: Option<Word>,
     /// permit, deny, or count: the rules behind decide.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["permit", "deny", "count"]))]
     pub action: Option<Word>,
     /// A port that a copy goes to; with permit or deny.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror: Option<Word>,
     /// Ingress ports by name: "a" or "a,b".
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<Word>,
     /// Source MAC address, or its leading bits: "02:00:00:00:00:00/24".
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "string", "pattern" = MAC))]
     pub src_mac: Option<Word>,
     /// Destination MAC address, or its leading bits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "string", "pattern" = MAC))]
     pub dst_mac: Option<Word>,
     /// ipv4, ipv6, arp, or a number such as 0x88cc.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 65535, "pattern" = "^(ipv4|ipv6|arp|[0-9]+|0x[0-9A-Fa-f]+)$"))]
     pub ethertype: Option<Word>,
     /// VLANs, 0 for untagged frames: 10, "10-20" or "10,30-40".
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 4094, "pattern" = RANGES))]
     pub vlan: Option<Word>,
     /// Source address or prefix, IPv4 or IPv6.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "string", "pattern" = ADDRESS))]
     pub src: Option<Word>,
     /// Destination address or prefix.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "string", "pattern" = ADDRESS))]
     pub dst: Option<Word>,
     /// tcp, udp, icmp, icmpv6, gre, esp, or a number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 255, "pattern" = "^(tcp|udp|icmp|icmpv6|gre|esp|ah|[0-9]{1,3})$"))]
     pub proto: Option<Word>,
     /// Source ports of TCP or UDP: 80, "80-443" or "22,80-443".
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 65535, "pattern" = RANGES))]
     pub sport: Option<Word>,
     /// Destination ports of TCP or UDP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 65535, "pattern" = RANGES))]
     pub dport: Option<Word>,
     /// TCP flags that are set, or with ! clear: "syn,!ack".
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("type" = "string", "pattern" = r"^\s*!?(fin|syn|rst|psh|ack|urg|ece|cwr)\s*(,\s*!?(fin|syn|rst|psh|ack|urg|ece|cwr)\s*){0,7}$"))]
     pub tcp_flags: Option<Word>,
     /// Differentiated services code point, 0 to 63.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 63, "pattern" = "^[0-9]{1,2}$"))]
     pub dscp: Option<Word>,
     /// whole, any (piece of a packet), first or later.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["whole", "any", "first", "later"]))]
     pub fragment: Option<Word>,
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::dataplane::touch;
-use super::{Config, Digest, Learn, Station, StationKey, Stations, seconds};
+use super::{Config, Digest, Learn, MacEntry, MacKey, MacTable, seconds};
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomial;
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
-/// The table of stations and who may change it.
+/// The MAC table, and its writer.
 #[derive(Debug)]
 pub struct Control {
-    stations: Shared<Stations>,
+    macs: Shared<MacTable>,
     seen: Arc<[AtomicU32]>,
-    /// Indices into `seen` that no station has.
+    /// Indices into `seen` that no MAC address has.
     free: Vec<u32>,
     ageing_seconds: u32,
     sender: Sender<Digest>,
@@ -26,7 +26,7 @@ pub struct Control {
     refused: u64,
 }
 
-/// One station, for `weir show`.
+/// One entry, for `weir show`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     pub vid: u16,
@@ -41,10 +41,10 @@ pub struct Entry {
 /// A change that the operator makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// A station that stays at its port. `replace`: also when the operator has set it before.
-    Fix { station: StationKey, port: PortId, replace: bool },
-    /// Forgets a station, set or learned.
-    Forget(StationKey),
+    /// A MAC address that stays at its port. `replace`: also when the operator has set it before.
+    Fix { key: MacKey, port: PortId, replace: bool },
+    /// Forgets a MAC address, set or learned.
+    Forget(MacKey),
 }
 
 /// Why an edit was refused.
@@ -59,13 +59,13 @@ pub enum EditError {
 }
 
 impl Control {
-    /// `polynomial` places the stations in the table: a host that knew it could choose addresses
-    /// that meet.
+    /// `polynomial` places the MAC addresses in the table: a host that knew it could choose
+    /// addresses that meet.
     pub fn new(config: Config, polynomial: Polynomial) -> Self {
         let shape = Shape { capacity: config.capacity, key_bits: 60, action_bits: PortId::BITS };
         let (sender, digests) = bounded(config.queue);
         let mut control = Self {
-            stations: Shared::new(Stations { version: 0, table: Exact::new(shape, polynomial) }),
+            macs: Shared::new(MacTable { version: 0, table: Exact::new(shape, polynomial) }),
             seen: (0..config.capacity).map(|_| AtomicU32::new(0)).collect(),
             free: (0..config.capacity as u32).rev().collect(),
             ageing_seconds: 0,
@@ -77,41 +77,38 @@ impl Control {
         control
     }
 
-    /// A table of another size with the stations of this one; when it has no room for all, those
-    /// that were set and those heard last. It has dataplanes of its own.
+    /// A table of another size with the MAC addresses of this one; when it has no room for all,
+    /// those that were set and those heard last. It has dataplanes of its own.
     pub fn resized(&self, config: Config, polynomial: Polynomial) -> Self {
         let mut next = Self { refused: self.refused, ..Self::new(config, polynomial) };
-        let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
-        let current = self.stations.current();
+        let heard = |entry: &MacEntry| self.seen[entry.index as usize].load(Ordering::Relaxed);
+        let current = self.macs.current();
         let mut known: Vec<_> =
-            current.table.iter().map(|(key, station)| (station.fixed, heard(station), key, station.port)).collect();
+            current.table.iter().map(|(key, entry)| (entry.fixed, heard(entry), key, entry.port)).collect();
         known.sort_unstable_by(|a, b| b.cmp(a));
         let (free, seen) = (&mut next.free, &next.seen);
-        next.stations.update(|stations| {
+        next.macs.update(|macs| {
             for (fixed, heard, key, port) in known {
                 let Some(index) = free.pop() else { break };
                 seen[index as usize].store(heard, Ordering::Relaxed);
-                stations
-                    .table
-                    .insert(key, Station { port, index, fixed })
-                    .expect("an index was free, so there is room");
+                macs.table.insert(key, MacEntry { port, index, fixed }).expect("an index was free, so there is room");
             }
         });
         next
     }
 
-    /// The silence after which stations are forgotten from now on.
+    /// The silence after which MAC addresses are forgotten from now on.
     pub fn set_ageing(&mut self, ageing: Duration) {
         self.ageing_seconds = ageing.as_secs().min(u64::from(u32::MAX)) as u32;
     }
 
     /// A dataplane that reads this table and reports to it, for one worker.
     pub fn dataplane(&self) -> Learn {
-        Learn::new(self.stations.reader(), self.seen.clone(), self.sender.clone())
+        Learn::new(self.macs.reader(), self.seen.clone(), self.sender.clone())
     }
 
     /// Applies the digests that wait, at most one queue full, and publishes the result if anything
-    /// has changed. Gives the number of stations learned or moved.
+    /// has changed. Gives the number of MAC addresses learned or moved.
     pub fn serve(&mut self, now: u64) -> usize {
         let waiting: Vec<Digest> = self.digests.try_iter().take(self.digests.len()).collect();
         self.apply(&waiting, now)
@@ -120,11 +117,11 @@ impl Control {
     /// Applies digests in order. Copying the table costs microseconds, so it is done once for all
     /// of them, and only if one changes something.
     pub fn apply(&mut self, digests: &[Digest], now: u64) -> usize {
-        let current = self.stations.current();
-        let mut next: Option<Stations> = None;
+        let current = self.macs.current();
+        let mut next: Option<MacTable> = None;
         let mut changes = 0;
-        for &Digest { station, port } in digests {
-            let known = next.as_ref().unwrap_or(&current).table.get(station.0).copied();
+        for &Digest { key, port } in digests {
+            let known = next.as_ref().unwrap_or(&current).table.get(key.0).copied();
             if known.is_some_and(|known| known.fixed) {
                 continue;
             }
@@ -140,9 +137,9 @@ impl Control {
             };
             touch(&self.seen[index as usize], seconds(now));
             if known.is_none_or(|known| known.port != port) {
-                let table = &mut next.get_or_insert_with(|| Stations::clone(&current)).table;
+                let table = &mut next.get_or_insert_with(|| MacTable::clone(&current)).table;
                 table
-                    .insert(station.0, Station { port, index, fixed: false })
+                    .insert(key.0, MacEntry { port, index, fixed: false })
                     .expect("an index was free, so there is room");
                 changes += 1;
             }
@@ -151,8 +148,8 @@ impl Control {
         changes
     }
 
-    /// Forgets the stations that have been silent for the ageing time. Gives their number. To be
-    /// called about once a second.
+    /// Forgets the MAC addresses that have been silent for the ageing time. Gives their number. To
+    /// be called about once a second.
     pub fn age(&mut self, now: u64) -> usize {
         let limit = self.ageing_seconds;
         self.forget(|_, idle| idle >= limit, now)
@@ -160,18 +157,13 @@ impl Control {
 
     /// Forgets what was learned behind a port, for example when its link goes down.
     pub fn flush_port(&mut self, port: PortId) -> usize {
-        self.forget(|station, _| station.port == port, 0)
-    }
-
-    /// Forgets every station that was learned.
-    pub fn flush(&mut self) -> usize {
-        self.forget(|_, _| true, 0)
+        self.forget(|entry, _| entry.port == port, 0)
     }
 
     /// Makes all edits in order, or none: then the number of the one that was refused is given,
     /// from 0.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<(), (usize, EditError)> {
-        let mut next = Stations::clone(&self.stations.current());
+        let mut next = MacTable::clone(&self.macs.current());
         let mut free = self.free.clone();
         for (i, edit) in edits.iter().enumerate() {
             self.edit_one(&mut next.table, &mut free, *edit).map_err(|error| (i, error))?;
@@ -181,60 +173,60 @@ impl Control {
         Ok(())
     }
 
-    fn edit_one(&self, table: &mut Exact<u64, Station>, free: &mut Vec<u32>, edit: Edit) -> Result<(), EditError> {
+    fn edit_one(&self, table: &mut Exact<u64, MacEntry>, free: &mut Vec<u32>, edit: Edit) -> Result<(), EditError> {
         match edit {
-            Edit::Forget(station) => {
-                free.push(table.remove(station.0).ok_or(EditError::Unknown)?.index);
+            Edit::Forget(key) => {
+                free.push(table.remove(key.0).ok_or(EditError::Unknown)?.index);
             }
-            Edit::Fix { station, port, replace } => {
-                let known = table.get(station.0).copied();
+            Edit::Fix { key, port, replace } => {
+                let known = table.get(key.0).copied();
                 if known.is_some_and(|known| known.fixed) && !replace {
                     return Err(EditError::Exists);
                 }
                 let index = known.map(|known| known.index).or_else(|| free.pop());
                 let index = index.or_else(|| self.make_room(table)).ok_or(EditError::Full(table.len()))?;
                 table
-                    .insert(station.0, Station { port, index, fixed: true })
+                    .insert(key.0, MacEntry { port, index, fixed: true })
                     .expect("an index was free, so there is room");
             }
         }
         Ok(())
     }
 
-    /// Takes out the learned station that has been silent for longest.
-    fn make_room(&self, table: &mut Exact<u64, Station>) -> Option<u32> {
-        let heard = |station: &Station| self.seen[station.index as usize].load(Ordering::Relaxed);
-        let learned = table.iter().filter(|(_, station)| !station.fixed);
-        let (key, _) = learned.min_by_key(|(_, station)| heard(station))?;
-        table.remove(key).map(|station| station.index)
+    /// Takes out the learned MAC address that has been silent for longest.
+    fn make_room(&self, table: &mut Exact<u64, MacEntry>) -> Option<u32> {
+        let heard = |entry: &MacEntry| self.seen[entry.index as usize].load(Ordering::Relaxed);
+        let learned = table.iter().filter(|(_, entry)| !entry.fixed);
+        let (key, _) = learned.min_by_key(|(_, entry)| heard(entry))?;
+        table.remove(key).map(|entry| entry.index)
     }
 
-    /// All stations, by VLAN and address.
+    /// All MAC addresses, by VLAN and address.
     pub fn entries(&self, now: u64) -> Vec<Entry> {
-        let current = self.stations.current();
-        let entry = |(key, station): (u64, &Station)| {
-            let key = StationKey(key);
-            let idle_seconds = if station.fixed { 0 } else { self.idle(station, now) };
-            Entry { vid: key.vid(), mac: key.mac(), port: station.port, idle_seconds, fixed: station.fixed }
+        let current = self.macs.current();
+        let entry = |(key, entry): (u64, &MacEntry)| {
+            let key = MacKey(key);
+            let idle_seconds = if entry.fixed { 0 } else { self.idle(entry, now) };
+            Entry { vid: key.vid(), mac: key.mac(), port: entry.port, idle_seconds, fixed: entry.fixed }
         };
         let mut entries: Vec<Entry> = current.table.iter().map(entry).collect();
         entries.sort_unstable();
         entries
     }
 
-    /// Digests of new stations that were refused because the table was full.
+    /// Digests of new MAC addresses that were refused because the table was full.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Stations at most.
+    /// Maximum entries.
     pub fn capacity(&self) -> usize {
         self.seen.len()
     }
 
-    /// Stations that are known.
+    /// MAC addresses that are known.
     pub fn len(&self) -> usize {
-        self.stations.current().table.len()
+        self.macs.current().table.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -244,17 +236,17 @@ impl Control {
     /// The dataplane looks up the source and the destination, and a switch looks into a table once
     /// a packet: two tables.
     pub fn usage(&self) -> TableUse {
-        let one = self.stations.current().table.usage();
+        let one = self.macs.current().table.usage();
         TableUse { sram_bits: 2 * one.sram_bits, tcam_bits: 0, hashes: 2 * one.hashes }
     }
 
-    fn idle(&self, station: &Station, now: u64) -> u32 {
-        seconds(now).saturating_sub(self.seen[station.index as usize].load(Ordering::Relaxed))
+    fn idle(&self, entry: &MacEntry, now: u64) -> u32 {
+        seconds(now).saturating_sub(self.seen[entry.index as usize].load(Ordering::Relaxed))
     }
 
-    fn forget(&mut self, which: impl Fn(&Station, u32) -> bool, now: u64) -> usize {
-        let current = self.stations.current();
-        let gone: Vec<(u64, Station)> = current
+    fn forget(&mut self, which: impl Fn(&MacEntry, u32) -> bool, now: u64) -> usize {
+        let current = self.macs.current();
+        let gone: Vec<(u64, MacEntry)> = current
             .table
             .iter()
             .map(|(k, s)| (k, *s))
@@ -263,19 +255,19 @@ impl Control {
         if gone.is_empty() {
             return 0;
         }
-        let mut next = Stations::clone(&current);
-        for (key, station) in &gone {
+        let mut next = MacTable::clone(&current);
+        for (key, entry) in &gone {
             next.table.remove(*key);
-            self.free.push(station.index);
+            self.free.push(entry.index);
         }
         self.publish(Some(next));
         gone.len()
     }
 
-    fn publish(&mut self, next: Option<Stations>) {
+    fn publish(&mut self, next: Option<MacTable>) {
         if let Some(mut next) = next {
             next.version += 1;
-            self.stations.publish(next);
+            self.macs.publish(next);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_channel::Sender;
 
-use super::{Digest, StationKey, Stations, seconds};
+use super::{Digest, MacKey, MacTable, seconds};
 use crate::pisa::table::Reader;
 use crate::pisa::{DropReason, LookupTrace, Phv, Probe, Verdict};
 use crate::wire::Mac;
@@ -13,15 +13,15 @@ use crate::wire::Mac;
 /// One worker's dataplane of a learning switch.
 #[derive(Debug)]
 pub struct Learn {
-    stations: Reader<Stations>,
-    /// By [`Station::index`](super::Station): the second in which the station was last heard.
+    macs: Reader<MacTable>,
+    /// The second in which an address was last heard, by [`MacEntry::index`](super::MacEntry).
     seen: Arc<[AtomicU32]>,
     reporter: Reporter,
 }
 
 impl Learn {
-    pub(super) fn new(stations: Reader<Stations>, seen: Arc<[AtomicU32]>, queue: Sender<Digest>) -> Self {
-        Self { stations, seen, reporter: Reporter::new(queue) }
+    pub(super) fn new(macs: Reader<MacTable>, seen: Arc<[AtomicU32]>, queue: Sender<Digest>) -> Self {
+        Self { macs, seen, reporter: Reporter::new(queue) }
     }
 
     /// ```text
@@ -31,38 +31,38 @@ impl Learn {
     /// ```
     pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
         let now = seconds(now);
-        let stations = self.stations.load();
-        self.reporter.begin(stations.version);
+        let macs = self.macs.load();
+        self.reporter.begin(macs.version);
         for phv in phvs {
             let headers = &phv.headers;
             if is_bridge_group(headers.dst) {
                 phv.verdict = Verdict::Drop(DropReason::LinkLocal);
                 continue;
             }
-            let source = StationKey::new(headers.vid(), headers.src);
-            match stations.table.get(source.0) {
-                Some(station) if station.port == phv.ingress => touch(&self.seen[station.index as usize], now),
+            let source = MacKey::new(headers.vid(), headers.src);
+            match macs.table.get(source.0) {
+                Some(entry) if entry.port == phv.ingress => touch(&self.seen[entry.index as usize], now),
                 _ if headers.src.is_group() || headers.src == Mac::default() => {}
-                _ => self.reporter.report(Digest { station: source, port: phv.ingress }),
+                _ => self.reporter.report(Digest { key: source, port: phv.ingress }),
             }
-            let destination = StationKey::new(headers.vid(), headers.dst);
-            phv.verdict = match stations.table.get(destination.0) {
+            let destination = MacKey::new(headers.vid(), headers.dst);
+            phv.verdict = match macs.table.get(destination.0) {
                 None => Verdict::Flood,
-                Some(station) if station.port == phv.ingress => Verdict::Drop(DropReason::SamePort),
-                Some(station) => Verdict::Port(station.port),
+                Some(entry) if entry.port == phv.ingress => Verdict::Drop(DropReason::SamePort),
+                Some(entry) => Verdict::Port(entry.port),
             };
         }
     }
 
-    /// As [`Self::decide`] for one packet, telling of both look-ups.
+    /// As [`Self::decide`] for one packet, with both look-ups for the probe.
     pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
         let (src, dst, vid) = (phv.headers.src, phv.headers.dst, phv.headers.vid());
-        let stations = self.stations.load();
-        let find = |mac: Mac| stations.table.get(StationKey::new(vid, mac).0).map(|station| station.port);
+        let macs = self.macs.load();
+        let find = |mac: Mac| macs.table.get(MacKey::new(vid, mac).0).map(|entry| entry.port);
         let lookup = |key: &str, mac: Mac, action: &str| LookupTrace {
-            table: "stations",
+            table: "macs",
             key: format!("{key} {mac}, vlan {vid}"),
-            entry: find(mac).map(|_| "a station".into()),
+            entry: find(mac).map(|_| "a MAC entry".into()),
             port: find(mac),
             action: action.into(),
         };
@@ -88,15 +88,15 @@ impl Learn {
         self.decide(std::slice::from_mut(phv), now);
     }
 
-    /// Digests that found the queue full. Nothing is lost for good: the station's next frame is
+    /// Digests that found the queue full. Nothing is lost for good: the address's next frame is
     /// reported again.
     pub fn lost_digests(&self) -> u64 {
         self.reporter.lost
     }
 }
 
-/// Writes only when the second has changed, so that cores that hear the same station do not fight
-/// for the cache line.
+/// Writes only when the second has changed, so that cores that hear the same MAC address do not
+/// fight for the cache line.
 #[inline(always)]
 pub(super) fn touch(seen: &AtomicU32, now: u32) {
     if seen.load(Ordering::Relaxed) != now {
@@ -110,17 +110,17 @@ fn is_bridge_group(mac: Mac) -> bool {
     mac.to_u64() & !0xf == 0x0180_c200_0000
 }
 
-/// Sends digests, each once per version of the table: an unknown station's train of frames would
-/// fill the queue before the control side has answered the first.
+/// Sends digests, each once per version of the table: an unknown MAC address's train of frames
+/// would fill the queue before the control side has answered the first.
 #[derive(Debug)]
 struct Reporter {
     queue: Sender<Digest>,
     version: u64,
-    /// What was sent since `version` began, at a slot that the station chooses. A later one may
+    /// Digests sent since `version` began, at slots that the addresses choose. A later one may
     /// push it out: it is sent again then.
     sent: Box<[Option<Digest>; Self::SLOTS]>,
     lost: u64,
-    /// The queue was full in this burst: to ask again for each packet of a flood would only cost.
+    /// The queue was full in this burst: another try for each packet of a flood would only cost.
     full: bool,
 }
 
@@ -141,7 +141,7 @@ impl Reporter {
 
     #[cold]
     fn report(&mut self, digest: Digest) {
-        let slot = (digest.station.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        let slot = (digest.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
         if self.sent[slot] == Some(digest) {
             return;
         }

@@ -3,13 +3,13 @@
 //! The dataplane ([`Learn`], one a worker) looks up both addresses of a frame. For a source that is
 //! unknown, or known at another port, it queues a [`Digest`]; if the queue is full the digest is
 //! counted and the packet goes on. The control side ([`Control`]) applies digests to the table of
-//! stations, ages it, and publishes it whole. Live it does so on a thread of its own; the replayer
-//! and the simulated network call it between bursts, which makes them deterministic.
+//! MAC addresses, ages it, and publishes it whole. Live it does so on a thread of its own; the
+//! replayer and the simulated network call it between bursts, which makes them deterministic.
 //!
-//! A station is a MAC address in a VLAN (0 for untagged frames); every port belongs to every VLAN.
-//! Group addresses are flooded and never learned. A station that the operator has set stays where
-//! it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for the switch
-//! itself: dropped, and nothing is learned from them.
+//! An entry's key is a MAC address and a VLAN (0 for untagged frames); every port belongs to every
+//! VLAN. Group addresses are flooded and never learned. A MAC address that the operator has set
+//! stays where it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for
+//! the switch itself: dropped, and nothing is learned from them.
 
 mod control;
 mod dataplane;
@@ -27,10 +27,10 @@ use crate::wire::Mac;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Stations at most. A new one is refused when they are that many, so a flood of addresses
-    /// pushes nobody out.
+    /// Maximum entries. New ones are refused when the table is full, so that a flood of addresses
+    /// pushes none out.
     pub capacity: usize,
-    /// A station that has sent nothing for so long is forgotten.
+    /// Silence after which a MAC address is forgotten.
     pub ageing: Duration,
     /// Digests that may wait for the control side.
     pub queue: usize,
@@ -42,18 +42,18 @@ impl Default for Config {
     }
 }
 
-/// What the dataplane reports of a source address.
+/// The dataplane's report of a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
-    pub station: StationKey,
+    pub key: MacKey,
     pub port: PortId,
 }
 
 /// VLAN identifier and MAC address in the low 60 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StationKey(u64);
+pub struct MacKey(u64);
 
-impl StationKey {
+impl MacKey {
     #[inline(always)]
     pub fn new(vid: u16, mac: Mac) -> Self {
         Self(u64::from(vid) << 48 | mac.to_u64())
@@ -69,11 +69,11 @@ impl StationKey {
     }
 }
 
-/// Where a station is. When it was last heard stands in an array of its own, at `index`, which
-/// outlives the versions of the table: workers write it while the control side makes the next
+/// The port of a MAC address. The time when it was last heard stands in another array, at `index`,
+/// which outlives the versions of the table: workers write it while the control side makes the next
 /// version.
 #[derive(Clone, Copy, Debug)]
-struct Station {
+struct MacEntry {
     port: PortId,
     index: u32,
     /// Set by the operator: it neither moves nor ages.
@@ -82,14 +82,14 @@ struct Station {
 
 /// One version of the table.
 #[derive(Clone, Debug)]
-struct Stations {
+struct MacTable {
     version: u64,
-    table: Exact<u64, Station>,
+    table: Exact<u64, MacEntry>,
 }
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Whole seconds, as they are stored per station: enough until 2106.
+/// Whole seconds, as they are stored per MAC address: enough until 2106.
 fn seconds(now: u64) -> u32 {
     (now / NS_PER_SECOND) as u32
 }

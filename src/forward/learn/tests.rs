@@ -44,16 +44,16 @@ impl Naive {
         let before = self.known.clone();
         let link_local = |mac: Mac| mac.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac.0[5] < 16;
         for phv in phvs.iter().filter(|phv| !link_local(phv.headers.dst)) {
-            let (station, src) = ((phv.headers.vid(), phv.headers.src), phv.headers.src);
+            let (key, src) = ((phv.headers.vid(), phv.headers.src), phv.headers.src);
             if src.is_group() || src == Mac([0; 6]) {
                 continue;
             }
             // Known here before the burst: heard. Else a digest, which may move it, and is applied
             // in order.
-            if before.get(&station).is_some_and(|(port, _)| *port == phv.ingress) {
-                self.known.get_mut(&station).unwrap().1 = second;
-            } else if self.known.contains_key(&station) || self.known.len() < self.capacity {
-                self.known.insert(station, (phv.ingress, second));
+            if before.get(&key).is_some_and(|(port, _)| *port == phv.ingress) {
+                self.known.get_mut(&key).unwrap().1 = second;
+            } else if self.known.contains_key(&key) || self.known.len() < self.capacity {
+                self.known.insert(key, (phv.ingress, second));
             }
         }
         let verdict = |phv: &Phv| match before.get(&(phv.headers.vid(), phv.headers.dst)) {
@@ -136,7 +136,8 @@ proptest! {
                     naive.known.retain(|_, (p, _)| *p != port);
                 }
                 Step::Flush => {
-                    prop_assert_eq!(control.flush(), naive.known.len());
+                    let flushed: usize = (0..8).map(|port| control.flush_port(port)).sum();
+                    prop_assert_eq!(flushed, naive.known.len());
                     naive.known.clear();
                 }
             }
@@ -147,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn a_flood_of_addresses_keeps_the_bound_and_the_stations() {
+fn a_flood_of_addresses_keeps_the_bound_and_the_entries() {
     let mut control = control(100);
     let mut learn = control.dataplane();
     let (a, b) = (host(1), host(2));
@@ -166,13 +167,13 @@ fn a_flood_of_addresses_keeps_the_bound_and_the_stations() {
     assert_eq!(control.entries(400 * SECOND).len(), 2);
 }
 
-/// A million stations that were never heard before, faster than the control side serves them.
+/// A million MAC addresses that were never heard before, faster than the control side serves them.
 #[test]
 fn a_million_random_addresses() {
     let mut control = Control::new(Config { capacity: 8192, ..Config::default() }, Polynomial::STANDARD[0]);
     let mut learn = control.dataplane();
-    let (a, b, fixed) = (host(1), host(2), StationKey::new(0, host(3)));
-    control.edit(&[Edit::Fix { station: fixed, port: 3, replace: false }]).unwrap();
+    let (a, b, fixed) = (host(1), host(2), MacKey::new(0, host(3)));
+    control.edit(&[Edit::Fix { key: fixed, port: 3, replace: false }]).unwrap();
     send(&mut learn, &mut control, vec![frame(0, a, b, 0), frame(0, b, a, 1)], SECOND);
     let (mut random, mut applied, mut rounds) = (1u64, 0, 0);
     for burst in 0..1_000_000 / 62u64 {
@@ -185,7 +186,7 @@ fn a_million_random_addresses() {
         assert_eq!((phvs[0].verdict, phvs[1].verdict), (Verdict::Port(1), Verdict::Port(3)));
         assert!(
             phvs[2..].iter().all(|phv| phv.verdict == Verdict::Port(0)),
-            "traffic to a station that is known is not flooded"
+            "traffic to a MAC address that is known is not flooded"
         );
         // The control side comes round once in a hundred bursts, and does no more than a queue full
         // then.
@@ -208,23 +209,23 @@ fn a_million_random_addresses() {
 }
 
 #[test]
-fn a_station_that_was_set_makes_room_and_stays() {
+fn a_mac_that_was_set_makes_room_and_stays() {
     let mut control = control(2);
     let mut learn = control.dataplane();
     send(&mut learn, &mut control, vec![frame(0, host(1), host(9), 0)], SECOND);
     send(&mut learn, &mut control, vec![frame(0, host(2), host(9), 1)], 5 * SECOND);
-    let fix = |n| Edit::Fix { station: StationKey::new(0, host(n)), port: 2, replace: false };
+    let fix = |n| Edit::Fix { key: MacKey::new(0, host(n)), port: 2, replace: false };
     control.edit(&[fix(7)]).unwrap();
     let macs = |control: &Control| control.entries(5 * SECOND).iter().map(|entry| entry.mac).collect::<Vec<_>>();
     assert_eq!(macs(&control), [host(2), host(7)], "the one that was silent for longest is gone");
     // It neither moves nor goes.
     let verdicts = send(&mut learn, &mut control, vec![frame(0, host(7), host(2), 0)], 6 * SECOND);
     assert_eq!(verdicts, [Verdict::Port(1)]);
-    assert_eq!((control.flush(), control.flush_port(2), control.entries(0)[0].port), (1, 0, 2));
+    assert_eq!((control.flush_port(1), control.flush_port(2), control.entries(0)[0].port), (1, 0, 2));
     assert_eq!(control.edit(&[fix(7)]), Err((0, EditError::Exists)));
     assert_eq!(control.edit(&[fix(8), fix(9)]), Err((1, EditError::Full(2))));
     assert_eq!(macs(&control), [host(7)], "none of them");
-    control.edit(&[Edit::Forget(StationKey::new(0, host(7))), fix(8), fix(9)]).unwrap();
+    control.edit(&[Edit::Forget(MacKey::new(0, host(7))), fix(8), fix(9)]).unwrap();
     assert_eq!(macs(&control), [host(8), host(9)]);
 }
 
@@ -237,7 +238,7 @@ fn a_full_queue_is_counted_and_stops_nothing() {
     assert!(phvs.iter().all(|phv| phv.verdict == Verdict::Flood));
     assert_eq!(learn.lost_digests(), 36);
     assert_eq!(control.serve(0), 64);
-    // What was lost is reported with the stations' next frames.
+    // What was lost is reported with the MAC addresses' next frames.
     learn.decide(&mut phvs, 0);
     assert_eq!(control.serve(0), 36);
 }
@@ -248,7 +249,7 @@ fn a_train_of_frames_sends_one_digest() {
     let mut learn = control.dataplane();
     learn.decide(&mut vec![frame(0, host(1), host(2), 0); 50], 0);
     assert_eq!(control.serve(0), 1);
-    // A second station is refused once, not once a frame, and is learned when there is room.
+    // A second MAC address is refused once, not once a frame, and is learned when there is room.
     (0..50).for_each(|_| learn.decide(&mut [frame(0, host(2), host(1), 1)], 0));
     assert_eq!((control.serve(0), control.refused()), (0, 1));
     control.flush_port(0);
@@ -269,7 +270,7 @@ fn workers_learn_from_each_other_while_they_run() {
         for worker in 0..3u16 {
             let mut learn = control.dataplane();
             scope.spawn(move || {
-                // Sends from its own station until it has heard of the next worker's.
+                // Sends from its own address until it has heard of the next worker's.
                 let peer = (worker + 1) % 3;
                 loop {
                     let mut phvs = [frame(0, host(worker.into()), host(peer.into()), worker)];

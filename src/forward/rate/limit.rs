@@ -3,18 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::text::json_schema;
 
 const BITS_PER_SECOND: (u64, u64) = (8_000, 800_000_000_000);
 const PACKETS_PER_SECOND: (u64, u64) = (1, 1_000_000_000);
-/// The least burst lets the longest frame through.
+/// Range of bursts. The smallest one lets the longest frame through.
 const BURST_BYTES: (u64, u64) = (10_000, 1 << 30);
 
 /// A rate: "1Gbps", "500kpps", "1Gbps,burst=64KB" or "1Gbps,500kpps".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Of frames from the destination MAC on, without FCS.
+    /// Counts frames from the destination MAC on, without FCS.
     pub bits_per_second: Option<u64>,
     pub packets_per_second: Option<u64>,
     /// Bytes that may come at once; by default what passes in 50 ms, at least 64 KB.
@@ -112,16 +113,8 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-impl JsonSchema for Limit {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Limit".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": r"^\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*(,\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*){0,2}$",
-            "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB",
-        })
-    }
-}
+json_schema!(Limit, {
+    "type": "string",
+    "pattern": r"^\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*(,\s*([0-9.]+[kKMG]?[bp]ps|burst=[0-9.]+[kKMG]?B)\s*){0,2}$",
+    "description": "A rate: 1Gbps, 500kpps, 1Gbps,burst=64KB",
+});

@@ -34,7 +34,7 @@ struct Bucket {
     burst: i64,
 }
 
-/// What may be spent of a bucket now; below 0 is a debt.
+/// The tokens of a bucket that may be spent now; below 0 is a debt.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     read: u64,
@@ -43,7 +43,7 @@ struct Grant {
 }
 
 impl Bucket {
-    /// A debt beyond this, three days, is none: a clock was set back.
+    /// Largest debt, three days: a larger one means that a clock was set back.
     const MAX_DEBT: i64 = 1 << 56;
 
     /// Full. `units`: bytes or packets a second; `burst`: of them.
@@ -62,7 +62,7 @@ impl Bucket {
         Grant { read, begun, left: begun }
     }
 
-    /// What `units` take, rounded up, so that the rate is never passed.
+    /// Cost of `units`, rounded up, so that the rate is never passed.
     #[inline(always)]
     fn cost(&self, units: u64) -> i64 {
         ((units * self.unit + ((1 << COST_SHIFT) - 1)) >> COST_SHIFT) as i64
@@ -134,7 +134,7 @@ impl Limiter {
 }
 
 impl Meter<'_> {
-    /// Whether a packet of so many bytes passes; one that does not spends nothing.
+    /// Whether a packet of `bytes` bytes passes; one that does not spends nothing.
     #[inline]
     pub fn pass(&mut self, bytes: usize) -> bool {
         let cost = |of: &Option<(&Bucket, Grant)>, units: u64| match of {

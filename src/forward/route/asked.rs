@@ -1,4 +1,4 @@
-//! Who was asked for lately, and how much the router may say of its own accord.
+//! Recent questions for neighbours, and the rate of the router's own messages.
 
 /// A token bucket: 2^20 ns (about a millisecond) a token, [`Bucket::DEPTH`] tokens at most. It is
 /// kept as the time at which it would be full again (the generic cell rate algorithm), so there is
@@ -23,7 +23,7 @@ impl Bucket {
     }
 }
 
-/// What to do with a packet whose next hop is not known.
+/// The action for a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
     /// Ask for it.

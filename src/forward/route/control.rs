@@ -8,15 +8,16 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::entries::Entries;
 use super::{
-    Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, PlanError, Route, RoutedPort,
-    Routes, Signs, Target, UNUSED_SECONDS, address, key, seconds, touch,
+    Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, Route, RoutedPort, Routes, Signs,
+    Target, UNUSED_SECONDS, address, key, seconds, touch,
 };
+use crate::forward::text::Wrong;
 use crate::pisa::PortId;
 use crate::pisa::hash::{Crc, Polynomial};
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
-/// The tables of a router and who may change them.
+/// The tables of a router, and their writer.
 #[derive(Debug)]
 pub struct Control {
     config: Config,
@@ -58,7 +59,7 @@ pub struct NeighbourEntry {
 }
 
 impl Config {
-    /// What the tables are declared to hold: routes by TCAM, neighbours by hash.
+    /// The tables' declared shapes: routes in TCAM, neighbours by hash.
     pub fn shapes(&self) -> [(&'static str, Shape); 3] {
         let routes = |key_bits| Shape { capacity: self.routes, key_bits, action_bits: 32 };
         let neighbours = Shape { capacity: self.neighbours, key_bits: 128, action_bits: 48 + PortId::BITS };
@@ -124,7 +125,7 @@ impl Control {
 
     /// Changes addresses, routes and static neighbours: all that `change` does, or, when it
     /// refuses, nothing. Workers see the routes change at once.
-    pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), PlanError>) -> Result<(), PlanError> {
+    pub fn change(&mut self, change: impl FnOnce(&mut Plan) -> Result<(), Wrong>) -> Result<(), Wrong> {
         let mut plan = self.plan.clone();
         change(&mut plan)?;
         check_size(&plan, self.config)?;
@@ -185,7 +186,7 @@ impl Control {
         entries
     }
 
-    /// What the tables take of the switch's memory.
+    /// Memory of the tables.
     pub fn usage(&self) -> [(&'static str, TableUse); 3] {
         let routes = self.routes.current();
         let neighbours = self.neighbours.current().table.usage();
@@ -198,8 +199,8 @@ impl Control {
         self.plan = plan;
         let mut next = Neighbours::clone(&self.neighbours.current());
         let before: Vec<_> = next.table.iter().map(|(key, neighbour)| (key, *neighbour)).collect();
-        // One whose network or port has gone is no neighbour; a static one stays or goes with the
-        // plan.
+        // An address whose network or port has gone is no neighbour; a static one stays or goes
+        // with the plan.
         for (key, neighbour) in before {
             let on_link = self.routes.current().is_on_link(address(key), neighbour.port);
             if neighbour.fixed || !on_link {
@@ -245,7 +246,7 @@ impl Control {
             let signs = &self.signs[index as usize];
             touch(&signs.heard, now);
             if known.is_none() {
-                // Whoever is learned is about to be used.
+                // A neighbour that is learned is about to be used.
                 touch(&signs.used, now);
                 touch(&signs.probed, 0);
             }
@@ -297,10 +298,10 @@ fn make_room(next: &mut Neighbours) -> Option<u32> {
 }
 
 /// Whether the tables can hold it.
-pub fn check_size(plan: &Plan, config: Config) -> Result<(), PlanError> {
+pub fn check_size(plan: &Plan, config: Config) -> Result<(), Wrong> {
     let over = |key, value: usize, max: usize, what: &str| {
         let right = format!("at most {max} {what}");
-        if value > max { Err(PlanError { key, value: value.to_string(), right }) } else { Ok(()) }
+        if value > max { Err(Wrong { key, value: value.to_string(), right }) } else { Ok(()) }
     };
     over("prefix", plan.len(), config.routes, "routes, four for each own address included")?;
     over("address", plan.neighbours().len(), config.neighbours, "static neighbours")

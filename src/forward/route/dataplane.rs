@@ -32,12 +32,12 @@ pub struct Route {
     pub(super) questions: Bucket,
     pub(super) errors: Bucket,
     pub(super) suppressed: u64,
-    /// Of the burst in hand.
+    /// Decisions on the current burst.
     pub(super) now: u64,
     pub(super) decisions: Box<[Decision; BURST]>,
 }
 
-/// What is to be done with a packet, from its headers and the tables.
+/// The action for a packet, from its headers and the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Decision {
     /// As the verdict says.
@@ -49,7 +49,7 @@ pub(super) enum Decision {
     },
     /// The next hop's MAC is not known.
     Resolve(Hop),
-    /// An error to whom it came from, and the name under which the packet ends.
+    /// An error to the sender, and the drop reason of the packet.
     Answer(Error, DropReason),
     /// To one of the router's own addresses.
     Local,
@@ -84,8 +84,7 @@ impl Route {
         }
     }
 
-    /// Matches each packet, and writes its verdict as far as the headers tell. `finish` has the
-    /// last word.
+    /// Matches each packet, and writes its verdict from the headers. `finish` may change it.
     pub fn decide(&mut self, phvs: &mut [Phv], now: u64) {
         self.now = now;
         let second = seconds(now);
@@ -111,18 +110,18 @@ impl Route {
         }
     }
 
-    /// Digests that found the queue full. Nothing is lost for good: the neighbour is asked again.
+    /// Digests that found the queue full. The neighbour is asked again later.
     pub fn lost_digests(&self) -> u64 {
         self.lost
     }
 
-    /// ICMP errors and questions for neighbours that would have passed their rate.
+    /// ICMP errors and questions for neighbours that were not sent, because of their rate limit.
     pub fn suppressed(&self) -> u64 {
         self.suppressed
     }
 }
 
-/// What a burst is matched against.
+/// The tables that a burst is matched against.
 struct Tables<'a> {
     routes: &'a Routes,
     neighbours: &'a Neighbours,
@@ -132,7 +131,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// What to do, or why the packet goes no further and nobody is told.
+    /// The action, or the reason for a drop without an answer.
     #[inline]
     fn matched(&self, phv: &Phv) -> Result<Decision, DropReason> {
         let headers = &phv.headers;

@@ -1,23 +1,23 @@
-//! Which route counts where.
+//! Slots of the routes' counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Entry, Hits, Net, Plan};
 
-/// Which route counts where.
+/// Slots of the routes' counters.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// By prefix: the index, and what the counters there read when the route took it over.
+    /// By prefix: the index, and the counts there when the route took it over.
     of: BTreeMap<Net, (u32, [u64; 2])>,
     free: Vec<u32>,
     workers: Vec<Arc<[Hits]>>,
-    /// What workers counted whose dataplanes are gone.
+    /// Counts of workers whose dataplanes are gone.
     retired: Vec<[u64; 2]>,
 }
 
 impl Entries {
-    /// Room for so many routes.
+    /// With room for this many routes.
     pub(super) fn new(routes: usize) -> Self {
         Self { free: (0..routes as u32).rev().collect(), ..Self::default() }
     }

@@ -1,12 +1,12 @@
-//! What a router does to packets: verifies headers, rewrites MACs and TTL, and makes its own
+//! A router's actions on packets: it verifies headers, rewrites MACs and TTL, and makes its own
 //! packets.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::asked::Advice;
-use super::cut;
 use super::dataplane::Decision;
+use super::fragment;
 use super::reply::{self, Error};
 use super::{Digest, Hop, Neighbour, REASK_SECONDS, Route, address, key, link_local, seconds, touch};
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
@@ -14,20 +14,20 @@ use crate::wire::{Fragment, Frame, Headers, Mac, Net, arp, checksum, ethernet, i
 
 const MACS: usize = 12;
 
-/// What has become of a packet beside its verdict.
+/// The result for a packet, beside its verdict.
 #[derive(Debug)]
 pub struct Finished<F> {
     /// It has ended under this name, and a packet of the router's own goes on in its frame.
     pub ended: Option<DropReason>,
     /// One more packet of the router's own, and the port it is for.
     pub extra: Option<(F, PortId)>,
-    /// It goes on, in pieces: [`cut`](fn@super::cut).
+    /// It goes on, in fragments: [`fragment`](fn@super::fragment).
     pub long: bool,
 }
 
 impl Route {
-    /// Does to packet `i` of the burst what `decide` found, and writes the verdict of what is now
-    /// in the frame.
+    /// Applies the decision on packet `i` of the burst, and writes the verdict of the packet that
+    /// is then in the frame.
     #[inline]
     pub fn finish<F: Frame>(&mut self, i: usize, frame: &mut F, phv: &mut Phv) -> Finished<F> {
         let decision = self.decisions.get(i).copied().unwrap_or_default();
@@ -50,8 +50,8 @@ impl Route {
         Finished { ended, extra: None, long: false }
     }
 
-    /// Sends a packet on, or says that it is too long for the next link. Gives a question for the
-    /// neighbour if one is due, and whether the packet is to be cut.
+    /// Forwards a packet. Returns a question for the neighbour if one is due, and whether the
+    /// packet is to be fragmented; an error if it is too long for the next link.
     #[inline(always)]
     fn forward<F: Frame>(
         &mut self,
@@ -63,7 +63,7 @@ impl Route {
         let port = &self.ports[usize::from(hop.port)];
         let l3 = usize::from(phv.headers.l3);
         let long = packet_len(frame.bytes(), &phv.headers) > port.mtu as usize;
-        if long && !cut::may_be(frame, &phv.headers, port.mtu) {
+        if long && !fragment::can_fragment(frame, &phv.headers, port.mtu) {
             return Err(Error::TooBig(port.mtu));
         }
         rewrite(frame.bytes_mut(), l3, phv.headers.net, neighbour.mac, port.mac());
@@ -139,7 +139,7 @@ impl Route {
         made.then(|| replaced(frame, phv, phv.ingress, reason))
     }
 
-    /// To the router itself: it has no more to say than that it is there.
+    /// A packet to the router itself: echo requests and discovery are answered, others refused.
     #[cold]
     fn local<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let headers = &phv.headers;
@@ -162,16 +162,15 @@ impl Route {
         }
     }
 
-    /// RFC 826: learns from whom it speaks with, corrects what it knows, and answers for its own
-    /// addresses.
+    /// RFC 826: learns neighbours that ask for the router, updates known ones, and answers for the
+    /// router's addresses.
     #[cold]
     fn arp<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let at = ethernet::LEN + if phv.headers.shim { shim::LEN } else { 0 };
-        let Some(Ok(view)) = frame.bytes().get(at..).map(arp::View::new) else {
+        let Some(Ok(packet)) = frame.bytes().get(at..).map(arp::Repr::parse) else {
             phv.verdict = Verdict::Drop(DropReason::BadHeader);
             return None;
         };
-        let packet = arp::Repr::parse(&view);
         let sender = IpAddr::V4(packet.sender_ip);
         let routes = self.routes.load();
         let mine = routes.ports.get(usize::from(phv.ingress))?.has(packet.target_ip.into());
@@ -197,7 +196,8 @@ impl Route {
         reply::arp(frame, packet.sender_mac, answer).then(|| replaced(frame, phv, phv.ingress, DropReason::ToRouter))
     }
 
-    /// RFC 4861, 7.1: only what is right in all parts and comes from the link itself.
+    /// RFC 4861, 7.1: takes only messages that are right in all parts and come from the link
+    /// itself.
     #[cold]
     fn discovery<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv) -> Option<DropReason> {
         let headers = &phv.headers;
@@ -223,7 +223,7 @@ impl Route {
         }
     }
 
-    /// Answers for its own addresses, to one that tries out an address too.
+    /// Answers for the router's addresses, to duplicate address detection too.
     fn solicited<F: Frame>(&mut self, frame: &mut F, phv: &mut Phv, message: ndp::Repr) -> Option<DropReason> {
         let mac = self.ports.get(usize::from(phv.ingress))?.mac();
         let own = self.routes.load().ports.get(usize::from(phv.ingress))?;
@@ -237,8 +237,8 @@ impl Route {
             (Mac([0x33, 0x33, 0, 0, 0, 1]), Ipv6Addr::from(0xff02 << 112 | 1))
         } else {
             flags |= ndp::SOLICITED;
-            if let Some(station) = message.link_layer {
-                self.hear_v6(from, station, phv, true);
+            if let Some(mac) = message.link_layer {
+                self.hear_v6(from, mac, phv, true);
             }
             (phv.headers.src, from)
         };
@@ -253,7 +253,7 @@ impl Route {
         }
     }
 
-    /// A neighbour has spoken. One that is new is learned only when it spoke to the router.
+    /// Notes a sign of a neighbour. A new one is learned only from messages to the router.
     fn hear(&mut self, digest: Digest, to_us: bool) {
         let now = seconds(self.now);
         match self.neighbours.load().table.get(key(digest.address)) {
@@ -272,14 +272,14 @@ impl Route {
         may
     }
 
-    /// The router's MAC and address on a port, to speak to `target` from.
+    /// The router's MAC and address on a port, for messages to `target`.
     fn own(&mut self, port: PortId, target: IpAddr) -> Option<(Mac, IpAddr)> {
         let mac = self.ports.get(usize::from(port))?.mac();
         Some((mac, self.routes.load().ports.get(usize::from(port))?.source(target)?))
     }
 }
 
-/// The packet has ended under `reason`; what is in its frame now goes to `port`.
+/// The packet has ended under `reason`; the new packet in its frame goes to `port`.
 fn replaced<F: Frame>(frame: &F, phv: &mut Phv, port: PortId, reason: DropReason) -> DropReason {
     phv.headers.shim = false;
     phv.wire_bytes = frame.wire_len() as u32;
@@ -302,7 +302,7 @@ fn bare<F: Frame>(frame: &mut F, headers: &mut Headers) -> bool {
     frame.shrink_front(shim::LEN)
 }
 
-/// What the hardware's parser verifies (RFC 1812, 5.2.2): the checksum, and that the packet is
+/// The checks of a hardware parser (RFC 1812, 5.2.2): the checksum, and that the packet is
 /// whole.
 #[inline(always)]
 fn header_is_right<F: Frame>(frame: &F, headers: &Headers) -> bool {

@@ -12,12 +12,12 @@
 //! ARP, neighbour discovery: answer or learn;  own address: answer echo, else unreachable
 //! no route, hop limit gone, longer than the MTU: ICMP error, from the ingress port, to whom the packet came from
 //! next hop unknown: the frame becomes the question for it;  known: both MACs and the hop limit rewritten, to its port,
-//! an IPv4 packet without DF that is longer than the MTU in pieces
+//! an IPv4 packet without DF that is longer than the MTU in fragments
 //! ```
 
 mod asked;
 mod control;
-mod cut;
+mod fragment;
 mod dataplane;
 mod entries;
 mod finish;
@@ -32,11 +32,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub use control::{Control, NeighbourEntry, RouteEntry, check_size};
-pub use cut::{MAX_PIECES, cut, most_pieces};
 pub use dataplane::Route;
 pub use finish::Finished;
+pub use fragment::{MAX_FRAGMENTS, fragment, max_fragments};
 pub use net::Net;
-pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, PlanError, Target};
+pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, Target};
 
 use crate::pisa::PortId;
 use crate::pisa::hash::Range;
@@ -47,9 +47,9 @@ use crate::wire::Mac;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Routes of each family at most, four for each own address included.
+    /// Maximum routes of each family, four for each own address included.
     pub routes: usize,
-    /// Neighbours at most, static ones included.
+    /// Maximum neighbours, static ones included.
     pub neighbours: usize,
     /// Digests that may wait for the control side.
     pub queue: usize,
@@ -84,7 +84,7 @@ impl RoutedPort {
     }
 }
 
-/// What a neighbour has said of itself.
+/// A neighbour's address, as it announced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub address: IpAddr,
@@ -136,7 +136,7 @@ struct Own {
 }
 
 impl Own {
-    /// The address from which to speak to `to`: that of its network, else the first.
+    /// The source address for packets to `to`: that of its network, else the first.
     fn source(&self, to: IpAddr) -> Option<IpAddr> {
         let nets = if to.is_ipv4() { &self.v4 } else { &self.v6 };
         nets.iter().find(|net| net.contains(to)).or(nets.first()).map(|net| net.address())
@@ -167,7 +167,7 @@ enum Action {
     Via(Gateways, Entry),
 }
 
-/// Where an entry's counters stand.
+/// Slot of an entry's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry(u32);
 
@@ -184,7 +184,7 @@ struct Hop {
     port: PortId,
 }
 
-/// What one worker counted of one route.
+/// One worker's counts of one route.
 #[derive(Debug, Default)]
 struct Hits {
     packets: Count,
@@ -201,7 +201,7 @@ struct Neighbours {
 struct Neighbour {
     mac: Mac,
     port: PortId,
-    /// Into the [`Signs`], which outlive the versions of the table.
+    /// Index into the [`Signs`], which outlive the versions of the table.
     index: u32,
     /// Neither asked for nor forgotten.
     fixed: bool,
@@ -230,11 +230,11 @@ fn seconds(now: u64) -> u32 {
     (now / NS_PER_SECOND) as u32
 }
 
-/// A neighbour in use that was last heard so long ago is asked again.
+/// Silence of a neighbour in use after which it is asked again, in seconds.
 const REASK_SECONDS: u32 = 30;
-/// One that has left such questions unanswered for so long is forgotten.
+/// Time without an answer to such questions after which it is forgotten, in seconds.
 const DEAD_SECONDS: u32 = 10;
-/// One that has been silent for so long is forgotten, asked or not.
+/// Silence after which any neighbour is forgotten, in seconds.
 const FORGET_SECONDS: u32 = 300;
-/// One that has not been used for so long makes room for a new one when the table is full.
+/// Time without use after which a neighbour makes room for a new one in a full table, in seconds.
 const UNUSED_SECONDS: u32 = 30;

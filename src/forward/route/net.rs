@@ -4,8 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::text::{json_schema, serde_as_text};
 
 /// Written `10.0.1.1/24` or `fd00:1::/64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,31 +92,13 @@ impl fmt::Display for Net {
     }
 }
 
-impl Serialize for Net {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(Net);
 
-impl<'de> Deserialize<'de> for Net {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Net {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Net".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": r"^(([0-9]{1,3}\.){3}[0-9]{1,3}/0*(3[0-2]|[12]?[0-9])|[0-9A-Fa-f.:]*:[0-9A-Fa-f.:]*/0*(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$",
-            "description": "An address with a prefix length: 10.0.1.1/24, fd00:1::1/64",
-        })
-    }
-}
+json_schema!(Net, {
+    "type": "string",
+    "pattern": r"^(([0-9]{1,3}\.){3}[0-9]{1,3}/0*(3[0-2]|[12]?[0-9])|[0-9A-Fa-f.:]*:[0-9A-Fa-f.:]*/0*(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$",
+    "description": "An address with a prefix length: 10.0.1.1/24, fd00:1::1/64",
+});
 
 #[cfg(test)]
 mod tests {

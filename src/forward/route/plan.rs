@@ -1,4 +1,4 @@
-//! What the router is told: addresses, routes and static neighbours, each checked against the
+//! The router's configuration: addresses, routes and static neighbours, each checked against the
 //! others.
 
 use std::collections::BTreeMap;
@@ -6,15 +6,16 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Net;
+use crate::forward::text::{self, Wrong};
 use crate::pisa::PortId;
 use crate::wire::Mac;
 
-/// Next hops of one route at most.
+/// Maximum next hops of one route.
 pub const MAX_HOPS: usize = 16;
-/// Addresses of one port at most.
+/// Maximum addresses of one port.
 pub const MAX_ADDRESSES: usize = 16;
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// To gateways; flows are dealt out over several.
@@ -25,21 +26,13 @@ pub enum Target {
     Drop,
 }
 
-/// A value that does not fit the others, and what would.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} = {value}: {right}")]
-pub struct PlanError {
-    /// The key of the entry: `address`, `prefix`, `via`, `port` or `mac`.
-    pub key: &'static str,
-    pub value: String,
-    pub right: String,
+/// A value that does not fit the others. The key is one of the entry: `address`, `prefix`, `via`,
+/// `port` or `mac`.
+fn wrong<T>(key: &'static str, value: impl Display, right: impl Into<String>) -> Result<T, Wrong> {
+    Err(text::wrong(key, value, right))
 }
 
-fn wrong<T>(key: &'static str, value: impl Display, right: impl Into<String>) -> Result<T, PlanError> {
-    Err(PlanError { key, value: value.to_string(), right: right.into() })
-}
-
-/// The whole of it. Every method leaves it as it was when it refuses.
+/// A method that returns an error leaves the plan as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     addresses: Vec<(PortId, Net)>,
@@ -71,7 +64,7 @@ impl Plan {
         self.len() == 0
     }
 
-    pub fn add_address(&mut self, port: PortId, net: Net) -> Result<(), PlanError> {
+    pub fn add_address(&mut self, port: PortId, net: Net) -> Result<(), Wrong> {
         if !is_unicast(net.address()) || is_link_local(net.address()) {
             return wrong("address", net, "a unicast address; weir makes IPv6 link-local ones itself");
         }
@@ -91,7 +84,7 @@ impl Plan {
         Ok(())
     }
 
-    pub fn remove_address(&mut self, port: PortId, net: Net) -> Result<(), PlanError> {
+    pub fn remove_address(&mut self, port: PortId, net: Net) -> Result<(), Wrong> {
         let Some(at) = self.addresses.iter().position(|entry| *entry == (port, net)) else {
             return wrong("address", net, "an address of this port");
         };
@@ -114,7 +107,7 @@ impl Plan {
     }
 
     /// Adds or replaces.
-    pub fn set_route(&mut self, prefix: Net, target: Target) -> Result<(), PlanError> {
+    pub fn set_route(&mut self, prefix: Net, target: Target) -> Result<(), Wrong> {
         if prefix != prefix.network() {
             return wrong("prefix", prefix, format!("{}, without host bits", prefix.network()));
         }
@@ -129,7 +122,7 @@ impl Plan {
         Ok(())
     }
 
-    pub fn remove_route(&mut self, prefix: Net) -> Result<(), PlanError> {
+    pub fn remove_route(&mut self, prefix: Net) -> Result<(), Wrong> {
         match self.routes.remove(&prefix) {
             Some(_) => Ok(()),
             None if self.addresses.iter().any(|(_, own)| own.network() == prefix) => {
@@ -140,16 +133,16 @@ impl Plan {
     }
 
     /// Adds or replaces.
-    pub fn set_neighbour(&mut self, address: IpAddr, port: PortId, mac: Mac) -> Result<(), PlanError> {
+    pub fn set_neighbour(&mut self, address: IpAddr, port: PortId, mac: Mac) -> Result<(), Wrong> {
         if mac.is_group() || mac == Mac::default() {
-            return wrong("mac", mac, "the address of one station");
+            return wrong("mac", mac, "the address of one host");
         }
         self.check_on_link(address, port)?;
         self.neighbours.insert(address, (port, mac));
         Ok(())
     }
 
-    pub fn remove_neighbour(&mut self, address: IpAddr) -> Result<(), PlanError> {
+    pub fn remove_neighbour(&mut self, address: IpAddr) -> Result<(), Wrong> {
         match self.neighbours.remove(&address) {
             Some(_) => Ok(()),
             None => wrong("address", address, "a static neighbour that there is"),
@@ -183,7 +176,7 @@ impl Plan {
         self.addresses.iter().filter(move |(p, _)| *p == port).map(|(_, net)| *net)
     }
 
-    fn check_target(&self, prefix: Net, target: &Target) -> Result<(), PlanError> {
+    fn check_target(&self, prefix: Net, target: &Target) -> Result<(), Wrong> {
         match target {
             Target::Drop => Ok(()),
             Target::OnLink(port) => match self.of_port(*port).any(|net| net.is_v4() == prefix.is_v4()) {
@@ -194,7 +187,7 @@ impl Plan {
         }
     }
 
-    fn check_hops(&self, prefix: Net, hops: &[IpAddr]) -> Result<(), PlanError> {
+    fn check_hops(&self, prefix: Net, hops: &[IpAddr]) -> Result<(), Wrong> {
         if hops.is_empty() || hops.len() > MAX_HOPS {
             return wrong("via", format!("{} gateways", hops.len()), format!("1 to {MAX_HOPS} gateways"));
         }
@@ -212,7 +205,7 @@ impl Plan {
         Ok(())
     }
 
-    fn check_on_link(&self, address: IpAddr, port: PortId) -> Result<(), PlanError> {
+    fn check_on_link(&self, address: IpAddr, port: PortId) -> Result<(), Wrong> {
         let routed = |(net, target): (&Net, &Target)| *target == Target::OnLink(port) && net.contains(address);
         if self.port_of(address) == Some(port) || self.routes.iter().any(routed) {
             return Ok(());
@@ -261,7 +254,7 @@ mod tests {
         plan
     }
 
-    fn refused(error: Result<(), PlanError>) -> String {
+    fn refused(error: Result<(), Wrong>) -> String {
         error.unwrap_err().to_string()
     }
 

@@ -1,4 +1,4 @@
-//! What is planned, as the table that workers read.
+//! The plan as the tables that workers read.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -26,7 +26,7 @@ impl Routes {
         for (&prefix, target) in plan.routes() {
             routes.insert(prefix, action(plan, target, entries.of(prefix)));
         }
-        // Own addresses last: whatever a route says, they are the router's.
+        // Own addresses come last, so that they overrule routes.
         for &(_, net) in plan.addresses() {
             for broadcast in net.broadcasts().into_iter().flatten() {
                 routes.host(broadcast.into(), Action::Broadcast);

@@ -1,7 +1,7 @@
-//! Packets that the router makes: each takes the frame of the packet that called for it.
+//! Packets that the router makes: each takes the frame of the packet that caused it.
 //!
-//! Every function gives false where that cannot be: no room in the frame, or a packet that may not
-//! be answered. The frame's bytes are then whatever they are, and it is to be dropped.
+//! Every function returns false when the frame has no room, or the packet may not be answered. The
+//! frame's bytes are then unspecified, and the caller drops it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,14 +11,14 @@ use crate::wire::{
 
 /// Shorter frames are filled up, so that no bytes of an earlier packet leave.
 const SHORTEST: usize = 60;
-/// The most that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280 (RFC
-/// 4443, 2.4 c).
+/// Maximum bytes that an error quotes: a packet of 576 bytes in all (RFC 1812, 4.3.2.3), of 1280
+/// (RFC 4443, 2.4 c).
 const QUOTE4: usize = 576 - ipv4::LEN - icmp::LEN;
 const QUOTE6: usize = 1280 - ipv6::LEN - icmp::LEN;
 /// Internetwork control (RFC 1812, 4.3.2.5).
 const CONTROL_TOS: u8 = 0xc0;
 
-/// What an ICMP error says.
+/// ICMP errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Error {
     TimeExceeded,
@@ -41,23 +41,22 @@ impl Error {
             Self::PortUnreachable => (icmp::UNREACHABLE, 3, 0),
             Self::TooBig(mtu) => (icmp::UNREACHABLE, 4, mtu & 0xffff),
         };
-        icmp::Repr { kind, code, checksum: 0, word }
+        icmp::Repr { kind, code, word }
     }
 
-    /// Of ICMPv6. A protocol that is not spoken would be a parameter problem, which points into the
-    /// packet: not said.
+    /// The same of ICMPv6. An unknown protocol would be a parameter problem, which needs a pointer
+    /// into the packet: no error is sent.
     fn v6(self) -> Option<icmp::Repr> {
         let (kind, code, word) = match self {
             Self::TimeExceeded => (icmp::V6_TIME_EXCEEDED, 0, 0),
             Self::NoRoute => (icmp::V6_UNREACHABLE, 0, 0),
             Self::HostUnreachable => (icmp::V6_UNREACHABLE, 3, 0),
             Self::PortUnreachable => (icmp::V6_UNREACHABLE, 4, 0),
-            // No link of IPv6 is narrower, and a host that is told of less would have to do what it
-            // cannot.
+            // 1280 bytes is the minimum MTU of IPv6; hosts ignore or mishandle a smaller value.
             Self::TooBig(mtu) => (icmp::V6_TOO_BIG, 0, mtu.max(1280)),
             Self::ProtocolUnreachable => return None,
         };
-        Some(icmp::Repr { kind, code, checksum: 0, word })
+        Some(icmp::Repr { kind, code, word })
     }
 }
 
@@ -86,7 +85,7 @@ pub(super) fn error4<F: Frame>(frame: &mut F, own: (Mac, Ipv4Addr), error: Error
     if !frame.resize(ethernet::LEN + quote) || !frame.grow_front(ipv4::LEN + icmp::LEN) {
         return false;
     }
-    let header = ipv4::Repr { tos: CONTROL_TOS, ..ipv4::Repr::new(own.1, to, proto::ICMP, payload_len) };
+    let header = ipv4::Repr { tos: CONTROL_TOS, proto: proto::ICMP, src: own.1, dst: to, payload_len };
     let (head, packet) = frame.bytes_mut().split_at_mut(ethernet::LEN);
     let (ip, message) = packet.split_at_mut(ipv4::LEN);
     let whole = header.emit(ip).is_ok()
@@ -94,10 +93,9 @@ pub(super) fn error4<F: Frame>(frame: &mut F, own: (Mac, Ipv4Addr), error: Error
         && ethernet::Repr { dst: back, src: own.0, ethertype: ethertype::IPV4 }.emit(head).is_ok();
     if whole {
         let sum = checksum::internet(message);
-        icmp::View::new(message).map(|mut view| view.set_checksum(sum)).is_ok()
-    } else {
-        false
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
     }
+    whole
 }
 
 /// An ICMPv6 error about an IPv6 packet. The frame must have no shim and no tag.
@@ -220,17 +218,18 @@ struct Head6 {
 fn icmpv6<F: Frame>(frame: &mut F, head: Head6, len: usize, write: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let (start, packet) = frame.bytes_mut().split_at_mut(ethernet::LEN);
     let Some((ip, message)) = packet.split_at_mut_checked(ipv6::LEN) else { return false };
-    let traffic_class = CONTROL_TOS;
     let header = ipv6::Repr {
-        traffic_class,
+        traffic_class: CONTROL_TOS,
+        payload_len: len,
+        next_header: proto::ICMPV6,
         hop_limit: head.hop_limit,
-        ..ipv6::Repr::new(head.from, head.to, proto::ICMPV6, len)
+        src: head.from,
+        dst: head.to,
     };
     let ethernet = ethernet::Repr { dst: head.dst, src: head.src, ethertype: ethertype::IPV6 };
     if message.len() != len || !write(message) || header.emit(ip).is_err() || ethernet.emit(start).is_err() {
         return false;
     }
-    message[2..4].fill(0);
     let pseudo = checksum::pseudo_v6(head.from.octets(), head.to.octets(), proto::ICMPV6, len as u16);
     let sum = !pseudo.bytes(message).fold();
     message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -238,5 +237,5 @@ fn icmpv6<F: Frame>(frame: &mut F, head: Head6, len: usize, write: impl FnOnce(&
 }
 
 fn source_mac(bytes: &[u8]) -> Mac {
-    ethernet::View::new(bytes).map(|view| view.src()).unwrap_or_default()
+    bytes.get(6..12).and_then(|mac| mac.try_into().ok()).map_or_else(Mac::default, Mac)
 }

@@ -1,4 +1,4 @@
-//! One packet's look-ups, told.
+//! The look-ups of one packet, for traces.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use crate::pisa::{LookupTrace, Phv, Probe, Verdict};
 use crate::wire::Net;
 
 impl Route {
-    /// As [`Self::decide`] for one packet, telling of the look-ups. What the frame itself decides
-    /// ([`Self::finish`]: header checksum, TTL, MTU) comes behind.
+    /// As [`Self::decide`] for one packet, with its look-ups for the probe. Checks of the frame
+    /// itself ([`Self::finish`]: header checksum, TTL, MTU) come later.
     pub fn trace(&mut self, phv: &mut Phv, now: u64, probe: &mut dyn Probe) {
         self.decide(std::slice::from_mut(phv), now);
         let decision = self.decisions[0];

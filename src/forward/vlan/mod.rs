@@ -62,8 +62,8 @@ impl Vlans {
         }
     }
 
-    /// Puts a frame that came in into its VLAN: from here on its headers say so, whatever tag the
-    /// frame has.
+    /// Puts a received frame into its VLAN: its headers then name this VLAN, with any tag in the
+    /// frame.
     #[inline]
     pub fn ingress(&self, port: PortId, headers: &mut Headers) -> Result<(), DropReason> {
         // Priority and drop eligibility of a tag that is there are kept.
@@ -113,7 +113,7 @@ impl Vlans {
             (None, true) => TagEdit::Keep,
             (Some(_), true) => TagEdit::Pop,
             (Some(tci), false) if tci == headers.vlan_tci => TagEdit::Keep,
-            // A priority tag is told its VLAN.
+            // A priority tag gets the VLAN's number.
             (Some(_), false) => TagEdit::Set(headers.vlan_tci),
             (None, false) => {
                 let ethertype = if tunnelled { ethertype::QINQ } else { ethertype::VLAN };
@@ -124,7 +124,7 @@ impl Vlans {
     }
 }
 
-/// Where a frame's outermost tag stands.
+/// Offset of a frame's outermost tag.
 #[inline(always)]
 pub fn tag_offset(headers: &Headers) -> usize {
     if headers.shim { 12 + shim::LEN } else { 12 }

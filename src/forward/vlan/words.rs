@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PortVlans, VlanSet};
 use crate::forward::text::{Wrong, wrong};
+use crate::text::json_schema;
 
 /// VLAN numbers: `[10, 20]`, `10`, or `"10,20-30"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,23 +91,15 @@ impl<'de> Deserialize<'de> for VlanList {
     }
 }
 
-impl JsonSchema for VlanList {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "VlanList".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": ["string", "integer", "array"],
-            "pattern": Self::PATTERN,
-            "minimum": 1,
-            "maximum": 4094,
-            "items": {"type": ["string", "integer"], "pattern": Self::PATTERN, "minimum": 1, "maximum": 4094},
-            "minItems": 1,
-            "description": "VLAN numbers: [10, 20] or 10,20-30",
-        })
-    }
-}
+json_schema!(VlanList, {
+    "type": ["string", "integer", "array"],
+    "pattern": VlanList::PATTERN,
+    "minimum": 1,
+    "maximum": 4094,
+    "items": {"type": ["string", "integer"], "pattern": VlanList::PATTERN, "minimum": 1, "maximum": 4094},
+    "minItems": 1,
+    "description": "VLAN numbers: [10, 20] or 10,20-30",
+});
 
 impl PortVlans {
     /// From a port's keys.

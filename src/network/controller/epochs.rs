@@ -1,4 +1,4 @@
-//! Records come in, epochs close, orders go out.
+//! Records come in, epochs close, updates go out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct Closed {
 
 impl Controller {
     /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch
-    /// closes, and the order is for all switches. After that the answers are to be made with
+    /// closes, and the update is for all switches. After that the answers are to be made with
     /// [`Self::answer`]. A record that is not of one whole epoch is a gap of its switch, unless
     /// counts just add.
     ///
@@ -106,14 +106,14 @@ impl Controller {
     /// have no answers of their own. A late record is answered beside the earlier one.
     fn add(&mut self, switch: &Arc<str>, report: Report, gap: Option<Gap>, now: Nanos) -> Option<ParameterUpdate> {
         let Report { first_epoch, epoch, record, .. } = report;
-        let order = self.close_before(first_epoch, now);
+        let update = self.close_before(first_epoch, now);
         if epoch < self.next {
             let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };
             let analysis = self.analysis.as_ref()?;
             let mut late = analysis.epoch(epoch, self.parameters(epoch)?, vec![reported], self.settings.edges_named)?;
             SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
             self.store_answers(&Closed { first_epoch, epoch: late, decision: None });
-            return order;
+            return update;
         }
         if first_epoch < epoch {
             self.go_on_from(epoch);
@@ -122,7 +122,7 @@ impl Controller {
         open.first_epoch = Some(first_epoch);
         open.records.insert(switch.clone(), Ok(record));
         gap.into_iter().for_each(|gap| SwitchGap::add(&mut open.gaps, switch, gap));
-        self.close_complete(now).or(order)
+        self.close_complete(now).or(update)
     }
 
     /// The clock was set back, and records of this epoch and those after it come again.
@@ -142,7 +142,7 @@ impl Controller {
         }
     }
 
-    /// A clock that is off by more than packets and orders are given makes what its switch says of
+    /// A clock that is off by more than packets and updates are given makes what its switch says of
     /// an epoch say something of another.
     fn check_clock(&mut self, switch: &Arc<str>, epoch: u64) {
         let allowed =
@@ -198,8 +198,8 @@ impl Controller {
         }
     }
 
-    /// Closes the epochs whose deadline is over. The order of the last one, when any closed, is for
-    /// all switches.
+    /// Closes the epochs whose deadline is over. The update of the last one, when any closed, is
+    /// for all switches.
     pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
         let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
         let due = now.saturating_sub(profile.transit.saturating_add(self.settings.record_timeout)) / profile.length;
@@ -208,9 +208,9 @@ impl Controller {
     }
 
     /// Closes the epochs before this one, whatever is missing of them, because no record of them
-    /// can come any more. The order of the last one that closed is for all switches.
+    /// can come any more. The update of the last one that closed is for all switches.
     pub fn close_before(&mut self, epoch: u64, now: Nanos) -> Option<ParameterUpdate> {
-        let mut order = self.close_complete(now);
+        let mut update = self.close_complete(now);
         while self.next < epoch {
             let reported = self.open.keys().next().copied();
             let silent = reported.unwrap_or(epoch).min(epoch - 1);
@@ -218,9 +218,9 @@ impl Controller {
                 self.store.pass_over(silent - self.next);
                 self.go_on_from(silent);
             }
-            order = self.close(now).or(order);
+            update = self.close(now).or(update);
         }
-        self.close_complete(now).or(order)
+        self.close_complete(now).or(update)
     }
 
     /// Epochs count from the one that is running when there is a switch to expect for the first
@@ -236,7 +236,7 @@ impl Controller {
     }
 
     /// The clock was set back: numbers of epochs come again. What was kept under them is forgotten,
-    /// so that nobody takes it for what is measured now, and what was ordered last holds as soon as
+    /// so that nobody takes it for what is measured now, and the last update holds as soon as
     /// the switches can know of it.
     fn go_back_to(&mut self, running: u64) {
         self.answer();
@@ -271,11 +271,11 @@ impl Controller {
 
     /// Closes the epochs on which all have reported.
     fn close_complete(&mut self, now: Nanos) -> Option<ParameterUpdate> {
-        let mut order = None;
+        let mut update = None;
         while self.is_complete() {
-            order = self.close(now).or(order);
+            update = self.close(now).or(update);
         }
-        order
+        update
     }
 
     fn is_complete(&self) -> bool {

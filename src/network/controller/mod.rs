@@ -1,8 +1,8 @@
-//! The controller of a network (§4): takes the switches' records, analyses each epoch, and orders
+//! The controller of a network (§4): takes the switches' records, analyses each epoch, and decides
 //! the parameters of a later one.
 //!
-//! It does no I/O and reads no clock: time is an argument, and its driver carries the orders to the
-//! switches. A switch drives one for each of its programs in its own process.
+//! It does no I/O and reads no clock: time is an argument, and its driver carries the updates to
+//! the switches. A switch drives one for each of its programs in its own process.
 //!
 //! Epochs close one after the other: each when all switches that have joined have reported on it,
 //! or at its deadline. What is missing then is a gap of that switch, and spoils no other. Losses
@@ -49,7 +49,7 @@ pub struct ParameterUpdate {
 pub struct ControllerSettings {
     /// So long after the end of the transit time a record is waited for.
     pub record_timeout: Nanos,
-    /// An order needs so long to reach all switches. The transit time, in which they are prepared
+    /// An update needs so long to reach all switches. The transit time, in which they are prepared
     /// for its epoch, comes on top, and once more, by which their clocks may be ahead of this one,
     /// unless it is theirs.
     pub lead_time: Nanos,
@@ -72,7 +72,7 @@ pub struct ControllerSettings {
 }
 
 impl ControllerSettings {
-    /// For epochs of this length: a quarter of it is waited, and orders are under way for a tenth.
+    /// For epochs of this length: a quarter of it is waited, and updates are under way for a tenth.
     pub fn new(length: Nanos, salt: u64) -> Self {
         let (record_timeout, lead_time) = (length / 4, length / 10);
         Self {
@@ -243,7 +243,7 @@ impl Controller {
         self.profile.as_ref().map_or(0, |profile| now / profile.length)
     }
 
-    /// Makes the answers of the epochs that have closed since. It takes longer than the order,
+    /// Makes the answers of the epochs that have closed since. It takes longer than the update,
     /// which should be on its way before.
     pub fn answer(&mut self) {
         while let Some(closed) = self.closed.pop_front() {

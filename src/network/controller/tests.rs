@@ -195,10 +195,10 @@ impl Network {
                 results.push(self.controller.report(&edge.name, report, now));
             }
         }
-        let order = results.iter().rev().find_map(|result| result.clone().ok().flatten());
-        let order = order.or_else(|| self.controller.tick(now + LENGTH / 4));
+        let update = results.iter().rev().find_map(|result| result.clone().ok().flatten());
+        let update = update.or_else(|| self.controller.tick(now + LENGTH / 4));
         for edge in &self.edges {
-            order.iter().for_each(|update| edge.update(update));
+            update.iter().for_each(|update| edge.update(update));
         }
         self.controller.answer();
         self.epoch += 1;
@@ -300,9 +300,9 @@ fn a_late_record() {
     assert_eq!(network.controller.report("a", a, end + TRANSIT), Ok(None), "it waits for b");
     assert_eq!(network.controller.deadline(), Some(end + TRANSIT + LENGTH / 4));
     assert_eq!(network.controller.tick(end + TRANSIT + 1), None);
-    let order = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
-    assert_eq!(order.epoch, 10, "epoch 9 is running");
-    network.edges.iter().for_each(|edge| edge.update(&order));
+    let update = network.controller.tick(end + TRANSIT + LENGTH / 4).unwrap();
+    assert_eq!(update.epoch, 10, "epoch 9 is running");
+    network.edges.iter().for_each(|edge| edge.update(&update));
     let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
     assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
     network.controller.answer();
@@ -336,26 +336,26 @@ fn leaving_and_starting_again() {
     assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
 }
 
-/// What its orders say is what switches measure with, from the epoch that they name on.
+/// What its updates say is what switches measure with, from the epoch that they name on.
 #[test]
-fn orders_are_for_the_epoch_after_the_running_one() {
+fn updates_are_for_the_epoch_after_the_running_one() {
     let mut network = Network::new(&["a", "b"], 6);
     for _ in 0..6 {
         let epoch = network.epoch;
         let results = network.epoch(2000, &[]);
-        let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
-        assert_eq!(order.epoch, epoch + 2);
-        let ordered = network.newest().adaptation.clone().unwrap().ordered;
-        assert_eq!(ordered, order.parameters.describe().map(|described| (order.epoch, described)));
+        let update = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
+        assert_eq!(update.epoch, epoch + 2);
+        let updated = network.newest().adaptation.clone().unwrap().update;
+        assert_eq!(updated, update.parameters.describe().map(|described| (update.epoch, described)));
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
     let adaptation = |answers: &Arc<EpochAnswers>| answers.adaptation.clone().unwrap();
     let measured: Vec<_> =
         network.controller.answers().map(|answers| (answers.epoch, adaptation(&answers).measured)).collect();
     for answers in network.controller.answers() {
-        let (from, ordered) = adaptation(&answers).ordered.unwrap();
+        let (from, updated) = adaptation(&answers).update.unwrap();
         let followed = measured.iter().find(|(epoch, _)| *epoch == from);
-        assert!(followed.is_none_or(|(_, measured)| *measured == ordered));
+        assert!(followed.is_none_or(|(_, measured)| *measured == updated));
     }
     assert!(network.newest().network.lack.is_empty(), "{:?}", why(&network.newest()));
 }

@@ -1,4 +1,4 @@
-//! The switch's side: dials the controller again and again, takes its hash functions and orders
+//! The switch's side: dials the controller again and again, takes its hash functions and updates
 //! over, and sends records.
 
 use std::io;
@@ -114,7 +114,7 @@ async fn welcome(
     Ok(generation)
 }
 
-/// Takes orders until the connection ends, or the switch's programs are replaced. Records take
+/// Takes updates until the connection ends, or the switch's programs are replaced. Records take
 /// their own way.
 async fn attend(
     mut from: Streaming<ToSwitch>,

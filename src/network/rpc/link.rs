@@ -1,4 +1,4 @@
-//! What stands between a switch and its controller: which records are sent, which orders hold, and
+//! What stands between a switch and its controller: which records are sent, which updates hold, and
 //! how it goes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,7 +31,7 @@ pub struct Link {
     sent: AtomicU64,
     unsent: AtomicU64,
     foreign: AtomicU64,
-    orders: AtomicU64,
+    updates: AtomicU64,
     /// When the programs in use were put in place.
     renewed: watch::Sender<Nanos>,
 }
@@ -69,7 +69,7 @@ impl Link {
             sent: AtomicU64::default(),
             unsent: AtomicU64::default(),
             foreign: AtomicU64::default(),
-            orders: AtomicU64::default(),
+            updates: AtomicU64::default(),
             renewed: watch::Sender::new(wall_clock()),
         })
     }
@@ -125,7 +125,7 @@ impl Link {
     }
 
     pub(super) fn update(&self, update: ParameterUpdate) -> Result<(), String> {
-        self.orders.fetch_add(1, Relaxed);
+        self.updates.fetch_add(1, Relaxed);
         self.standing().take(update)
     }
 
@@ -149,7 +149,7 @@ impl Link {
             sent_records: self.sent.load(Relaxed),
             unsent_records: self.unsent.load(Relaxed),
             foreign_records: self.foreign.load(Relaxed),
-            orders: self.orders.load(Relaxed),
+            updates: self.updates.load(Relaxed),
             attention: standing.attention(),
         }
     }

@@ -2,9 +2,9 @@
 //! TLS. `controller.proto` says what goes over it.
 //!
 //! A switch dials ([`start`]), says who it is, gets the hash functions of the network, and sends a
-//! record for each epoch; the controller ([`serve`]) takes it in or says why not, and orders what
-//! is measured from an epoch on. Neither waits for the other: a record that cannot be sent is
-//! dropped and counted.
+//! record for each epoch; the controller ([`serve`]) takes it in or says why not, and sends updates
+//! of what is measured from an epoch on. Neither waits for the other: a record that cannot be sent
+//! is dropped and counted.
 
 use std::time::Duration;
 

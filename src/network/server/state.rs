@@ -1,5 +1,5 @@
 //! What a controller must not lose: the network's hash functions, which are secret, and what it has
-//! ordered.
+//! decided.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

@@ -163,7 +163,7 @@ impl Fake {
         dataplane.enter(epoch, true);
         let mut bank = dataplane.spare();
         dataplane.exchange(bank.as_mut());
-        // The egress registers hold the first packets of the next epoch, measured as was ordered
+        // The egress registers hold the first packets of the next epoch, measured as was decided
         // for it.
         dataplane.enter(epoch + 1, true);
         dataplane.exchange_egress(bank.as_mut());
@@ -213,13 +213,13 @@ fn a_switch_joins_reports_and_obeys() {
     let seen = lab.seen("edge1");
     assert_eq!((seen.connected, seen.connections, seen.software.as_str()), (true, 1, "test"));
     let link = fake.link.view();
-    assert!(link.connected && link.why.is_none() && link.orders > 0 && link.sent_records >= 3, "{link:?}");
+    assert!(link.connected && link.why.is_none() && link.updates > 0 && link.sent_records >= 3, "{link:?}");
     // The sampling seed is another in each epoch.
-    let ordered = eventually("an order", || {
+    let updated = eventually("an update", || {
         let updates = lab.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
         updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
     });
-    assert!(ordered.epoch > 0);
+    assert!(updated.epoch > 0);
     let stored = StateFile::at(lab._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
     assert_eq!(stored.controller.switches, ["edge1"]);
 }

@@ -1,4 +1,4 @@
-//! Faults done to packets: a function of the packets, the seed and the time that is handed in.
+//! Faults of packets: a function of the packets, the seed and the time argument.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
@@ -16,7 +16,7 @@ pub trait Sealed: Frame {
     fn seal(&mut self);
 }
 
-/// What happened to packets.
+/// Packets by what a fault did to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub dropped: u64,

@@ -1,4 +1,4 @@
-//! Which packets a fault is about.
+//! The packets that a fault is about.
 
 use std::net::IpAddr;
 
@@ -73,7 +73,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether it tells packets apart at all.
+    /// Whether some packets do not match.
     pub fn is_set(&self) -> bool {
         *self != Self::default()
     }

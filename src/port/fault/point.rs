@@ -1,4 +1,4 @@
-//! Where faults meet a queue: set by the port, done by the worker that has the queue.
+//! The faults of a queue: set by the port, applied by the worker that has the queue.
 
 use std::sync::{
     Arc,
@@ -23,30 +23,30 @@ impl Sealed for Mbuf {
     }
 }
 
-type Order = Option<Box<Engine<Mbuf>>>;
+type EngineUpdate = Option<Box<Engine<Mbuf>>>;
 
 /// The port's side.
 #[derive(Debug)]
 pub(in crate::port) struct FaultPoint {
-    /// Grows with each order.
+    /// Grows with each update.
     generation: AtomicU32,
-    orders: (Sender<Order>, Receiver<Order>),
+    updates: (Sender<EngineUpdate>, Receiver<EngineUpdate>),
 }
 
 impl Default for FaultPoint {
     fn default() -> Self {
-        Self { generation: AtomicU32::new(0), orders: bounded(1) }
+        Self { generation: AtomicU32::new(0), updates: bounded(1) }
     }
 }
 
 impl FaultPoint {
-    /// Sets the faults of the queue, of which it is the port's `queue`th. One caller at a time.
+    /// Sets the faults of the port's queue number `queue`. One caller at a time.
     pub fn set(&self, spec: Option<&FaultSpec>, way: Way, queue: u16, hz: u64) {
         let rules = || spec.iter().flat_map(|spec| &spec.rules).filter(|rule| rule.way == way);
-        let order = rules().next().is_some().then(|| Box::new(Engine::new(rules(), queue, hz)));
-        // An order that no worker has taken is out of date.
-        while self.orders.1.try_recv().is_ok() {}
-        let _ = self.orders.0.try_send(order);
+        let update = rules().next().is_some().then(|| Box::new(Engine::new(rules(), queue, hz)));
+        // An update that no worker has taken is out of date.
+        while self.updates.1.try_recv().is_ok() {}
+        let _ = self.updates.0.try_send(update);
         self.generation.fetch_add(1, Ordering::Release);
     }
 }
@@ -57,7 +57,7 @@ pub(in crate::port) struct FaultEnd {
     point: Arc<FaultPoint>,
     counters: Arc<QueueCounters>,
     seen: u32,
-    engine: Order,
+    engine: EngineUpdate,
 }
 
 impl FaultEnd {
@@ -84,7 +84,7 @@ impl FaultEnd {
     #[cold]
     fn change(&mut self, generation: u32) {
         self.seen = generation;
-        match (self.point.orders.1.try_recv(), &mut self.engine) {
+        match (self.point.updates.1.try_recv(), &mut self.engine) {
             (Ok(Some(mut new)), engine) => {
                 if let Some(earlier) = engine {
                     new.take_over(earlier);

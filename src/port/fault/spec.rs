@@ -1,4 +1,4 @@
-//! What is to go wrong at a port, as a user writes it.
+//! The faults of a port, as a user writes them.
 //!
 //! `rx:drop=1%,dst=10.0.0.2;tx:delay=5ms,jitter=1ms,seed=7`: rules with a semicolon between them,
 //! each a direction and settings.
@@ -6,11 +6,11 @@
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
+use crate::text::serde_as_text;
 
-/// Most rules of a port.
+/// Maximum rules of a port.
 const MAX_RULES: usize = 16;
 /// Longest time that a packet can be held back.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -18,15 +18,14 @@ const LONGEST: Duration = Duration::from_secs(60);
 const GAP: Duration = Duration::from_millis(1);
 
 /// Faults of one port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("pattern" = r"^[\s;]*(rx|tx)\s*:"))]
 pub struct FaultSpec {
     /// In the order in which a packet meets them; one that drops it is the last.
     pub rules: Vec<Rule>,
 }
 
-/// Which way the packets go that a rule is about.
+/// The direction of the packets that a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the device to the switch.
@@ -47,13 +46,13 @@ impl Rate {
     }
 }
 
-/// What is done to the packets that pass the filter.
+/// The faults of packets that pass a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub way: Way,
     pub filter: Filter,
     pub drop: Rate,
-    /// Of each `every` packets the last `burst` are dropped; 0 for none.
+    /// The last `burst` of each `every` packets are dropped; 0 for none.
     pub every: u32,
     pub burst: u32,
     /// One bit, somewhere in the frame, is flipped.
@@ -65,7 +64,7 @@ pub struct Rule {
     /// The packet waits for `gap`, and those behind it overtake it.
     pub reorder: Rate,
     pub gap: Duration,
-    /// Where the chances start from: the same seed and the same packets give the same faults.
+    /// Seed of the random numbers: the same seed and the same packets give the same faults.
     pub seed: u64,
 }
 
@@ -217,19 +216,7 @@ impl fmt::Display for FaultSpec {
     }
 }
 
-impl TryFrom<String> for FaultSpec {
-    type Error = FaultError;
-
-    fn try_from(given: String) -> Result<Self, FaultError> {
-        given.parse()
-    }
-}
-
-impl From<FaultSpec> for String {
-    fn from(spec: FaultSpec) -> Self {
-        spec.to_string()
-    }
-}
+serde_as_text!(FaultSpec);
 
 /// The prefix of a filter: an address, and how many of its leading bits count.
 pub(super) fn prefix(key: &str, value: &str) -> Result<(IpAddr, u32), String> {

@@ -161,7 +161,7 @@ pub struct Adaptation {
     /// What the decision was made from.
     pub facts: Map<String, Value>,
     /// Parameters of a later epoch, from which on they hold.
-    pub ordered: Option<(u64, Described)>,
+    pub update: Option<(u64, Described)>,
     /// Why, in words.
     pub why: String,
 }

@@ -17,7 +17,7 @@ pub enum Gap {
     Spans { first_epoch: u64 },
     /// Its cores measured with different parameters.
     Mixed,
-    /// It measured with other parameters than were ordered.
+    /// It measured with other parameters than the update said.
     Parameters,
     /// Its sketches are of another length or of other hash functions.
     Foreign,
@@ -72,9 +72,9 @@ impl fmt::Display for Gap {
             Self::Missing => f.write_str("no record came in time"),
             Self::Started => f.write_str("it started during the epoch"),
             Self::Part => f.write_str("its record is of a part of the epoch, or of some of its cores"),
-            Self::Spans { first_epoch } => write!(f, "its record runs from epoch {first_epoch} on"),
+            Self::Spans { .. } => f.write_str("its record covers earlier epochs as well"),
             Self::Mixed => f.write_str("its cores measured with different parameters"),
-            Self::Parameters => f.write_str("it measured with other parameters than were ordered"),
+            Self::Parameters => f.write_str("it measured with other parameters than the update said"),
             Self::Foreign => f.write_str("its sketches have another length or other hash functions"),
             Self::Before => f.write_str("nothing is known of the epoch before"),
             Self::Elsewhere => {

@@ -62,7 +62,7 @@ impl Level {
 
 /// The encoders for packets that left, of one epoch bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exits {
+pub struct DownstreamParts {
     pub hl: Fermat,
     pub ll: Fermat,
 }
@@ -78,7 +78,7 @@ pub struct Sketches {
     pub hl: Fermat,
     pub ll: Fermat,
     /// What left, by the epoch bit that it carried.
-    pub downstream_parts: [Exits; 2],
+    pub downstream_parts: [DownstreamParts; 2],
     /// The epoch bit of the packets that entered.
     pub bit: bool,
     /// Packets that left and were not encoded: more than the transit time after their epoch's end,
@@ -127,7 +127,7 @@ impl Sketches {
         [hh, hl, ll, hl0, ll0, hl1, ll1]: [Fermat; PARTS],
         hashes: Arc<Hashes>,
     ) -> Self {
-        let downstream_parts = [Exits { hl: hl0, ll: ll0 }, Exits { hl: hl1, ll: ll1 }];
+        let downstream_parts = [DownstreamParts { hl: hl0, ll: ll0 }, DownstreamParts { hl: hl1, ll: ll1 }];
         let (strays, unmarked, unfollowed) = (Strays::default(), 0, 0);
         let (bit, mixed, below) = (false, false, None);
         Self {
@@ -201,9 +201,9 @@ impl Sketches {
     }
 
     /// Takes out what left with this epoch bit; the record then says that nothing did.
-    pub fn take_exits(&mut self, bit: bool) -> Exits {
+    pub fn take_downstream_parts(&mut self, bit: bool) -> DownstreamParts {
         let none = || Fermat::new(self.hashes.clone(), Part::new());
-        let none = Exits { hl: none(), ll: none() };
+        let none = DownstreamParts { hl: none(), ll: none() };
         std::mem::replace(&mut self.downstream_parts[usize::from(bit)], none)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::collector::{Change, Delta, Distribution, Exits, INFINITE, Losses, Mismatch, Sized};
+use super::collector::{Change, Delta, Distribution, DownstreamParts, INFINITE, Losses, Mismatch, Sized};
 use super::completeness::losses_lack;
 use super::{Analysis, FlowId, Runtime, Sketches};
 use crate::program::Epoch;
@@ -28,7 +28,7 @@ pub type Before<'a> = crate::program::Before<'a, Early>;
 /// The early packets of the next epoch, from a switch's record of an epoch.
 #[derive(Clone, Debug)]
 pub struct Early {
-    downstream_parts: Exits,
+    downstream_parts: DownstreamParts,
     unmarked: u64,
     unfollowed: u64,
 }
@@ -36,7 +36,7 @@ pub struct Early {
 impl Early {
     /// Takes them out of a record; `None` when its cores do not agree.
     pub fn of(sketches: &mut Sketches) -> Option<Self> {
-        let downstream_parts = sketches.take_exits(!sketches.bit);
+        let downstream_parts = sketches.take_downstream_parts(!sketches.bit);
         let Sketches { unmarked, unfollowed, .. } = *sketches;
         (!sketches.mixed).then_some(Self { downstream_parts, unmarked, unfollowed })
     }

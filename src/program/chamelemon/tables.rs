@@ -245,14 +245,14 @@ impl ChameleMonDataplane {
         &self.runtimes[usize::from(self.bit)]
     }
 
-    fn set_exits(&mut self, epoch: u64, runtime: Runtime) {
+    fn set_downstream_parts(&mut self, epoch: u64, runtime: Runtime) {
         let bit = epoch & 1 == 1;
         self.open[usize::from(bit)] = shim::epoch_of(epoch);
         self.runtimes[usize::from(bit)] = runtime;
         self.downstream_parts[usize::from(bit)] = runtime.downstream(&self.shape, bit);
     }
 
-    fn close_exits(&mut self, bit: bool) {
+    fn close_downstream_parts(&mut self, bit: bool) {
         self.downstream_parts[usize::from(bit)] = Default::default();
         self.open[usize::from(bit)] = CLOSED;
     }
@@ -353,7 +353,7 @@ impl Dataplane for ChameleMonDataplane {
 
     fn prepare(&mut self, epoch: u64) {
         let runtime = *self.schedule.load().at(epoch);
-        self.set_exits(epoch, runtime);
+        self.set_downstream_parts(epoch, runtime);
         self.prepared = Some(epoch);
     }
 
@@ -364,12 +364,12 @@ impl Dataplane for ChameleMonDataplane {
         }
         self.bit = epoch & 1 == 1;
         if self.epoch.is_none_or(|last| last + 1 != epoch) {
-            self.close_exits(!self.bit);
+            self.close_downstream_parts(!self.bit);
         }
         self.epoch = Some(epoch);
         if !fresh {
             // Registers that run on keep the parameters that they were filled with.
-            self.set_exits(epoch, before);
+            self.set_downstream_parts(epoch, before);
         }
         self.gate = class_table(self.runtime(), &self.shape, self.hashing.lanes);
     }
@@ -408,7 +408,7 @@ impl Dataplane for ChameleMonDataplane {
             spare.unmarked = std::mem::take(&mut self.unmarked);
             spare.unfollowed = std::mem::take(&mut self.unfollowed);
             if self.epoch.is_some() {
-                self.close_exits(!self.bit);
+                self.close_downstream_parts(!self.bit);
             }
         }
     }

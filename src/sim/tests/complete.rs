@@ -33,8 +33,8 @@ impl Draw {
 }
 
 /// A network of some edge switches with one or several workers, small sketches, and either
-/// telemetry header, in which some of all that can go wrong does, routers that cut packets among
-/// it.
+/// telemetry header, in which some of all that can go wrong does, routers that fragment packets
+/// among it.
 fn scenario(seed: u64) -> Setup {
     let mut draw = Draw(SplitMix64::new(seed));
     let topology = draw.of(&["line:1", "line:2", "line:3", "line:4", "spine-leaf:2,3,1", "fat-tree:2", "testbed"]);
@@ -44,10 +44,10 @@ fn scenario(seed: u64) -> Setup {
     let fabric = Fabric {
         telemetry_header: draw.of(&[TelemetryHeader::Shim, TelemetryHeader::Shim, TelemetryHeader::Dscp]),
         workers: draw.of(&[1, 1, 2, 3]),
-        cuts: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
+        fragmented: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
     };
     let mut losses = Vec::new();
-    if fabric.cuts > 0.0 && draw.one_in(2) {
+    if fabric.fragmented > 0.0 && draw.one_in(2) {
         // So that some fragments of a packet are lost, and others not.
         losses.push(draw.of(&["link=all,rate=2%", "link=all,rate=20%"]));
     }
@@ -104,8 +104,8 @@ fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
         let (rate, delay) = (draw.of(&[0.001, 0.02, 0.5]), draw.time(delays));
         faults.push(Fault::Delay { link: LinkName::One(draw.0.below(links.into()) as u32), rate, delay });
     }
-    // Of a packet that is doubled and cut the truth would not be known.
-    if fabric.cuts == 0.0 && draw.one_in(4) {
+    // Of a packet that is doubled and fragmented the truth would not be known.
+    if fabric.fragmented == 0.0 && draw.one_in(4) {
         faults.push(Fault::Double { link: LinkName::All, rate: draw.of(&[0.0001, 0.01]) });
     }
     faults
@@ -154,7 +154,7 @@ fn torn_packets_are_in_no_complete_answer() {
         let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
         // A fault that is none, for the audit.
         let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
-        let fabric = Fabric { telemetry_header, workers, cuts: 0.005 };
+        let fabric = Fabric { telemetry_header, workers, fragmented: 0.005 };
         let audit = audit(&Setup { faults, fabric, epoch: EPOCH, transit: TRANSIT, latency: 100_000, ..built });
         assert!(audit.wrong_epochs.is_empty() && audit.miscalled_flows == 0, "{audit:?}");
         assert!(audit.gaps["unfollowed"] > 5 && audit.complete_epochs > 5, "{audit:?}");

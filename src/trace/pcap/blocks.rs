@@ -14,7 +14,7 @@ use super::{CaptureError, Captured, MAX_RECORD, MAX_WIRE, NANOS};
 #[derive(Clone, Debug)]
 struct Interface {
     name: Option<String>,
-    /// What its newest statistics say was missed.
+    /// Missed packets according to its newest statistics.
     missed: u64,
     link: DataLink,
     snap_len: usize,

@@ -40,7 +40,7 @@ impl<R: Read> Blocks<R> {
         }
     }
 
-    /// Reads a block of which `n` bytes have been read.
+    /// Reads the rest of a block behind its first `n` bytes.
     fn rest(&mut self, mut kind: [u8; 4], n: usize) -> Result<u32, Wrong> {
         self.from.read_exact(&mut kind[n..])?;
         let mut length = [0; 4];
@@ -79,7 +79,7 @@ impl<R: Read> Blocks<R> {
     }
 }
 
-/// What is wrong with a block.
+/// An error in a block.
 enum Wrong {
     Ended,
     Form(&'static str),

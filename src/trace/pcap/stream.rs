@@ -43,7 +43,7 @@ impl PcapNgStream {
         self.interfaces - 1
     }
 
-    /// A packet, of which `bytes` have been kept. `flags` are `epb_flags`.
+    /// A packet with the `bytes` that were kept. `flags` are `epb_flags`.
     pub fn packet(
         &mut self,
         interface: u32,

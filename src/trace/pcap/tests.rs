@@ -16,7 +16,7 @@ fn read(file: &[u8]) -> Result<Packets, CaptureError> {
 }
 
 fn written() -> (Vec<u8>, Packets) {
-    let trace = Workload::parse("isp,flows=40,packets=300,ipv6=0.3,len=imix").unwrap().generate();
+    let trace = "isp,flows=40,packets=300,ipv6=0.3,len=imix".parse::<Workload>().unwrap().generate();
     let (mut file, mut packets) = (Vec::new(), Vec::new());
     trace.write_pcap(&mut file).unwrap();
     let keep = |at_ns, frame: &[u8]| {

@@ -30,7 +30,7 @@ use std::str::FromStr;
 
 use super::{Headers, Mac, Net, ethertype, proto};
 
-/// Most tests in a filter.
+/// Maximum tests in a filter.
 pub const MAX_TESTS: usize = 64;
 /// Deepest nesting of parentheses and `not`.
 pub const MAX_DEPTH: usize = 32;
@@ -58,7 +58,7 @@ struct Step {
 const ACCEPT: usize = usize::MAX;
 const REJECT: usize = usize::MAX - 1;
 
-/// Which end of a packet a test looks at.
+/// The end of a packet that a test is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Source,
@@ -95,7 +95,7 @@ enum Test {
     AtLeast(u32),
 }
 
-/// What a filter says, before it is compiled.
+/// A filter before it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expr {
     Test(Test),
@@ -104,7 +104,7 @@ enum Expr {
     Or(Box<Expr>, Box<Expr>),
 }
 
-/// What is wrong with a filter, and at which word.
+/// An error in a filter, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FilterError {
     /// The filter as given.
@@ -118,7 +118,7 @@ impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |text: Option<&str>| text.map_or(0, |text| text.chars().count());
         let (before, word) = (width(self.text.get(..self.at.start)), width(self.text.get(self.at.clone())));
-        // What is not printable must not reach a terminal, and each character keeps its width.
+        // Control characters must not reach a terminal, and each character keeps its width.
         let text: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         write!(f, "filter: {}\n    {text}\n    {:before$}{}", self.why, "", "^".repeat(word.max(1)))
     }

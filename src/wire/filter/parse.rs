@@ -1,4 +1,4 @@
-//! From the words of a filter to an expression.
+//! Parses the text of a filter.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         if !self.take(&["host"]) {
             return self.wrong("`host`, after `src` or `dst` if it is one of them, belongs here");
         }
-        let Some(mac) = self.peek().and_then(mac) else {
+        let Some(mac) = self.peek().and_then(|word| Mac::parse(word, &[':', '-'], 1)) else {
             return self.wrong("an Ethernet address such as 02:00:00:00:00:01 belongs here");
         };
         self.next += 1;
@@ -280,14 +280,4 @@ fn bits(address: IpAddr) -> (Net, u128, u32) {
 fn prefix(length: u32, width: u32) -> u128 {
     let low = |bits: u32| 1u128.checked_shl(bits).map_or(u128::MAX, |bit| bit - 1);
     low(width) & !low(width - length)
-}
-
-fn mac(word: &str) -> Option<Mac> {
-    let mut bytes = word.split([':', '-']);
-    let mut mac = [0; 6];
-    for byte in &mut mac {
-        let digits = bytes.next().filter(|digits| (1..=2).contains(&digits.len()) && !digits.starts_with('+'))?;
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
-    bytes.next().is_none().then_some(Mac(mac))
 }

@@ -1,5 +1,5 @@
-//! Losses that are none: what is flooded, cut, or meant for the switch itself. And one that cannot
-//! be told, which is counted.
+//! Losses that are none: what is flooded, fragmented, or meant for the switch itself. And one that
+//! cannot be told, which is counted.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use weir::switch::{Burst, TxBursts};
 use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
 
-use crate::frames::{address, mend, own, port, station, udp};
+use crate::frames::{address, host_mac, mend, own, port, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PROGRAM: &str = "[[program]]\nname = \"chamelemon\"\nhh_threshold = 3\n";
@@ -162,17 +162,17 @@ fn floods_leave_losses_alone() {
         let heard = (3 * hosts - 1) * 100;
         let mut groups = || (0..100).map(|_| net.send((0, 0), &udp(0, 9, group, 5353, 40)).len()).sum::<usize>();
         assert_eq!(groups(), heard);
-        // Nobody knows this station, so that everybody gets what is for it.
-        let unknown: usize = (0..20).map(|_| net.send((1, 0), &udp(1, 8, station(8), 80, 40)).len()).sum();
+        // No switch knows this address, so that everybody gets what is for it.
+        let unknown: usize = (0..20).map(|_| net.send((1, 0), &udp(1, 8, host_mac(8), 80, 40)).len()).sum();
         assert_eq!(unknown, (3 * hosts - 1) * 20);
         for n in 0..3 {
             net.send((n, 0), &udp(n as u8, 9, [0xff; 6], 67, 40));
         }
         for number in 0..50 {
             net.loses = number % 10 == 3;
-            let arrived = net.send((0, 0), &udp(0, 2, station(2), 443, 40));
+            let arrived = net.send((0, 0), &udp(0, 2, host_mac(2), 443, 40));
             assert_eq!(arrived.len(), usize::from(number % 10 != 3));
-            assert!(arrived.iter().all(|(end, frame)| *end == (2, 0) && *frame == udp(0, 2, station(2), 443, 40)));
+            assert!(arrived.iter().all(|(end, frame)| *end == (2, 0) && *frame == udp(0, 2, host_mac(2), 443, 40)));
         }
         let records = net.records();
         // Behind the switch that makes copies of them nobody follows them. If it measures, they end
@@ -196,7 +196,7 @@ fn floods_leave_losses_alone() {
 fn what_stays_behind_its_port_is_no_loss() {
     let mut net = star(2, true, "shim");
     net.send((0, 0), &udp(4, 9, [0xff; 6], 67, 40));
-    assert_eq!(net.send((0, 0), &udp(0, 4, station(4), 80, 40)), []);
+    assert_eq!(net.send((0, 0), &udp(0, 4, host_mac(4), 80, 40)), []);
     assert_eq!(net.dropped(DropReason::SamePort), 1);
     assert_lost(net.records(), &[]);
 }
@@ -208,8 +208,8 @@ fn packets_without_a_shim_are_counted() {
     let edge = format!("[switch]\nreproducible = 1\n{}{fabric}{PROGRAM}", port("h", "host", 1500, ""));
     let mut net = Net::new(&[edge.clone(), edge], &[((0, 1), (1, 1))]);
     for n in 0..5 {
-        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 80, 1472)).len(), 1);
-        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 81, 100 + n)).len(), 1);
+        assert_eq!(net.send((0, 0), &udp(0, 1, host_mac(1), 80, 1472)).len(), 1);
+        assert_eq!(net.send((0, 0), &udp(0, 1, host_mac(1), 81, 100 + n)).len(), 1);
     }
     let records = net.records();
     assert_eq!(records.iter().map(|sketches| sketches.unmarked).collect::<Vec<_>>(), [5, 0]);
@@ -231,17 +231,17 @@ fn what_is_stopped_at_a_fabric_port_is_lost() {
     {
         let mut net = Net::new(&[edge(sends, ""), edge(receives, list)], &[((0, 1), (1, 1))]);
         for _ in 0..70 {
-            net.send((0, 0), &udp(0, 1, station(1), 80, 40));
+            net.send((0, 0), &udp(0, 1, host_mac(1), 80, 40));
         }
         assert_eq!(net.dropped(reason), 6);
         assert_lost(net.records(), &[(flow(0, 1, 80), 6)]);
     }
     let mut net = Net::new(&[edge("", ""), edge("", list)], &[((0, 1), (1, 1))]);
     for _ in 0..5 {
-        assert_eq!(net.send((0, 0), &udp(0, 1, station(1), 23, 40)), [], "denied at a fabric port");
+        assert_eq!(net.send((0, 0), &udp(0, 1, host_mac(1), 23, 40)), [], "denied at a fabric port");
     }
     for _ in 0..7 {
-        assert_eq!(net.send((1, 0), &udp(1, 0, station(0), 23, 40)), [], "denied at a host port");
+        assert_eq!(net.send((1, 0), &udp(1, 0, host_mac(0), 23, 40)), [], "denied at a host port");
     }
     assert_eq!(net.dropped(DropReason::AclDeny), 12);
     assert_lost(net.records(), &[(flow(0, 1, 23), 5)]);
@@ -269,7 +269,7 @@ fn mirrored(telemetry_header: &str) {
     let links = [((0, 1), (1, 1)), ((1, 2), (2, 1))];
     let mut net = Net::new(&[ports(pair, ""), mirroring, ports(pair, "")], &links);
     for _ in 0..10 {
-        let sent = udp(0, 1, station(1), 80, 40);
+        let sent = udp(0, 1, host_mac(1), 80, 40);
         let mut arrived = net.send((0, 0), &sent);
         arrived.sort_unstable();
         assert_eq!(arrived, [((1, 0), sent.clone()), ((2, 0), sent.clone()), ((2, 0), sent)]);
@@ -303,7 +303,7 @@ fn routed(telemetry_header: &str) -> Net {
 fn icmp6(dst_mac: [u8; 6], to: &str, kind: Icmpv6Type) -> Vec<u8> {
     let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
     let mut frame = Vec::new();
-    let builder = PacketBuilder::ethernet2(station(0), dst_mac).ipv6(octets("fd00:0::10"), octets(to), 255);
+    let builder = PacketBuilder::ethernet2(host_mac(0), dst_mac).ipv6(octets("fd00:0::10"), octets(to), 255);
     builder.icmpv6(kind).write(&mut frame, &[0; 16]).unwrap();
     frame
 }
@@ -320,7 +320,7 @@ fn route(mut net: Net) {
     let icmp4 = |to: Ipv4Addr, mac| {
         let mut frame = Vec::new();
         let echo = etherparse::IcmpEchoHeader { id: 1, seq: 1 };
-        let builder = PacketBuilder::ethernet2(station(0), mac).ipv4(address(0).octets(), to.octets(), 64);
+        let builder = PacketBuilder::ethernet2(host_mac(0), mac).ipv4(address(0).octets(), to.octets(), 64);
         builder.icmpv4(Icmpv4Type::EchoRequest(echo)).write(&mut frame, &[1; 20]).unwrap();
         frame
     };
@@ -335,7 +335,7 @@ fn route(mut net: Net) {
         icmp6(group, "ff02::1:ff00:1", unknown(135)),
         icmp6(own(0), "fd00:0::1", unknown(136)),
         udp(0, 9, [1, 0, 0x5e, 0, 0, 0xfb], 5353, 40),
-        udp(0, 1, station(7), 80, 40),
+        udp(0, 1, host_mac(7), 80, 40),
     ];
     for _ in 0..20 {
         for frame in &answered {
@@ -375,8 +375,9 @@ fn routed_between(telemetry_header: &str) -> Net {
     Net::new(&[edge.clone(), edge, router], &[((0, 1), (2, 0)), ((1, 1), (2, 1))])
 }
 
-/// Where a router that measures nothing cuts packets, nobody can tell whether all fragments of one
-/// arrived. The fragments that arrive make the answer incomplete, so that none hides a lost one.
+/// Where a router that measures nothing fragments packets, nobody can tell whether all fragments of
+/// one arrived. The fragments that arrive make the answer incomplete, so that none hides a lost
+/// one.
 #[test]
 fn lost_fragments_are_in_no_complete_answer() {
     for (telemetry_header, lost) in [("shim", 0), ("shim", 1), ("dscp", 0), ("dscp", 1)] {
@@ -418,17 +419,17 @@ fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     }
     // Expedited forwarding with ECN becomes the class selector of the same precedence.
     for (tos, arrives) in [(0, 0), (3, 3), (0xa1, 0xa1), (0xb9, 0xa1), (0xfe, 0xe2)] {
-        let sent = with_tos(udp(0, 2, station(2), 80, 1472), tos);
+        let sent = with_tos(udp(0, 2, host_mac(2), 80, 1472), tos);
         assert_eq!(net.send((0, 0), &sent), [((1, 0), with_tos(sent.clone(), arrives))]);
-        let near = with_tos(udp(0, 1, station(1), 80, 1472), tos);
+        let near = with_tos(udp(0, 1, host_mac(1), 80, 1472), tos);
         assert_eq!(net.send((0, 0), &near), [((0, 1), near)], "it stays within the switch");
     }
     net.loses = true;
-    net.send((0, 0), &udp(0, 2, station(2), 80, 10));
+    net.send((0, 0), &udp(0, 2, host_mac(2), 80, 10));
     let stats = net.switches[0].switches[0].stats().clone();
     assert_eq!((stats.port(0).remarked.get(), stats.port(0).without_shim.get()), (2, 0));
     // A switch of the other kind.
-    let mut foreign = udp(0, 2, station(2), 80, 10);
+    let mut foreign = udp(0, 2, host_mac(2), 80, 10);
     foreign.splice(12..12, [0x88, 0xb5, 4, 0x82, 0, 0]);
     let mut out = TxBursts::new(3);
     net.switches[1].switches[0].process(2, &mut Burst::from_iter([HeapFrame::new(&foreign)]), NOW, &mut out);

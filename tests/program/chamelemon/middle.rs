@@ -1,5 +1,5 @@
-//! Networks whose middle cuts, floods, loses and doubles packets: no answer that is called complete
-//! is wrong.
+//! Networks whose middle fragments, floods, loses and doubles packets: no answer that is called
+//! complete is wrong.
 //!
 //! Real switches of one or several workers, and the truth of each packet beside them.
 //! `WEIR_AUDIT_EPOCHS` sets the number of networks, `WEIR_AUDIT_SEED` the first seed.
@@ -16,7 +16,7 @@ use weir::telemetry::Run;
 use weir::trace::SplitMix64;
 use weir::wire::{FlowKey, Frame, Headers, HeapFrame, Net, Tuple4, parse};
 
-use crate::frames::{mend, own, port, station, udp};
+use crate::frames::{host_mac, mend, own, port, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const EDGES: usize = 3;
@@ -185,14 +185,14 @@ impl Network {
             _ if self.routes => own(edge as u8),
             0 => [1, 0, 0x5e, 0, 0, 0xfb],
             1 => [0xff; 6],
-            2 => station(40),
-            _ => station(to_host),
+            2 => host_mac(40),
+            _ => host_mac(to_host),
         };
         // Only with a router are long packets special, or those that end there.
         let long = if self.routes && draw.below(5) > 0 { 100 } else { 1450 };
         let address = if self.routes && draw.below(40) == 0 { 77 } else { to_host };
         let mut frame = udp(number(edge, host), address, mac, 80 + draw.below(8) as u16, draw.below(long));
-        // May be cut, or is a fragment already: the first, or a later one.
+        // May be fragmented, or is a fragment already: the first, or a later one.
         frame[20..22].copy_from_slice(&draw.of(&[[0x40, 0], [0, 0], [0, 0], [0x20, 0], [0, 16]]));
         frame[22] = draw.of(&[64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 1]);
         mend(&mut frame);
@@ -206,7 +206,7 @@ impl Network {
         let hosts = self.hosts;
         for (edge, host) in (0..EDGES).flat_map(|edge| (0..hosts).map(move |host| (edge, host))) {
             let mut frame = vec![0xff; 6];
-            frame.extend(station((edge + EDGES * host) as u8));
+            frame.extend(host_mac((edge + EDGES * host) as u8));
             frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
             frame.resize(60, 0);
             self.send(&mut Draw(SplitMix64::new(0)), (edge, host as PortId), &frame);

@@ -31,10 +31,10 @@ fn clocks_that_are_off_are_named() {
     }
 }
 
-/// An order comes before a switch prepares the epoch that it is for, also when the switch's clock
+/// An update comes before a switch prepares the epoch that it is for, also when the switch's clock
 /// is ahead by the transit time.
 #[test]
-fn orders_reach_a_switch_whose_clock_is_ahead() {
+fn updates_reach_a_switch_whose_clock_is_ahead() {
     let ControllerSettings { lead_time, .. } = settings();
     for phase in 0..50 {
         let mut network = Network::new(&["a", "b"], 6);
@@ -42,10 +42,10 @@ fn orders_reach_a_switch_whose_clock_is_ahead() {
         let [a, b] = network.records(90).try_into().unwrap();
         let now = 8 * LENGTH + TRANSIT + phase * LENGTH / 50;
         let first = network.controller.report("a", a, now).unwrap();
-        let order = first.or(network.controller.report("b", b, now).unwrap()).unwrap();
-        let prepared = order.epoch * LENGTH - TRANSIT - TRANSIT;
-        assert!(now + lead_time <= prepared, "phase {phase}: {order:?}");
-        assert!(order.epoch <= now / LENGTH + 2, "and not later than needed");
+        let update = first.or(network.controller.report("b", b, now).unwrap()).unwrap();
+        let prepared = update.epoch * LENGTH - TRANSIT - TRANSIT;
+        assert!(now + lead_time <= prepared, "phase {phase}: {update:?}");
+        assert!(update.epoch <= now / LENGTH + 2, "and not later than needed");
     }
 }
 
@@ -56,8 +56,8 @@ fn one_clock_needs_no_room() {
     let mut network = Network::with(settings, config().runtime(), LENGTH / 2, &["a"], 6);
     network.epoch(90, &[]);
     let [a] = network.records(90).try_into().unwrap();
-    let order = network.controller.report("a", a, 8 * LENGTH + LENGTH / 4).unwrap().unwrap();
-    assert_eq!(order.epoch, 9);
+    let update = network.controller.report("a", a, 8 * LENGTH + LENGTH / 4).unwrap().unwrap();
+    assert_eq!(update.epoch, 9);
 }
 
 /// A controller whose clock is set back goes on within some epochs, and answers of numbers that

@@ -75,7 +75,7 @@ fn window(selected: &Selected) -> Window {
         Some(std::net::IpAddr::V4(ip)) => ip.into(),
         _ => unreachable!(),
     };
-    let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.flow), heavy.count())).collect();
+    let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.name.flow), heavy.count())).collect();
     counts.sort_unstable();
     (counts, heavy.first_epoch.zip(heavy.last_epoch), heavy.omitted_flows)
 }
@@ -140,7 +140,7 @@ fn the_longest_transit_time() {
     let first = AnyParameters::new(config().runtime()).describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
-        "orders take effect"
+        "updates take effect"
     );
 }
 

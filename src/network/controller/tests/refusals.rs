@@ -65,7 +65,7 @@ fn a_network_has_room_for_so_many_switches() {
     assert_eq!(join("c").unwrap_err().to_string(), "switch c: the network has 2 switches already");
 }
 
-/// After a restart the parameters in force are ordered again, and switches that do not come back
+/// After a restart the parameters in force are sent again, and switches that do not come back
 /// are gaps.
 #[test]
 fn a_restart_goes_on() {

@@ -61,8 +61,8 @@ fn all_connections_break() {
     for edge in &network.edges {
         network.controller.join(&edge.request(9), 9 * LENGTH + TRANSIT + 1).unwrap();
     }
-    let order = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
-    network.edges.iter().for_each(|edge| edge.update(&order));
+    let update = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
+    network.edges.iter().for_each(|edge| edge.update(&update));
     network.controller.answer();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");
@@ -111,13 +111,13 @@ fn epochs_are_counted_anew() {
 /// With the longest transit time parameters are looked up when the last record of the epoch before
 /// has just been made.
 #[test]
-fn orders_are_in_time_for_the_longest_transit_time() {
+fn updates_are_in_time_for_the_longest_transit_time() {
     let mut network = Network::with(settings(), config().runtime(), LENGTH / 2, &["a", "b"], 6);
     network.epoch(200, &[]);
     for _ in 0..6 {
         let results = network.epoch(200, &[]);
-        let order = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
-        assert_eq!(order.epoch, network.epoch + 2, "the next epoch but one is being prepared");
+        let update = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
+        assert_eq!(update.epoch, network.epoch + 2, "the next epoch but one is being prepared");
         network.assert_exact(200);
     }
     assert_eq!(network.newest().adaptation.as_ref().unwrap().measured.parameters["hh_threshold_packets"], 1);

@@ -8,8 +8,8 @@
 //! load factors ([`sizing`]).
 //!
 //! *Deviations.* The paper's controller stops where a decoding fails, and goes on when the next
-//! epoch shows the result. Parameter updates take effect two epochs after the one that they were made
-//! from, so that three such steps would take six. What a failed decoding leaves unknown is
+//! epoch shows the result. Parameter updates take effect two epochs after the one that they were
+//! made from, so that three such steps would take six. What a failed decoding leaves unknown is
 //! therefore foreseen from the last epoch in which all victims were known: victims are as many as
 //! would lose the packets that were lost (their sum is exact, decoded or not) when each loses as
 //! many as then, at the least the same share of flows, and have the sizes that they had, or those
@@ -41,7 +41,7 @@
 //!   [`sizing::LIMIT`].
 //! - A decoding that fails although all memory is loaded to less than [`FULL`] failed by chance:
 //!   the state stays.
-//! - An epoch that fails like the one before, whose order has not taken effect yet, orders for 1.5
+//! - An epoch that fails like the one before, whose update has not taken effect yet, asks for 1.5
 //!   times as many flows.
 //! - A T_h that failed is not tried again while the traffic stays, and one whose candidates were
 //!   counted of late is judged by these.
@@ -98,7 +98,7 @@ pub type Decision = program::Decision<Runtime>;
 /// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
 const REMEMBERED: u32 = 600;
 
-/// Epochs whose candidates are remembered: orders of two are under way.
+/// Epochs whose candidates are remembered: updates of two are under way.
 const COUNTED: usize = 4;
 /// Flows that differ by a larger share are other traffic.
 const ALIKE: f64 = 0.05;
@@ -129,7 +129,7 @@ pub struct Attention {
     too_low: Option<Made>,
     /// What was counted in the last epochs.
     counted: Vec<Made>,
-    /// The state that was ordered from the epoch before though it could not tell how many victims
+    /// The state that was chosen from the epoch before though it could not tell how many victims
     /// there were.
     blind: Option<State>,
 }
@@ -152,7 +152,7 @@ impl Attention {
     }
 
     /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are
-    /// those ordered last.
+    /// those of the last update.
     pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
         let runtime = network.runtime.within(self.max);
         self.decide(&Observation { runtime, ..Observation::new(network) }, latest, for_epoch)
@@ -265,7 +265,7 @@ impl Attention {
         let load = self.sizing.load(expected, hh);
         if now >= min && is_right(load, peak) {
             if failed && now > measured {
-                // An order was made from such an epoch before: the next one is on the safe side of
+                // An update was made from such an epoch before: the next one is on the safe side of
                 // it.
                 let room = self.sizing.flows(AIM / MORE, hh);
                 let fits = |threshold| seen.max(threshold, reserve).is_none_or(|flows| flows <= room);

@@ -159,8 +159,8 @@ impl Attention {
         let room = self.sizing.flows(load, self.sizing.most_hl());
         let doubtful = guess.min <= room && room < guess.max;
         if let Some(tried) = before.filter(|_| blind) {
-            // The epoch before could not tell either. Its order may be wrong, which shows two
-            // epochs after it: the alternative is ordered for the epoch after that.
+            // The epoch before could not tell either. Its update may be wrong, which shows two
+            // epochs after it: the alternative is chosen for the epoch after that.
             victims = match tried {
                 State::Healthy if doubtful => guess.max,
                 State::Healthy => (guess.likely * MORE).min(room).max(guess.likely),
@@ -258,8 +258,8 @@ impl Attention {
         let decoded = losses.sure && losses.heavy.complete;
         let light = losses.light_only / rate(&seen.runtime);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
-        // Parameter updates from epochs of the two states meet here, and the healthy one stands when
-        // it can.
+        // Parameter updates from epochs of the two states meet here, and the healthy one stands
+        // when it can.
         let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
@@ -267,7 +267,7 @@ impl Attention {
         {
             return self.well(victims, false, seen, latest, why);
         }
-        // An order that was made from an epoch of the healthy state, and comes too early.
+        // An update that was made from an epoch of the healthy state, and comes too early.
         let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
         let partition = self.sizing.ill();
         let lost = Lost::of(losses, seen.runtime.hl_threshold.max(1));
@@ -304,7 +304,7 @@ impl Attention {
         let load = self.sizing.load(light * rate(base), ll);
         let unchanged = failed && base.sample >= measured;
         if failed && !unchanged {
-            // An order was made from such an epoch before: the next one is on the safe side of it.
+            // An update was made from such an epoch before: the next one is on the safe side of it.
             return sample(self.sizing.flows(AIM / MORE, ll) / light).min(base.sample);
         }
         if !unchanged && ((LOW..=FULL_SAMPLED).contains(&load) || (load < LOW && !heavy_decoded)) {
@@ -335,7 +335,7 @@ impl Attention {
         let expected = |threshold| at(lost, threshold);
         let load = self.sizing.load(expected(now), hl);
         if now > measured && failed && load <= FULL {
-            // An order was made from such an epoch before: the next one is on the safe side of it.
+            // An update was made from such an epoch before: the next one is on the safe side of it.
             let room = self.sizing.flows(AIM / MORE, hl);
             return smallest(now, |threshold| expected(threshold) <= room).min(self.max);
         }

@@ -11,7 +11,7 @@ pub const LOW: f64 = 0.60;
 /// Up to this load everything is decoded nearly always; three arrays fail at 81 %.
 pub const LIMIT: f64 = 0.80;
 /// Above this load more memory is given although decoding succeeded. The paper waits until it
-/// fails: here an order takes effect two epochs after the one that it was made from.
+/// fails: here an update takes effect two epochs after the one that it was made from.
 pub const FULL: f64 = 0.76;
 /// The same for sampled losses, of which every epoch draws others: their number varies by 3 % where
 /// a thousand are drawn.
@@ -29,8 +29,8 @@ const MIN_HL: u32 = 6;
 /// The memory of light losses in the ill state, as a share of the downstream encoder: 512 of 3072
 /// (§5.2).
 const ILL_LL: u32 = 6;
-/// Heavy hitters keep what the upstream encoder is longer than the downstream one (§4.3.2): 1024 of 4096. Where it is not longer, they
-/// keep this share of it; the paper has no such switch.
+/// Heavy hitters keep what the upstream encoder is longer than the downstream one (§4.3.2): 1024 of
+/// 4096. Where it is not longer, they keep this share of it; the paper has no such switch.
 const MIN_HH: u32 = 8;
 
 /// What the encoders of a shape can hold.

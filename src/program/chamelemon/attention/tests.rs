@@ -27,7 +27,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Sizes with a heavy tail, as of DCTCP: half of the flows have up to 4 packets, 1 % more than 1000. Victims lose a twentieth.
+    /// Sizes with a heavy tail, as of DCTCP: half of the flows have up to 4 packets, 1 % more than
+    /// 1000. Victims lose a twentieth.
     fn new(flows: usize, victims: f64, seed: u64) -> Self {
         let mut rng = SplitMix64::new(seed);
         let flow = |_| {
@@ -169,28 +170,28 @@ fn decoded(seen: &Observation<'_>) -> bool {
     seen.decoded() && losses.heavy.complete && losses.light.complete
 }
 
-/// A controller whose orders take effect two epochs after the one that they were made from.
+/// A controller whose updates take effect two epochs after the one that they were made from.
 struct Model {
     attention: Attention,
     /// The parameters of the next epoch, and of the one after it.
-    orders: [Runtime; 2],
+    updates: [Runtime; 2],
     number: u64,
 }
 
 impl Model {
     fn new() -> Self {
         let runtime = Config::default().runtime();
-        Self { attention: Attention::new(SHAPE, MOST, 7), orders: [runtime; 2], number: 0 }
+        Self { attention: Attention::new(SHAPE, MOST, 7), updates: [runtime; 2], number: 0 }
     }
 
     /// Runs an epoch, and returns what it was measured with and whether all was decoded.
     fn epoch(&mut self, traffic: &mut Traffic) -> (Runtime, bool) {
-        let [runtime, latest] = self.orders;
+        let [runtime, latest] = self.updates;
         let seen = epoch(traffic, &runtime);
         let decision = self.attention.decide(&seen, &latest, self.number + 2);
         decision.parameters.validate(&SHAPE).unwrap();
         assert!(decision.parameters.hl_threshold <= decision.parameters.hh_threshold);
-        self.orders = [latest, decision.parameters];
+        self.updates = [latest, decision.parameters];
         self.number += 1;
         (runtime, decoded(&seen))
     }
@@ -306,7 +307,7 @@ fn noise_near_the_capacity_does_not_flip_the_state() {
 }
 
 /// Twice the flows, each victim with ten times the losses: all of it still fits, which nothing can
-/// tell from ten times the victims before an order has taken effect. Both are tried: the healthy
+/// tell from ten times the victims before an update has taken effect. Both are tried: the healthy
 /// state two epochs later, the ill one after it, and then the one that is right.
 #[test]
 fn a_loss_rate_that_jumps_with_growth_is_not_ill_for_long() {
@@ -390,13 +391,13 @@ fn overloaded(runtime: Runtime, hot: &Distribution) -> Observation<'static> {
 fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
     let hot = Distribution::of_sizes(Traffic::new(2_000_000, 0.0, 1).flows.iter().map(|&(size, _)| size.into()));
     let first = Runtime { hh_threshold: 1, ..Config::default().runtime() };
-    let (mut attention, mut orders) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
+    let (mut attention, mut updates) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
     let mut shown = Vec::new();
     for number in 0..60 {
-        let [runtime, latest] = orders;
+        let [runtime, latest] = updates;
         let seen = overloaded(runtime, &hot);
         shown.push((runtime.hh_threshold, seen.decoded()));
-        orders = [latest, attention.decide(&seen, &latest, number + 2).parameters];
+        updates = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.is_sorted_by_key(|(threshold, _)| *threshold), "{shown:?}");
     let decoded = shown.iter().position(|(_, decoded)| *decoded).unwrap();
@@ -409,10 +410,10 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
 fn a_threshold_that_failed_is_not_tried_again() {
     let partition = Sizing::new(SHAPE).healthy(3072);
     let first = Runtime { hh_threshold: 30, partition, ..Config::default().runtime() };
-    let (mut attention, mut orders) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
+    let (mut attention, mut updates) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
     let mut shown = Vec::new();
     for number in 0..40 {
-        let [runtime, latest] = orders;
+        let [runtime, latest] = updates;
         let (candidates, complete) = decode(if runtime.hh_threshold > 20 { 400.0 } else { 2600.0 }, partition.hh);
         let expects = |size: u32| {
             let more = 150.0 * f64::from(20u32.saturating_sub(size));
@@ -421,7 +422,7 @@ fn a_threshold_that_failed_is_not_tried_again() {
         let edges = vec![Edge { candidates, complete, flows: Some(25e3), expects: Box::new(expects) }];
         let seen = Observation { runtime, edges, losses: None };
         shown.push((runtime.hh_threshold, complete));
-        orders = [latest, attention.decide(&seen, &latest, number + 2).parameters];
+        updates = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.iter().any(|(_, decoded)| !decoded), "the model is right: {shown:?}");
     assert!(shown[20..].iter().all(|epoch| *epoch == shown[39] && epoch.1), "{shown:?}");

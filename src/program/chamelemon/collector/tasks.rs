@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::estimate;
 use super::series::Below;
-use super::{Decoded, Exits, Fermat, INFINITE, Mismatch, Sketches, Verify};
+use super::{Decoded, DownstreamParts, Fermat, INFINITE, Mismatch, Sketches, Verify};
 use crate::program::answers::Distribution;
 use crate::program::answers::Reason;
 use crate::program::chamelemon::completeness::unmeasured;
@@ -255,7 +255,7 @@ impl Delta {
     ///
     /// # Errors
     /// If the sketches do not fit. The sum is then worth nothing.
-    pub fn leave(&mut self, Exits { hl, ll }: &Exits) -> Result<(), Mismatch> {
+    pub fn leave(&mut self, DownstreamParts { hl, ll }: &DownstreamParts) -> Result<(), Mismatch> {
         self.packets[0] -= hl.packets();
         self.packets[1] -= ll.packets();
         self.hl.subtract(hl)?;

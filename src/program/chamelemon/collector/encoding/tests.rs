@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::Exits;
+use super::super::DownstreamParts;
 use super::*;
 use crate::program::chamelemon::FlowId;
 use crate::program::chamelemon::collector::Verify;
@@ -115,7 +115,7 @@ fn the_format_is_pinned() {
         Config { tower, upstream: 2, downstream: 1, arrays: 2, hh: Some(1), hl: Some(1), ll: 0, ..Config::default() };
     let mut sketches = blank(&config);
     sketches.downstream_parts[1] =
-        Exits { hl: sketches.downstream_parts[0].ll.clone(), ll: sketches.downstream_parts[0].ll.clone() };
+        DownstreamParts { hl: sketches.downstream_parts[0].ll.clone(), ll: sketches.downstream_parts[0].ll.clone() };
     sketches.tower[0].sizes = vec![0, INFINITE, 200, 0];
     let bucket = Bucket { ids: [1, 2, 3, 0x0102_0304], count: -2 };
     sketches.hh.row_mut(0)[0] = bucket;

@@ -135,7 +135,7 @@ fn captures_are_bounded_and_end_with_their_clients() {
 
 #[test]
 fn refusals() {
-    let Some(lab) = Lab::new("taps::refusals") else { return };
+    let Some(lab) = Lab::new("observers::refusals") else { return };
     let (weir, _hosts) = lab.start(Link::Veth, 2, "");
     for (line, code, said) in [
         ("capture --port nonesuch", 2, "there is no port nonesuch; the ports are port1, port2"),
