@@ -30,10 +30,11 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 use weir::pisa::hash::{HashFamily, IndexSlots};
-use weir::pisa::{Excess, GroupRegisters, Phv, Registers, Repeat, Then};
+use weir::pisa::{
+    Array, ArrayGroup, Excess, GroupRegisters, GroupSalu, Phv, Registers, Repeat, Salu, Slot, Stage, Then,
+};
 use weir::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
 use weir::program::bytes::{MAX_U64, Reader, Writer};
-use weir::program::indexed::{Indexed, Keeps, Step, stage, tuples};
 use weir::program::*;
 use weir::wire::FiveTuple;
 
@@ -70,51 +71,94 @@ fn slots(config: &Config, family: &HashFamily) -> Slots {
     Slots::new(family, "count_min/shared", &arrays)
 }
 
-/// What the stages know of a packet: its flow's estimate, and whether it takes its cell.
+/// A packet as the stages see it.
 #[derive(Clone, Copy)]
-pub struct Estimate {
-    least: u32,
+pub struct Packet {
+    tuple: FiveTuple,
+    slots: [u32; MAX_ROWS + 1],
+    estimate: u32,
     wins: bool,
 }
 
-/// A row of counters. The least count that the packet meets is its flow's estimate.
-pub struct Row;
+/// An array: its place among the slots, and the bits that name one of its cells.
+#[derive(Clone, Copy)]
+pub struct At(usize, u32);
 
-impl Step for Row {
-    type State = Estimate;
+/// A row of counters. The least count that the packet meets is its flow's estimate.
+#[derive(Clone, Copy)]
+pub struct Row(At);
+
+impl Salu for Row {
+    type Phv = Packet;
     type Cell = u32;
     type Out = u32;
 
-    fn rmw(count: u32, _: &Estimate) -> (u32, u32) {
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
+    }
+
+    fn rmw(&self, count: u32, _: &Packet) -> (u32, u32) {
         (count.saturating_add(1), count.saturating_add(1))
     }
 
-    fn commit(count: u32, estimate: &mut Estimate) {
-        estimate.least = estimate.least.min(count);
+    fn commit(&self, count: u32, packet: &mut Packet) {
+        packet.estimate = packet.estimate.min(count);
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
     }
 }
 
 /// The estimates of the table: a flow whose estimate exceeds the stored one takes the cell.
-pub struct Largest;
+#[derive(Clone, Copy)]
+pub struct Largest(At);
 
-impl Step for Largest {
-    type State = Estimate;
+impl Salu for Largest {
+    type Phv = Packet;
     type Cell = u32;
     type Out = bool;
     const DECIDES: bool = true;
 
-    fn rmw(largest: u32, estimate: &Estimate) -> (u32, bool) {
-        (largest.max(estimate.least), estimate.least > largest)
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
     }
 
-    fn commit(wins: bool, estimate: &mut Estimate) {
-        estimate.wins = wins;
+    fn rmw(&self, largest: u32, packet: &Packet) -> (u32, bool) {
+        (largest.max(packet.estimate), packet.estimate > largest)
+    }
+
+    fn commit(&self, wins: bool, packet: &mut Packet) {
+        packet.wins = wins;
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
     }
 }
 
-impl Keeps for Estimate {
-    fn keeps(&self) -> bool {
-        self.wins
+/// The five-tuples of the table, an array for each word.
+#[derive(Clone, Copy)]
+pub struct Words(At);
+
+impl GroupSalu<5> for Words {
+    type Phv = Packet;
+    type Cell = u64;
+
+    fn enabled(&self, packet: &Packet) -> bool {
+        packet.wins
+    }
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slots[self.0.0])
+    }
+
+    fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
+        packet.tuple.0[word]
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.0.1
     }
 }
 
@@ -216,12 +260,16 @@ impl Program for CountMin {
     fn dataplane(config: &Config, family: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
         let (slots, rows) = (slots(config, family), config.rows as usize);
-        let row = |row| stage::<Row, _>("counters", &slots, row, config.columns);
-        let largest = stage::<Largest, _>("largest", &slots, rows, config.flows);
-        let words = tuples::<Estimate, _>("words", &slots, rows, config.flows);
+        let at = |array| At(array, slots.bits(array));
+        let row = |row| Stage(Array::planned("counters", Row(at(row)), config.columns));
+        let largest = Stage(Array::planned("largest", Largest(at(rows)), config.flows));
+        let words = Stage(ArrayGroup::planned("words", Words(at(rows)), config.flows));
         let stages = Then(Repeat((0..rows).map(row).collect()), Then(largest, words));
         let (hashing, blank) = (slots.usage(), Sketch::new(config, family));
-        let enter = move |phv: &Phv| Indexed::new(phv, &slots, Estimate { least: u32::MAX, wins: false });
+        let enter = move |phv: &Phv| {
+            let tuple = FiveTuple::of(&phv.headers)?;
+            Some(Packet { tuple, slots: slots.slots(tuple.bytes()), estimate: u32::MAX, wins: false })
+        };
         Ok(Box::new(Staged::new(Self::NAME, hashing, stages, enter, move |memory| blank.read_out(memory))))
     }
 

@@ -13,7 +13,6 @@ pub mod chamelemon;
 mod exact;
 pub mod hashpipe;
 mod heavy;
-pub mod indexed;
 mod needs;
 mod parameters;
 mod record;

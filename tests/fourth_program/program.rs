@@ -19,15 +19,14 @@ use serde_json::json;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::table::Reader as TableReader;
 use weir::pisa::{
-    Array, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, Phv, Pipeline, Probe, ProgramUse, Registers,
-    Salu, Slot, Stage, Then,
+    Array, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, GroupSalu, Phv, Pipeline, Probe, ProgramUse,
+    Registers, Salu, Slot, Stage, Then,
 };
 use weir::program::answers::{
     Adaptation, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, Reason, SwitchAnswers,
     SwitchGap, Task,
 };
 use weir::program::bytes::{DecodeError, MAX_U64, Reader, Writer};
-use weir::program::indexed::{At, Indexed, Keeps, Step, stage, tuples};
 use weir::program::*;
 use weir::wire::FiveTuple;
 
@@ -86,31 +85,65 @@ impl Parameters for Settings {
     }
 }
 
-/// Packets of a slot. A packet in ingress knows whether its flow is the first one there, and owns
-/// it.
-pub struct Count;
+/// A packet in ingress.
+#[derive(Clone, Copy)]
+pub struct Packet {
+    tuple: FiveTuple,
+    slot: u32,
+    owns: bool,
+}
 
 #[derive(Clone, Copy)]
-pub struct Owns(bool);
+pub struct Count {
+    bits: u32,
+}
 
-impl Step for Count {
-    type State = Owns;
+impl Salu for Count {
+    type Phv = Packet;
     type Cell = u32;
     type Out = bool;
     const DECIDES: bool = true;
 
-    fn rmw(count: u32, _: &Owns) -> (u32, bool) {
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slot)
+    }
+
+    fn rmw(&self, count: u32, _: &Packet) -> (u32, bool) {
         (count.saturating_add(1), count == 0)
     }
 
-    fn commit(owns: bool, state: &mut Owns) {
-        state.0 = owns;
+    fn commit(&self, owns: bool, packet: &mut Packet) {
+        packet.owns = owns;
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits
     }
 }
 
-impl Keeps for Owns {
-    fn keeps(&self) -> bool {
-        self.0
+#[derive(Clone, Copy)]
+pub struct Owner {
+    bits: u32,
+}
+
+impl GroupSalu<5> for Owner {
+    type Phv = Packet;
+    type Cell = u64;
+
+    fn enabled(&self, packet: &Packet) -> bool {
+        packet.owns
+    }
+
+    fn slot(&self, packet: &Packet) -> Slot {
+        Slot(packet.slot)
+    }
+
+    fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
+        packet.tuple.0[word]
+    }
+
+    fn hash_bits(&self) -> u32 {
+        self.bits
     }
 }
 
@@ -165,8 +198,7 @@ impl Report for Waited {
     }
 }
 
-type Packet = Indexed<Owns, 1>;
-type Flows = Then<Stage<Array<At<Count, 1>>>, Stage<ArrayGroup<At<Owns, 1>, 5>>>;
+type Flows = Then<Stage<Array<Count>>, Stage<ArrayGroup<Owner, 5>>>;
 type Depths = Stage<Array<Depth>>;
 
 /// A replica.
@@ -189,8 +221,9 @@ pub fn slots(config: &Config, family: &HashFamily) -> IndexSlots<1> {
 impl Microbursting {
     fn new(config: &Config, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
         let slots = slots(config, family);
-        let count = stage("packets", &slots, 0, config.slots);
-        let owner = tuples("owners", &slots, 0, config.slots);
+        let bits = slots.bits(0);
+        let count = Stage(Array::planned("packets", Count { bits }, config.slots));
+        let owner = Stage(ArrayGroup::planned("owners", Owner { bits }, config.slots));
         Self {
             config: config.clone(),
             slots,
@@ -204,7 +237,9 @@ impl Microbursting {
     }
 
     fn packet(&self, phv: &Phv) -> Option<Packet> {
-        Indexed::new(phv, &self.slots, Owns(false))
+        let tuple = FiveTuple::of(&phv.headers)?;
+        let [slot] = self.slots.slots(tuple.bytes());
+        Some(Packet { tuple, slot, owns: false })
     }
 
     fn report(&mut self, phv: &Phv) {
