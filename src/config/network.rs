@@ -17,10 +17,10 @@ use crate::telemetry::epoch;
 pub struct NetworkConfig {
     /// Names the control socket, and the one for switches.
     pub name: String,
-    /// The edge switches of the network, by name. What is missing of one of them makes the losses
-    /// of an epoch unknown. Empty: those that have come so far.
+    /// The edge switches of the network, by name. A missing record of one of them makes the losses
+    /// of an epoch unknown. Empty: the switches that have connected so far.
     pub switches: Vec<String>,
-    /// The program of all switches; its parameters from `hh` on are what the network starts with.
+    /// The program of all switches; its parameters from `hh` on are the network's first ones.
     pub program: ProgramConfig,
     /// Length of an epoch of all switches.
     pub epoch: Length,
