@@ -83,7 +83,7 @@ trait Configured: Send + Sync {
     fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     fn exact(&self) -> Box<dyn Exact>;
-    fn is_networked(&self) -> bool;
+    fn local_only(&self) -> Option<&'static str>;
     fn rank(&self, task: Task) -> Option<usize>;
     fn start(&self) -> AnyParameters;
     fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
@@ -161,8 +161,8 @@ impl<P: Program> Configured for Of<P> {
         Box::new(P::exact(&self.0))
     }
 
-    fn is_networked(&self) -> bool {
-        P::NETWORKED
+    fn local_only(&self) -> Option<&'static str> {
+        P::local_only(&self.0)
     }
 
     fn rank(&self, task: Task) -> Option<usize> {
@@ -309,7 +309,12 @@ impl ProgramConfig {
 
     /// Whether a controller of many switches takes its records.
     pub fn is_networked(&self) -> bool {
-        self.0.is_networked()
+        self.local_only().is_none()
+    }
+
+    /// Why no controller of many switches takes its records; `None` when one does.
+    pub fn local_only(&self) -> Option<&'static str> {
+        self.0.local_only()
     }
 
     /// Place of a task among those that the program answers, the main one first; `None` if not
