@@ -157,7 +157,7 @@ impl<R> fmt::Debug for HeavyAnalysis<R> {
 mod tests {
     use super::*;
     use crate::program::answers::Gap;
-    use crate::program::hashpipe::{Counts, HashPipe};
+    use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
     use crate::program::{Before, Program};
     use crate::wire::Flow;
 
@@ -186,5 +186,12 @@ mod tests {
         let first = &answers.switches[1].answers;
         assert_eq!((named(first), first.found), (vec![(FlowName::Flow(flow(1)), 12)], 2));
         assert!(!answers.network.lack.is_empty() && analysis.adaptation(&epoch).is_none());
+
+        // Where each packet is counted once, all counts of a flow are its own.
+        let adding = HashPipe::analysis(&Config { scope: Scope::Network, ..Config::default() }, 0);
+        let answers = adding.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
+        let expected = [(2, 30), (1, 22), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
+        assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
+        assert!(answers.network.lack.iter().any(|reason| reason == Reason::Gap));
     }
 }
