@@ -31,7 +31,7 @@ pub use controller::ControllerConfig;
 pub use error::{ConfigError, is_name};
 pub use idle::Idle;
 pub use length::Length;
-pub use network::{NetworkConfig, TlsFiles};
+pub use network::{MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
 pub use switch::{AclDefault, BatchOrderConfig, ForwardMode, SwitchConfig};
@@ -99,8 +99,7 @@ impl Config {
 
     /// Reads and checks a file's text.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let syntax = |error| words::wrong_program(text).unwrap_or_else(|| words::syntax(text, &error));
-        let config: Self = toml::from_str(text).map_err(syntax)?;
+        let config: Self = words::read(text)?;
         config.validate()?;
         Ok(config)
     }
@@ -118,9 +117,7 @@ impl Config {
         self.controller.validate(&self.programs)?;
         self.check_ports()?;
         self.check_policy()?;
-        for (i, program) in self.programs.iter().enumerate() {
-            words::check(program).map_err(|wrong| wrong.below(&format!("program[{i}]")))?;
-        }
+        words::check_programs(&self.programs)?;
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
     }

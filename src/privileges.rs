@@ -1,4 +1,4 @@
-//! What the process may do once its ports are open: as little as its work needs.
+//! Capabilities of the process once its ports are open: as few as its work needs.
 //!
 //! The control thread keeps what changing a port takes, or nothing. Every other thread, the workers
 //! and those that peers talk to included, has no capability, none in its bounding set, and no way
@@ -14,12 +14,12 @@ use crate::dpdk::threads;
 use crate::network::socket::Access;
 use crate::port::Dev;
 
-/// What changing ports at run time takes: links and MTUs, packet sockets, AF_XDP's programs, and
+/// Capabilities to change ports at run time: links and MTUs, packet sockets, AF_XDP's programs, and
 /// memory that devices reach.
 const CHANGING_PORTS: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(CapabilitySet::IPC_LOCK);
 
-/// What opening an xdp port takes beside: libxdp asks the kernel for programs and maps by their
+/// Further capabilities to open an xdp port: libxdp asks the kernel for programs and maps by their
 /// numbers.
 const OPENING_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
@@ -35,7 +35,7 @@ pub enum PrivilegeError {
     Left(String),
 }
 
-/// What is to be kept, and as whom.
+/// The user to become, and the capabilities to keep.
 #[derive(Debug)]
 pub struct Privileges {
     kept: CapabilitySet,
@@ -64,14 +64,14 @@ impl Privileges {
         Ok(Self { kept, user: user.transpose()?, group: group.transpose()? })
     }
 
-    /// Who may connect to the control socket.
+    /// The users that may connect to the control socket.
     pub fn access(&self) -> Access {
         Access { owner: self.user.as_ref().map(|user| user.uid.as_raw()), group: self.group.map(Gid::as_raw) }
     }
 
-    /// Gives up, in all threads, what is not kept; only this one keeps anything. To be called when
-    /// the ports are open, and before anything reads what comes in by them; other threads are to be
-    /// started by [`without_rights`].
+    /// Drops the other capabilities in this thread, and all of them in every other thread. Call it
+    /// once the ports are open, before anything reads packets from them. Start other threads by
+    /// [`without_rights`].
     ///
     /// # Errors
     /// If any thread still has a right that it should not have.
@@ -85,7 +85,7 @@ impl Privileges {
         self.seal()
     }
 
-    /// Takes from threads that were started meanwhile what they have inherited from this one.
+    /// Drops the capabilities that threads started meanwhile have inherited from this one.
     pub fn seal(&self) -> Result<(), PrivilegeError> {
         let left = threads::strip_others().map_err(PrivilegeError::Kept)?;
         if left.is_empty() { Ok(()) } else { Err(PrivilegeError::Left(left.join(", "))) }
@@ -97,7 +97,7 @@ impl Privileges {
         self.user.is_none()
     }
 
-    /// All threads become the user, and lose their capabilities by it; this one keeps those it has
+    /// Changes all threads to the user, which drops their capabilities. This thread keeps its own
     /// for the moment.
     fn become_user(&self, user: &User) -> io::Result<()> {
         if user.uid == Uid::effective() && user.uid == Uid::current() {
@@ -146,7 +146,7 @@ mod tests {
         assert!(privileges.kept.is_empty());
     }
 
-    /// The most powerful of all is kept for the one kind of port that needs it, and only then.
+    /// `CAP_SYS_ADMIN` is kept for xdp ports only.
     #[test]
     fn only_xdp_ports_keep_sys_admin() {
         let kept = |dev: &str, more: &str| {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(kept("xdp:a", "runtime_ports = false"), CapabilitySet::empty());
     }
 
-    /// On a thread of its own, because what is given up does not come back.
+    /// Runs on a thread of its own, because dropped capabilities do not come back.
     #[test]
     fn a_thread_gives_up_what_it_has() {
         let after = std::thread::spawn(|| {

@@ -8,7 +8,7 @@ use crate::lock::Hold;
 pub use crate::pisa::Count;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
 
-/// What one worker saw of one port. Over all ports and after a drain, `rx_packets + copies =
+/// Counters of one worker for one port. Over all ports and after a drain, `rx_packets + copies =
 /// tx_packets + Σ drops`; a drop stands with the port that the packet came from, and one on the way
 /// out (`tx_full`, `tx_refused`, `tx_limit`, `mirror`, or `port_down` after it was queued) with the
 /// port that it was for.
@@ -49,7 +49,7 @@ impl PortStats {
     }
 }
 
-/// What one worker counted of a program, or of several that have one name.
+/// Counters of one worker for a program, or for all programs with one name.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ProgramStats {
@@ -60,7 +60,7 @@ pub struct ProgramStats {
     pub cycles: Count,
 }
 
-/// What one worker counted. It outlives all changes of the worker's switch.
+/// Counters of one worker. They outlive all changes of the worker's switch.
 #[derive(Debug)]
 pub struct SwitchStats {
     ports: Box<[CachePadded<PortStats>]>,

@@ -355,8 +355,9 @@ impl Switch {
             return self.emit_through_egress(burst, &routed, now, out, watch);
         }
         if routed.long | routed.answered == 0 {
-            for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
-                self.emit(frame, phv, out);
+            match self.rewrites {
+                true => self.emit_burst::<F, true>(burst, out),
+                false => self.emit_burst::<F, false>(burst, out),
             }
         } else {
             for (i, frame) in burst.drain(..).enumerate() {

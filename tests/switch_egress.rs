@@ -58,7 +58,12 @@ impl Dataplane for Watcher {
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs.iter_mut() {
-            (phv.class, phv.digest) = (class(phv), digest(phv));
+            if self.needs.contains(Needs::SHIM) {
+                phv.class = class(phv);
+            }
+            if self.needs.contains(Needs::DIGEST) {
+                phv.digest = digest(phv);
+            }
         }
         self.seen.lock().unwrap().extend_from_slice(phvs);
     }
@@ -276,7 +281,7 @@ fn world() -> impl Strategy<Value = World> {
     let up = prop_oneof![3 => Just(0xffu8), 1 => any::<u8>()];
     let incoming = (0..PORTS as PortId, up, prop::collection::vec(packet(), 1..BURST))
         .prop_map(|(port, up, packets)| Incoming { port, up, packets });
-    let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST];
+    let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST, Needs::SHIM];
     let needs = prop::collection::vec(prop::sample::select(of_each.to_vec()), 0..6)
         .prop_map(|needs| needs.into_iter().fold(Needs::EGRESS, |all, need| all | need));
     (any::<bool>(), any::<bool>(), any::<bool>(), needs, prop::collection::vec(incoming, 1..6))

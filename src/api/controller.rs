@@ -16,28 +16,35 @@ use crate::lock::Hold;
 use crate::network::controller::EvictError;
 use crate::network::rpc;
 use crate::network::server::{ControllerLoop, ControllerServer};
-use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::telemetry::AnswerStore;
 
 /// The state behind the routes.
 struct ControllerApi {
     server: Arc<ControllerServer>,
-    program: ProgramConfig,
-    store: AnswerStore,
+    /// In the order of the programs.
+    stores: Vec<AnswerStore>,
 }
 
 impl ControllerApi {
     fn switches(&self) -> view::NetworkSwitches {
-        view::NetworkSwitches { passed_over_epochs: self.store.passed_over(), ..self.server.view() }
+        let passed_over = self.stores.iter().map(AnswerStore::passed_over).max();
+        view::NetworkSwitches { passed_over_epochs: passed_over.unwrap_or_default(), ..self.server.view() }
     }
 }
 
 impl Answering for ControllerApi {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
-        let name = self.program.name();
-        let asked = query.names(name) && self.program.rank(task).is_some();
-        asked.then(|| (name, self.store.clone())).ok_or_else(|| format!("the network's program is {name} alone"))
+        let programs = || self.server.programs();
+        let chosen = query.choose(programs(), task).and_then(|program| {
+            let (_, store) = programs().zip(&self.stores).find(|(own, _)| *own == program)?;
+            Some((program.name(), store.clone()))
+        });
+        let none = || {
+            let names = programs().map(|program| program.name()).collect::<Vec<_>>().join(" and ");
+            format!("the network runs {names}; none that is asked answers this")
+        };
+        chosen.ok_or_else(none)
     }
 }
 
@@ -81,8 +88,8 @@ pub struct Listeners {
 pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = control_loop.server();
-    let store = control_loop.controller().hold().store().clone();
-    let api = ControllerApi { server: server.clone(), program: server.program().clone(), store };
+    let stores = control_loop.controllers().iter().map(|controller| controller.hold().store().clone()).collect();
+    let api = ControllerApi { server: server.clone(), stores };
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(server.clone(), server.longest()));

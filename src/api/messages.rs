@@ -5,6 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::default_mtu;
 use crate::port::Dev;
+use crate::program::ProgramConfig;
+use crate::program::answers::Task;
 use crate::switch::Role;
 use crate::tables::Change;
 
@@ -23,9 +25,16 @@ pub struct HeavyQuery {
 }
 
 impl HeavyQuery {
-    /// Whether this program may be meant.
-    pub fn names(&self, program: &str) -> bool {
-        self.program.as_ref().is_none_or(|name| name == program)
+    /// The program that is asked for a task: of those that may be meant, the one that ranks it
+    /// first.
+    pub fn choose<'a>(
+        &self,
+        programs: impl Iterator<Item = &'a ProgramConfig>,
+        task: Task,
+    ) -> Option<&'a ProgramConfig> {
+        let asked = programs.filter(|program| self.program.as_ref().is_none_or(|name| name == program.name()));
+        let ranked = asked.filter_map(|program| Some((program.rank(task)?, program)));
+        ranked.min_by_key(|(rank, _)| *rank).map(|(_, program)| program)
     }
 }
 

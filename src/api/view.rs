@@ -19,7 +19,9 @@ pub use network::{
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 
-pub use crate::network::documents::{ControllerLink, EpochAttention, EvictedSwitch, NetworkSwitch, NetworkSwitches};
+pub use crate::network::documents::{
+    ControllerLink, EpochAttention, EvictedSwitch, LinkedProgram, NetworkSwitch, NetworkSwitches,
+};
 pub use crate::tables::documents::{MacEntry, MacTable, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: connections to the API's listeners.

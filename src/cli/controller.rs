@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::notify::Notify;
-use super::{Failure, log};
+use super::{Failure, Programs, log};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
 use crate::config::TlsConfig;
@@ -23,6 +23,7 @@ use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::port::files;
+use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 
 /// How often it is looked whether the controller is to stop.
@@ -36,13 +37,12 @@ pub struct Controller {
     /// Names the controller, its control socket and the one for switches
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// An edge switch of the network, by name; may be given several times. Without, those that have
-    /// come so far
+    /// A switch of the network that reports, by name; may be given several times. Without, those
+    /// that have come so far
     #[arg(long = "switch", value_name = "NAME")]
     switches: Vec<String>,
-    /// The program of all switches: chamelemon and its parameters
-    #[arg(long, value_name = "P[:KEY=VALUE,…]")]
-    program: Option<String>,
+    #[command(flatten)]
+    programs: Programs,
     /// Length of an epoch of all switches
     #[arg(long, value_name = "LENGTH")]
     epoch: Option<Length>,
@@ -97,8 +97,9 @@ impl Controller {
             config.name.clone_from(name);
         }
         config.switches.extend(self.switches.iter().cloned());
-        if let Some(program) = &self.program {
-            config.program = program.parse()?;
+        config.programs.extend(self.programs.parse()?);
+        if config.programs.is_empty() {
+            config.programs.push(ProgramConfig::networked());
         }
         config.epoch = self.epoch.unwrap_or(config.epoch);
         config.transit = self.transit.unwrap_or(config.transit);
@@ -132,9 +133,9 @@ impl Controller {
         let (switches, switches_file) = listen(&socket_name(&config.name), self.switch_socket)?;
         let file = StateFile::at(state_path(&config)?)?;
         let state = state(&config, &file)?;
-        let settings = config.settings(state.salt);
-        let mut control_loop =
-            ControllerLoop::new(config.profile(), settings, state, file.clone(), config.switches.clone())?;
+        let program = |program| (config.profile(program), config.settings(program, state.salt));
+        let programs = config.programs.iter().map(program).collect();
+        let mut control_loop = ControllerLoop::new(programs, state, file.clone(), config.switches.clone())?;
         give_up_rights()?;
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
         api::serve(api::Listeners { api, switches, tcp }, &control_loop).map_err(Failure::failed)?;
@@ -201,23 +202,15 @@ fn state_path(config: &NetworkConfig) -> Result<PathBuf, Failure> {
     Ok(directory.join(file))
 }
 
-/// The stored state, or a new one if nothing is stored. Stored updates are ignored if they were
-/// made for another configuration of the network, or if the parameters are configured to stay as
-/// they are.
+/// The stored state, or a new one if nothing is stored.
 fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
-    let profile = config.profile();
-    let first = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
-    let fresh = || {
-        let (profile, updates) = (Some(profile.clone()), first.clone());
-        Saved { version: SAVED_VERSION, profile, updates, switches: config.switches.clone() }
-    };
     let mut state = match file.read()? {
         Some(stored) => stored,
         None => {
             let random = || HashFamily::random().map_err(Failure::failed);
             let hashes = config.reproducible.map_or_else(random, |seed| Ok(HashFamily::reproducible(seed)))?;
             let salt = config.reproducible.map_or_else(|| getrandom::u64().map_err(Failure::failed), Ok)?;
-            State { hashes, salt, controller: fresh() }
+            State { hashes, salt, controllers: Vec::new() }
         }
     };
     if let Some(seed) = config.reproducible
@@ -226,17 +219,30 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
         let why = format!("{}: it holds other hash functions; remove it", file.path().display());
         return Err(Failure::Usage(format!("reproducible = {seed}: {why}")));
     }
-    match &mut state.controller.profile {
-        Some(stored) if profile.difference(stored).is_none() => *stored = profile.clone(),
-        _ => state.controller = fresh(),
-    }
-    if !config.shifts() {
-        state.controller.updates.clone_from(&first);
+    state.controllers = config.programs.iter().map(|program| saved(config, program, &state.controllers)).collect();
+    Ok(state)
+}
+
+/// The state of one program. Stored updates are ignored if they were made for another configuration
+/// of the network, or if the parameters are configured to stay as they are.
+fn saved(config: &NetworkConfig, program: &ProgramConfig, stored: &[Saved]) -> Saved {
+    let profile = config.profile(program);
+    let first = vec![SavedUpdate { epoch: 0, parameters: program.start().encode() }];
+    let like = |saved: &&Saved| saved.profile.as_ref().is_some_and(|stored| profile.difference(stored).is_none());
+    let mut saved = stored.iter().find(like).cloned().unwrap_or_else(|| Saved {
+        version: SAVED_VERSION,
+        profile: None,
+        updates: first.clone(),
+        switches: Vec::new(),
+    });
+    saved.profile = Some(profile);
+    if !config.shifts(program) {
+        saved.updates = first;
     }
     if !config.switches.is_empty() {
-        state.controller.switches.clone_from(&config.switches);
+        saved.switches.clone_from(&config.switches);
     }
-    Ok(state)
+    saved
 }
 
 #[cfg(test)]
@@ -252,26 +258,31 @@ mod tests {
     fn a_restart_keeps_what_was_updated_or_what_is_configured() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
+        const NAME: &str = "[[program]]\nname = 'chamelemon'";
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
-        let shifting = config("");
+        let shifting = config(NAME);
         let mut stored = state(&shifting, &file).unwrap();
-        let mut updated = *shifting.program.start().get::<Runtime>().unwrap();
+        let mut updated = *shifting.programs[0].start().get::<Runtime>().unwrap();
         updated.hh_threshold += 1;
         let updated = AnyParameters::new(updated);
-        stored.controller.updates = vec![SavedUpdate { epoch: 9, parameters: updated.encode() }];
+        stored.controllers[0].updates = vec![SavedUpdate { epoch: 9, parameters: updated.encode() }];
         file.write(&stored).unwrap();
-        let in_force = |config: &NetworkConfig| {
-            let restored =
-                controller::Controller::restore(config.settings(0), &state(config, &file).unwrap().controller);
+        let in_force = |config: &NetworkConfig, place: usize| {
+            let settings = config.settings(&config.programs[place], 0);
+            let restored = controller::Controller::restore(settings, &state(config, &file).unwrap().controllers[place]);
             restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
-        assert_eq!(in_force(&shifting), [updated]);
+        assert_eq!(in_force(&shifting, 0), [updated.clone()]);
         for text in [
-            "shift = false\n[program]\nname = 'chamelemon'\nhh_threshold = 77",
-            "[program]\nname = 'chamelemon'\nattention = 'fixed'\nhh_threshold = 77",
+            format!("shift = false\n{NAME}\nhh_threshold = 77"),
+            format!("{NAME}\nattention = 'fixed'\nhh_threshold = 77"),
         ] {
-            let fixed = config(text);
-            assert_eq!(in_force(&fixed), [fixed.program.start()], "{text}");
+            let fixed = config(&text);
+            assert_eq!(in_force(&fixed, 0), [fixed.programs[0].start()], "{text}");
         }
+        // Whatever runs beside it, in whatever order.
+        let several = config(&format!("[[program]]\nname = 'hashpipe'\nscope = 'network'\n{NAME}"));
+        assert_eq!(in_force(&several, 1), [updated]);
+        assert_eq!(in_force(&several, 0), [several.programs[0].start()]);
     }
 }

@@ -139,13 +139,14 @@ pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
             switch.name.clone(),
             if switch.connected { "connected" } else { "absent" }.into(),
             switch.software.clone(),
+            switch.programs.join(", "),
             output::grouped(switch.records),
             output::grouped(switch.unsent_records),
             output::grouped(switch.refused_records),
             switch.last_refusal.clone().unwrap_or_default(),
         ]
     };
-    let headings = ["switch", "", "software", ">records", ">not sent", ">refused", "last refusal"];
+    let headings = ["switch", "", "software", "programs", ">records", ">not sent", ">refused", "last refusal"];
     let epoch = Duration::from_nanos(network.epoch_ns);
     let passed_over = match network.passed_over_epochs {
         0 => String::new(),
@@ -169,8 +170,11 @@ fn controller_text(link: &view::ControllerLink) -> String {
     ];
     let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
     let mut text = format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows));
-    if let Some(attention) = &link.attention {
-        text += &format!("\n\n{}", super::top::attention(attention));
+    for view::LinkedProgram { program, refused, attention } in &link.programs {
+        let refused = refused.as_ref().map(|why| format!(" is not taken: {why}")).unwrap_or_default();
+        text += &format!("\n\n{program}{refused}");
+        text +=
+            &attention.as_ref().map(|measured| format!(": {}", super::top::attention(measured))).unwrap_or_default();
     }
     text
 }

@@ -58,7 +58,7 @@ pub fn host(address: &str) -> io::Result<&str> {
     }
 }
 
-/// The files of one side, and what its user calls each.
+/// The files of one side, each with the name that error messages call it.
 #[derive(Clone, Copy, Debug)]
 pub struct PemFiles<'a> {
     pub certificate: (&'static str, &'a Path),

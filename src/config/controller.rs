@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{PemKey, pem_files};
-use super::{Address, ConfigError, NAME_PATTERN, PemFiles, is_name, wrong};
+use super::{Address, ConfigError, MAX_NETWORKED, NAME_PATTERN, PemFiles, is_name, wrong};
 use crate::program::ProgramConfig;
 
 /// The controller that the switch reports to, and takes its hash functions and the parameters of
@@ -38,7 +38,11 @@ impl ControllerConfig {
             return wrong("controller.name", format!("{name:?}"), right);
         }
         let Some(address) = self.address()? else { return Ok(()) };
-        if !programs.iter().any(|program| program.is_networked()) {
+        let networked: Vec<_> = programs.iter().filter(|program| program.is_networked()).collect();
+        if networked.len() > MAX_NETWORKED {
+            return wrong("controller.at", address, format!("with at most {MAX_NETWORKED} programs that report"));
+        }
+        if networked.is_empty() {
             let programs = ProgramConfig::networked_names().join(" or ");
             let right = format!("only with the program {programs}, whose records a controller takes");
             return wrong("controller.at", address, right);

@@ -14,7 +14,7 @@ pub enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{}: {source}", place(path, *line))]
     InFile { path: PathBuf, line: Option<usize>, source: Box<ConfigError> },
-    /// Not TOML, or a value of the wrong kind; what stands there comes with it.
+    /// Not TOML, or a value of the wrong kind, with the line's text.
     #[error("{why}\n    {text}")]
     Syntax { line: usize, text: String, why: String },
     #[error("{key} = {value}: {right}")]

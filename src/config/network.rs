@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Length, TlsConfig, check_length, check_name, wrong};
-use crate::program::{ProgramConfig, ProgramError};
+use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
 
@@ -17,11 +17,13 @@ use crate::telemetry::epoch;
 pub struct NetworkConfig {
     /// Names the control socket, and the one for switches.
     pub name: String,
-    /// The edge switches of the network, by name. What is missing of one of them makes the losses
-    /// of an epoch unknown. Empty: those that have come so far.
+    /// The switches of the network that report, by name. A missing record of one of them makes the
+    /// losses of an epoch unknown. Empty: the switches that have connected so far.
     pub switches: Vec<String>,
-    /// The program of all switches; its parameters from `hh` on are what the network starts with.
-    pub program: ProgramConfig,
+    /// The programs of the switches, each once; by default the first whose records a controller
+    /// takes. Parameters that change begin with these values.
+    #[serde(rename = "program")]
+    pub programs: Vec<ProgramConfig>,
     /// Length of an epoch of all switches.
     pub epoch: Length,
     /// The switches' transit time.
@@ -63,7 +65,7 @@ impl Default for NetworkConfig {
         Self {
             name: "controller".into(),
             switches: Vec::new(),
-            program: ProgramConfig::networked(),
+            programs: Vec::new(),
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             telemetry_header: TelemetryHeader::default(),
@@ -81,11 +83,14 @@ impl Default for NetworkConfig {
 /// Maximum epochs that a record is waited for. It bounds the kept records of other switches.
 const MAX_RECORD_TIMEOUT: u32 = 64;
 
+/// Maximum number of programs of a switch that report to a controller.
+pub const MAX_NETWORKED: usize = 8;
+
 impl NetworkConfig {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         super::load(path, |text| {
-            let config: Self = toml::from_str(text).map_err(|error| super::words::syntax(text, &error))?;
+            let config: Self = super::words::read(text)?;
             config.validate()?;
             Ok(config)
         })
@@ -99,13 +104,17 @@ impl NetworkConfig {
                 return wrong(format!("switches[{i}]"), name, "each name once");
             }
         }
-        if !self.program.is_networked() {
-            let right = format!("{}, whose records a controller takes", ProgramConfig::networked_names().join(" or "));
-            return wrong("program.name", self.program.name(), right);
+        let names: Vec<_> = self.programs.iter().map(|program| program.name()).collect();
+        if names.len() > MAX_NETWORKED {
+            return wrong("program", names.join(", "), format!("at most {MAX_NETWORKED}"));
         }
-        let refused =
-            |error: ProgramError| ConfigError::Program { text: self.program.name().into(), why: error.to_string() };
-        self.program.validate().map_err(refused)?;
+        for (i, program) in self.programs.iter().enumerate() {
+            let twice = names[..i].contains(&program.name()).then_some("each program once");
+            if let Some(why) = twice.or_else(|| program.local_only()) {
+                return wrong(format!("program[{i}].name"), program.name(), why);
+            }
+        }
+        super::words::check_programs(&self.programs)?;
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
         if let Some(timeout) = self.record_timeout {
@@ -126,9 +135,9 @@ impl NetworkConfig {
         TlsConfig::of("listen", self.listen.as_deref(), files)
     }
 
-    /// Whether the parameters follow the state of the network.
-    pub fn shifts(&self) -> bool {
-        self.shift && self.program.adapts()
+    /// Whether the parameters of a program follow the state of the network.
+    pub fn shifts(&self, program: &ProgramConfig) -> bool {
+        self.shift && program.adapts()
     }
 }
 
@@ -146,13 +155,14 @@ mod tests {
     #[test]
     fn a_whole_file() {
         let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\nrecord_timeout = '20ms'\n\
-                    shift = false\nlisten = '[::1]:9471'\n[program]\nname = 'chamelemon'\nupstream = 2048\n\
-                    [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
+                    shift = false\nlisten = '[::1]:9471'\n[[program]]\nname = 'chamelemon'\nupstream = 2048\n\
+                    [[program]]\nname = 'hashpipe'\nscope = 'network'\n[tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
         let config = read(text).unwrap();
-        let profile = config.profile();
+        let profile = config.profile(&config.programs[0]);
         let upstream = profile.program.fields().remove("upstream").unwrap();
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
-        let settings = config.settings(9);
+        let settings = config.settings(&config.programs[0], 9);
+        assert_eq!(config.programs[1].name(), "hashpipe");
         assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));
         assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());
@@ -166,8 +176,13 @@ mod tests {
         };
         refused("name = '../x'", "controller.toml:1: name = ");
         refused("switches = ['a', 'b', 'a']", "switches[2] = a: each name once");
-        refused("[program]\nname = 'hashpipe'", "program.name = hashpipe: chamelemon");
-        refused("[program]\nname = 'chamelemon'\narrays = 9", "arrays = 9");
+        let hashpipe = "[[program]]\nname = 'hashpipe'\n";
+        refused(hashpipe, "controller.toml:2: program[0].name = hashpipe: with scope = \"network\" alone");
+        let networked = format!("{hashpipe}scope = 'network'\n");
+        refused(&networked.repeat(2), "controller.toml:5: program[1].name = hashpipe: each program once");
+        refused(&networked.repeat(9), "program = hashpipe, hashpipe, ");
+        refused("[[program]]\nname = 'chamelemon'\narrays = 9", "controller.toml:3: program[0].arrays = 9");
+        refused("[program]\nname = 'chamelemon'", "program = [program]: [[program]], once for each program");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
         refused("epoch = '10ms'\ntransit = '1ms'\nrecord_timeout = '641ms'", "record_timeout = 641ms: 0s to 640ms");
         refused("name = 'x'\nepochs = '10ms'", "controller.toml:2: unknown field `epochs`");

@@ -157,7 +157,7 @@ impl From<BatchOrderConfig> for BatchOrder {
 }
 
 impl SwitchConfig {
-    /// Checks what the types alone do not.
+    /// Checks the constraints that the types do not express.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         check_name("switch.name", &self.name)?;
         if self.target != AUTO && Target::by_name(&self.target).is_none() {

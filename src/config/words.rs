@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
@@ -41,10 +42,19 @@ impl FromStr for ProgramConfig {
     }
 }
 
+/// Reads a file with tables of programs.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|error| wrong_program(text).unwrap_or_else(|| syntax(text, &error)))
+}
+
 /// The first program of the file that cannot be read.
-pub(super) fn wrong_program(text: &str) -> Option<ConfigError> {
+fn wrong_program(text: &str) -> Option<ConfigError> {
     let file: toml::Table = text.parse().ok()?;
-    let tables = file.get("program")?.as_array()?.iter().enumerate();
+    let programs = file.get("program")?;
+    if programs.is_table() {
+        return wrong::<()>("program", "[program]", "[[program]], once for each program").err();
+    }
+    let tables = programs.as_array()?.iter().enumerate();
     let mut wrong = tables.filter_map(|(i, table)| Some((i, program(table.as_table()?).err()?)));
     wrong.next().map(|(i, wrong)| wrong.below(&format!("program[{i}]")))
 }
@@ -55,8 +65,14 @@ fn program(table: &toml::Table) -> Result<ProgramConfig, ConfigError> {
     Ok(program)
 }
 
+/// Checks the ranges of all programs' parameters.
+pub(super) fn check_programs(programs: &[ProgramConfig]) -> Result<(), ConfigError> {
+    let mut programs = programs.iter().enumerate();
+    programs.try_for_each(|(i, program)| check(program).map_err(|wrong| wrong.below(&format!("program[{i}]"))))
+}
+
 /// Checks the ranges of a program's parameters.
-pub(super) fn check(program: &ProgramConfig) -> Result<(), ConfigError> {
+fn check(program: &ProgramConfig) -> Result<(), ConfigError> {
     program.validate().or_else(|error| match error {
         ProgramError::Range { key, value, min, max, .. } => {
             wrong(key, value, format!("a whole number from {min} to {max}"))
@@ -111,7 +127,7 @@ fn right(schema: &Json, key: &str) -> String {
 }
 
 /// The reader's own complaint, with the line that it is about.
-pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
+fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = line_at(text, at);
     // The reader's message names Rust's types; users expect ranges of numbers.

@@ -52,8 +52,8 @@ impl Eal {
         let argv: Vec<*mut c_char> = strings.into_iter().map(CString::into_raw).chain([std::ptr::null_mut()]).collect();
         let argv = argv.leak();
         let count = i32::try_from(argv.len() - 1).expect("few arguments");
-        // SAFETY: argv holds `count` C strings and a null, none of which is ever freed; STARTED
-        // makes it the only call.
+        // SAFETY: argv holds `count` C strings and a null. They are never freed. STARTED makes this
+        // the only call.
         if unsafe { sys::rte_eal_init(count, argv.as_mut_ptr()) } < 0 {
             let source = DpdkError::last("rte_eal_init");
             return Err(EalError::Refused { arguments: arguments[1..].join(" "), source });

@@ -323,8 +323,8 @@ impl Info {
 }
 
 impl EthDev {
-    /// Closes the device before its last owner is gone. False, and nothing done, while there is a
-    /// queue of it.
+    /// Closes the device before its last owner is gone. False, and nothing done, while one
+    /// of its queues exists.
     pub fn close(self: &Arc<Self>) -> bool {
         // From here on there will be no new queue, and each that there is owns the device as well.
         for taken in self.rx_taken.iter().chain(&self.tx_taken) {
@@ -421,8 +421,8 @@ pub struct EthTx {
 }
 
 impl EthTx {
-    /// Sends from the front of the burst what the queue takes, and returns how many. The rest moves
-    /// to the front.
+    /// Sends as many packets from the front of the burst as the queue takes; returns their number.
+    /// The rest moves to the front.
     #[inline]
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {
         let length = burst.len();

@@ -61,7 +61,7 @@ impl Interface {
         &self.name
     }
 
-    /// The kernel's number of it, unlike that of any other interface of its network namespace.
+    /// The kernel's number of the interface, unique in its network namespace.
     pub fn index(&self) -> i32 {
         self.index
     }

@@ -10,8 +10,8 @@ use super::{error::DpdkError, sys};
 /// Lines that are kept for an error's message.
 const KEPT: usize = 8;
 
-/// The last lines that DPDK logged as errors, or as warnings: net_tap warns of what the kernel
-/// refuses.
+/// The last lines that DPDK logged as errors, or as warnings: net_tap logs refusals of the
+/// kernel as warnings.
 static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Messages of DPDK's upper layers about an error that a lower one has logged.
@@ -22,7 +22,7 @@ const ECHOES: [&str; 4] = [
     "Failed to hotplug add device",
 ];
 
-/// Forgets what was logged before: the caller begins something that may fail, or it has not.
+/// Forgets earlier messages. Called before an operation that may fail, and after one that did not.
 pub(super) fn forget_errors() {
     drop(take_errors());
 }

@@ -1,5 +1,5 @@
 //! DPDK made safe, and the other system interfaces that need `unsafe`: generated bindings, owners
-//! of what the library hands out, and an API that cannot be misused. The rest of weir has no
+//! of the library's resources, and an API that cannot be misused. The rest of weir has no
 //! `unsafe` for I/O.
 #![allow(unsafe_code)]
 

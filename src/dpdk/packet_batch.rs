@@ -69,8 +69,8 @@ impl Default for RxBatch {
 }
 
 impl RxBatch {
-    /// Fetches waiting frames in place of the earlier ones; returns how many there are, also none.
-    /// When the pool has no buffer they stay with the kernel, which counts what it cannot hold.
+    /// Fetches waiting frames in place of the earlier ones; returns their number, which may be 0.
+    /// When the pool has no buffer they stay with the kernel, which counts its own drops.
     pub fn receive(&mut self, socket: &PacketSocket, pool: &Mempool) -> io::Result<usize> {
         let ready = self.arm(pool);
         if ready == 0 {

@@ -99,7 +99,7 @@ impl PacketSocket {
         let failed = |call| interface.error(call);
         self.enlarge(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
         self.set(libc::PACKET_AUXDATA, &1).map_err(|_| failed("PACKET_AUXDATA"))?;
-        // Since Linux 4.20; without it weir would see, and forward, what it sent itself.
+        // Since Linux 4.20; without it weir would receive and forward its own packets.
         self.set(libc::PACKET_IGNORE_OUTGOING, &1).map_err(|_| failed("PACKET_IGNORE_OUTGOING"))?;
         if promiscuous {
             self.set_promiscuous(interface, true)?;

@@ -33,8 +33,8 @@ pub fn strip_others() -> io::Result<Vec<String>> {
     }
 }
 
-/// Takes all rights from this thread, for good: the bounding set as far as it may be changed, and
-/// what an exec could give.
+/// Takes all rights from this thread irrevocably: its capabilities, the bounding set as far as it
+/// may be changed, and the rights that an exec could give.
 pub fn strip_this() -> rustix::io::Result<()> {
     keep_in_this(CapabilitySet::empty())
 }
@@ -83,7 +83,7 @@ fn others_with_rights() -> io::Result<Vec<(i32, String)>> {
     for task in fs::read_dir("/proc/self/task")? {
         let Some(thread) = task?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let status = match fs::read_to_string(format!("/proc/self/task/{thread}/status")) {
-            // It has ended meanwhile.
+            // The thread has ended.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => continue,
             status => status?,
         };

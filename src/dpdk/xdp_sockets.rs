@@ -1,8 +1,8 @@
 //! The kernel's counters of AF_XDP sockets that a driver of DPDK opened.
 //!
-//! net_af_xdp does not give its sockets away, and leaves out what the kernel lost because the
-//! receive ring was full (22.11 to 24.11). So the sockets are looked for: those that the process
-//! has more of once the device is open.
+//! net_af_xdp does not give its sockets away, and does not count the packets that the kernel
+//! dropped because the receive ring was full (22.11 to 24.11). Therefore this module finds the
+//! sockets: they are the new descriptors of the process once the device is open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ struct XdpStatistics {
 /// the rings of receive, transmit, fill and completion.
 type Offsets = [[u64; 4]; 4];
 
-/// `XDP_PGOFF_TX_RING`: what the transmit ring is mapped from.
+/// `XDP_PGOFF_TX_RING`: offset to map the transmit ring from.
 const TX_RING: u64 = 0x8000_0000;
 
 /// The sockets of one device.
@@ -39,8 +39,7 @@ const TX_RING: u64 = 0x8000_0000;
 pub struct XdpSockets(Mutex<Vec<OwnedFd>>);
 
 impl XdpSockets {
-    /// Opens a device, and finds the sockets that came with it. Devices are opened one at a time
-    /// here, so that none finds another's.
+    /// Opens a device, and finds its sockets. A lock keeps other devices from opening meanwhile.
     pub fn of<T, E>(open: impl FnOnce() -> Result<T, E>) -> Result<(T, Self), E> {
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.hold();

@@ -6,10 +6,10 @@ use super::facade::ApiFacade;
 use super::{LiveError, Shared, service};
 use crate::assemble::Assembly;
 use crate::config::Config;
-use crate::network::controller::NetworkProfile;
-use crate::network::rpc::{Controlled, Dial, Hello, Link};
+use crate::network::rpc::{Controlled, Dial, Hello, Link, Offer};
 use crate::network::tls;
 use crate::pisa::hash::HashFamily;
+use crate::program::ProgramConfig;
 use crate::telemetry::epoch::EpochClock;
 
 /// What the controller calls the switch.
@@ -19,13 +19,19 @@ fn name(config: &Config) -> &str {
 
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
 fn hello(config: &Config) -> Option<Hello> {
-    let program = config.programs.iter().find(|program| program.is_networked())?.clone();
+    let networked = config.programs.iter().filter(|program| program.is_networked());
+    let offer = |program: &ProgramConfig| Ok(Offer { parameters: program.start(), program: program.clone() });
+    let programs: Vec<_> = networked.map(offer).collect();
     let length = config.switch.epoch.nanos();
-    let transit = EpochClock::longest_transit(length).min(config.switch.transit.nanos());
-    let parameters = program.start();
-    let profile = NetworkProfile { program, length, transit, header: config.switch.telemetry_header };
-    let software = format!("weir {}", env!("CARGO_PKG_VERSION"));
-    Some(Hello { name: name(config).to_owned(), profile, parameters, software })
+    let hello = Hello {
+        name: name(config).to_owned(),
+        length,
+        transit: EpochClock::longest_transit(length).min(config.switch.transit.nanos()),
+        header: config.switch.telemetry_header,
+        programs,
+        software: format!("weir {}", env!("CARGO_PKG_VERSION")),
+    };
+    Some(hello).filter(|hello| !hello.programs.is_empty())
 }
 
 /// The way to the controller, if there is one. The collector's records go there from now on.

@@ -118,9 +118,7 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
 impl Answering for Shared {
     fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
         let programs = self.state().config.programs.clone();
-        let asked = programs.iter().filter(|program| query.names(program.name()));
-        let ranked = asked.filter_map(|program| Some((program.rank(task)?, program)));
-        let (_, program) = ranked.min_by_key(|(rank, _)| *rank).ok_or_else(|| no_program(task, query))?;
+        let program = query.choose(programs.iter(), task).ok_or_else(|| no_program(task, query))?;
         let elsewhere =
             |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
         let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);

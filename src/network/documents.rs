@@ -31,6 +31,8 @@ pub struct NetworkSwitch {
     pub connected_seconds: Option<f64>,
     /// What it runs, as it said.
     pub software: String,
+    /// The programs whose records it sends.
+    pub programs: Vec<String>,
     /// How often it was taken in.
     pub connections: u64,
     /// Records that came.
@@ -62,6 +64,17 @@ pub struct ControllerLink {
     pub foreign_records: u64,
     /// Parameter updates that came, the one in force at each connection included.
     pub updates: u64,
+    /// The programs whose records the switch sends.
+    pub programs: Vec<LinkedProgram>,
+}
+
+/// A program of a switch that has a controller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkedProgram {
+    pub program: String,
+    /// Why the controller does not take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// What the running epoch is measured with; absent until a controller has taken the switch in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,

@@ -81,7 +81,7 @@ impl Capture {
         self.id
     }
 
-    /// No further packet is copied; what is in the ring stays there.
+    /// Stops copying packets. The packets in the ring stay there.
     pub fn end(&self) {
         self.ended.store(true, Relaxed);
     }
@@ -131,8 +131,8 @@ impl Capture {
         let _ = self.empty.0.try_send(record);
     }
 
-    /// Frees the records. Called on the control side when the capture is closed, so that no worker
-    /// has to: a worker may be the last to know of it.
+    /// Frees the records. Called on the control side when the capture is closed, because a
+    /// worker may be its last owner and must not free memory.
     pub(super) fn release(&self) {
         self.end();
         while self.empty.1.try_recv().is_ok() || self.full.1.try_recv().is_ok() {}

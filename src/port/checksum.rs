@@ -86,7 +86,8 @@ impl Transport {
     }
 }
 
-/// The EtherType behind all tags and the telemetry shim, and where what it names begins.
+/// The EtherType behind all tags and the telemetry shim, and the offset of the header that it
+/// names.
 fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     let mut at = 12;
     for _ in 0..=MAX_TAGS {

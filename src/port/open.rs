@@ -362,8 +362,7 @@ impl Port {
         set.map_err(|problem| failed(&self.name, &self.dev, problem))
     }
 
-    /// Lets packets meet faults from now on, or none any more; the port's queues begin within a
-    /// burst.
+    /// Sets or ends the port's faults. Its queues follow within a burst.
     pub fn set_fault(&self, spec: Option<&FaultSpec>) {
         let mut fault = self.fault.hold();
         for (way, seats) in [(Way::Rx, &self.rx), (Way::Tx, &self.tx)] {

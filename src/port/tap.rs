@@ -2,13 +2,12 @@
 //!
 //! The driver reads a queue when the kernel has signalled that a packet came, and stops reading
 //! when it finds no buffer. If the kernel's queue is full by then, no further packet gets in, so no
-//! signal comes, and the port is dead. The way out is to give the signal ourselves. Which one it is
-//! differs between versions and the driver does not say; but it is the one that has a handler once
-//! the first tap port is open, and had none before.
+//! signal comes, and the port is dead. This module raises the signal instead. Its number differs
+//! between versions of DPDK, and the driver does not report it. It is the signal that gets a
+//! handler while the first tap port opens.
 //!
-//! The driver does not notice that its interface was deleted. The kernel's word on the descriptors
-//! does: it names the interface, in whatever network namespace that is by now, and no more once it
-//! is gone.
+//! The driver does not notice that its interface was deleted. `/proc/self/fdinfo` shows it: the
+//! descriptors' entries name the interface, in any network namespace, until it is deleted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,8 +29,7 @@ pub fn opening<T>(open: impl FnOnce() -> T) -> (T, Vec<i32>) {
     (opened, descriptors().difference(&others).copied().collect())
 }
 
-/// Whether the interface of these descriptors is there. What cannot be read says nothing against
-/// it.
+/// Whether the interface of these descriptors exists. An unreadable entry counts as existing.
 pub fn is_there(descriptors: &[i32]) -> bool {
     let named = |fd: &i32| {
         let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else { return true };

@@ -128,7 +128,7 @@ impl VethRx {
         };
     }
 
-    /// Gives out what the burst has room for of the next frame.
+    /// Moves as many packets of the next frame into the burst as it has room for.
     fn give(&mut self, burst: &mut Burst, counters: &QueueCounters) {
         let received = self.batch.received(self.next);
         if self.segmenting.is_none() && received.header.segmentation() != 0 && !received.truncated {

@@ -14,14 +14,39 @@ use super::{Analysis, Decision, Epoch, Record, Reported, Unit};
 /// The heaviest flows of a record: of all that it knows, at most so many.
 type Answer<R> = dyn Fn(&R, usize) -> FlowAnswers + Send;
 
-/// Puts the answers of switches together. Of a flow that several switches saw the largest count is
-/// taken, because each switch counts every packet that passes it.
-pub struct HeavyAnalysis<R>(Box<Answer<R>>);
+/// Puts the records of switches together.
+pub struct HeavyAnalysis<R> {
+    answer: Box<Answer<R>>,
+    /// Whether each packet is in the record of one switch alone.
+    adds: bool,
+}
 
 impl<R: Record> HeavyAnalysis<R> {
-    /// `answer` gives the heaviest flows of a record, at most so many.
+    /// Of a flow that several switches saw the largest count is taken, because each switch counts
+    /// every packet that passes it. `answer` gives the heaviest flows of a record, at most so many.
     pub fn new(answer: impl Fn(&R, usize) -> FlowAnswers + Send + 'static) -> Self {
-        Self(Box::new(answer))
+        Self { answer: Box::new(answer), adds: false }
+    }
+
+    /// The records are added up, because a packet is counted where it enters the network alone.
+    pub fn adding(answer: impl Fn(&R, usize) -> FlowAnswers + Send + 'static) -> Self {
+        Self { adds: true, ..Self::new(answer) }
+    }
+
+    /// The flows of the network.
+    fn network(&self, network: &Network<R>, switches: &[SwitchAnswers], max: usize) -> FlowAnswers {
+        let mut records = network.iter().map(|(_, record)| record);
+        match (switches, records.next()) {
+            ([only], _) => only.answers.clone(),
+            (_, Some(first)) if self.adds => {
+                let mut sum = first.clone();
+                let added = records.all(|record| sum.merge(record).is_ok());
+                let mut all = (self.answer)(&sum, max);
+                all.lack.add_if(!added, Reason::Gap);
+                all
+            }
+            (several, _) => largest(several),
+        }
     }
 }
 
@@ -65,13 +90,10 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         let max = if network.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
         let of_switch = |(switch, record): &(Arc<str>, Box<R>)| SwitchAnswers {
             switch: switch.clone(),
-            answers: (self.0)(record, max),
+            answers: (self.answer)(record, max),
         };
         let mut switches: Vec<_> = network.iter().map(of_switch).collect();
-        let mut all = match &switches[..] {
-            [only] => only.answers.clone(),
-            several => largest(several),
-        };
+        let mut all = self.network(network, &switches, max);
         all.keep(limits.flows);
         all.lack.add_if(!network.gaps.is_empty(), Reason::Gap);
         switches.iter_mut().for_each(|switch| switch.answers.keep(limits.switch_flows));
@@ -116,7 +138,7 @@ impl<R> fmt::Debug for HeavyAnalysis<R> {
 mod tests {
     use super::*;
     use crate::program::answers::Gap;
-    use crate::program::hashpipe::{Counts, HashPipe};
+    use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
     use crate::program::{Before, Program};
     use crate::wire::Flow;
 
@@ -145,5 +167,12 @@ mod tests {
         let first = &answers.switches[1].answers;
         assert_eq!((named(first), first.found), (vec![(FlowName::Flow(flow(1)), 12)], 2));
         assert!(!answers.network.lack.is_empty() && analysis.adaptation(&epoch).is_none());
+
+        // Where each packet is counted once, all counts of a flow are its own.
+        let adding = HashPipe::analysis(&Config { scope: Scope::Network, ..Config::default() }, 0);
+        let answers = adding.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
+        let expected = [(2, 30), (1, 22), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
+        assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
+        assert!(answers.network.lack.iter().any(|reason| reason == Reason::Gap));
     }
 }

@@ -55,8 +55,6 @@ pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};
 pub trait Program: Sized + Send + Sync + 'static {
     /// What configurations call it.
     const NAME: &'static str;
-    /// Whether a controller of many switches takes its records.
-    const NETWORKED: bool = false;
     /// What is fixed when a switch is built, and what it starts with. Without any key it is a good
     /// one.
     type Config: Settings;
@@ -66,6 +64,11 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Record: Record;
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
+
+    /// Why no controller of many switches takes its records; `None` when one does.
+    fn local_only(_config: &Self::Config) -> Option<&'static str> {
+        Some("no controller takes its records")
+    }
 
     /// Checks a configuration, without building anything.
     ///

@@ -28,6 +28,11 @@ impl Needs {
     /// together. An epoch is cut into [`Dataplane::sub_epochs`](super::Dataplane::sub_epochs).
     pub const SUB_EPOCHS: Self = Self(1 << 6);
 
+    /// The egress stages change what the shim or the DSCP carries: hop count, loop count, class,
+    /// epoch or digest. Without it, a packet may be written before egress stages see its PHV, as
+    /// they see PHVs alone.
+    pub const SHIM: Self = Self(1 << 7 | Self::EGRESS.0);
+
     /// Whether all of `other` is needed.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {

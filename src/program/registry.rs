@@ -101,8 +101,8 @@ pub trait Configured: Any + Send + Sync {
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     /// [`Program::exact`].
     fn exact(&self) -> Box<dyn Exact>;
-    /// [`Program::NETWORKED`].
-    fn is_networked(&self) -> bool;
+    /// [`Program::local_only`].
+    fn local_only(&self) -> Option<&'static str>;
     /// Place of a task among those that the program answers, the main one first; `None` if not
     /// answered.
     fn rank(&self, task: Task) -> Option<usize>;
@@ -172,8 +172,8 @@ impl<P: Program> Configured for Of<P> {
         Box::new(P::exact(&self.0))
     }
 
-    fn is_networked(&self) -> bool {
-        P::NETWORKED
+    fn local_only(&self) -> Option<&'static str> {
+        P::local_only(&self.0)
     }
 
     fn rank(&self, task: Task) -> Option<usize> {
@@ -219,6 +219,11 @@ impl<P: Program> Configured for Of<P> {
 }
 
 impl dyn Configured {
+    /// Whether a controller of many switches takes its records.
+    pub fn is_networked(&self) -> bool {
+        self.local_only().is_none()
+    }
+
     /// The parameters, if they are of this program.
     pub fn get<P: Program>(&self) -> Option<&P::Config> {
         (self as &dyn Any).downcast_ref::<Of<P>>().map(|of| &of.0)

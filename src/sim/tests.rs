@@ -114,6 +114,30 @@ fn every_topology_conserves_packets_and_decodes_every_loss() {
     }
 }
 
+/// Two programs on every switch, with and without hosts: each is answered as if it were alone. What
+/// several switches have counted with a scope of the network adds up to the exact packets of each
+/// flow, those that the network loses included.
+#[test]
+fn every_switch_reports_several_programs() {
+    for topology in ["line:3", "spine-leaf:3,4,2", "fat-tree:4"] {
+        let programs = ["chamelemon:hh_threshold=1", "hashpipe:scope=network", "hashpipe:scope=network,count=bytes"];
+        let setup = Setup {
+            programs: programs.map(|program| program.parse().unwrap()).into(),
+            everywhere: true,
+            ..setup(topology, "keyvalue/uniform,flows=600,seed=3", &["flows=10%,rate=5%", "link=all,rate=0.5%"])
+        };
+        let (_, reports) = run(&setup, 3);
+        for report in &reports {
+            assert!(losses(report).is_exact() && report.lost_packets > 0, "{:?}", losses(report));
+            for name in ["hashpipe", "hashpipe_2"] {
+                let heavy = &report.programs[name].heavy;
+                assert_eq!((heavy.f1, heavy.average_relative_error), (1.0, 0.0), "{topology}: {heavy:?}");
+                assert_eq!((heavy.true_flows, heavy.flows), (report.flows, report.flows), "{topology}: {heavy:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_seed_decides_everything() {
     let of = |seed: u64| {

@@ -1,7 +1,7 @@
 //! Admission: whether a packet leaves by a port, decided before anything of it is written.
 //!
-//! A packet that is admitted waits in its port's queue. The deparser writes it there, once egress
-//! stages have seen it, or at once where no program has any.
+//! A packet that is admitted waits in its port's queue. The deparser writes it as it is admitted
+//! when no egress stage can change what is written, and after egress stages otherwise.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -50,12 +50,20 @@ impl Switch {
         }
     }
 
-    /// Puts one packet into the queues its verdict names.
+    /// Puts the packets of a burst into the queues that their verdicts name. `REWRITES`: frames may
+    /// have to be written.
     #[inline(always)]
-    pub(super) fn emit<F: Frame>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>) {
+    pub(super) fn emit_burst<F: Frame, const REWRITES: bool>(&self, burst: &mut Burst<F>, out: &mut TxBursts<F>) {
+        for (frame, phv) in burst.drain(..).zip(self.phvs.iter()) {
+            self.emit::<F, REWRITES>(frame, phv, out);
+        }
+    }
+
+    #[inline(always)]
+    fn emit<F: Frame, const REWRITES: bool>(&self, frame: F, phv: &Phv, out: &mut TxBursts<F>) {
         match phv.verdict {
             Verdict::Port(port) => {
-                if let Err(reason) = self.send(frame, phv, port, out) {
+                if let Err(reason) = self.send::<F, REWRITES>(frame, phv, port, true, out) {
                     self.end(phv, reason);
                 }
             }
@@ -71,14 +79,31 @@ impl Switch {
         if reason.is_end() { Disposition::Ended } else { Disposition::Lost }
     }
 
-    /// Queues a packet at a port that admits it. It is written here, unless egress stages see it
-    /// first.
+    /// Queues a packet that the router has made or that becomes several. It is written after
+    /// egress stages, where there are any.
+    #[inline(never)]
+    pub(super) fn send_any<F: Frame>(
+        &self,
+        frame: F,
+        phv: &Phv,
+        id: PortId,
+        out: &mut TxBursts<F>,
+    ) -> Result<Exit, DropReason> {
+        let writes = !self.telemetry.egress;
+        match self.rewrites {
+            true => self.send::<F, true>(frame, phv, id, writes, out),
+            false => self.send::<F, false>(frame, phv, id, writes, out),
+        }
+    }
+
+    /// Queues a packet at a port that admits it, and `writes` it first.
     #[inline(always)]
-    pub(super) fn send<F: Frame>(
+    pub(super) fn send<F: Frame, const REWRITES: bool>(
         &self,
         mut frame: F,
         phv: &Phv,
         id: PortId,
+        writes: bool,
         out: &mut TxBursts<F>,
     ) -> Result<Exit, DropReason> {
         let at = usize::from(id);
@@ -90,8 +115,8 @@ impl Switch {
             return Err(DropReason::TooLong);
         }
         let queue = out.queues.get_mut(at).ok_or(DropReason::NoRoute)?;
-        let disposition = if self.rewrites {
-            self.admit_rewritten(&mut frame, phv, (id, port), queue.is_full())?
+        let disposition = if REWRITES {
+            self.admit_rewritten(&mut frame, phv, (id, port), queue.is_full(), writes)?
         } else {
             // There are no fabric ports.
             Disposition::ToHost
@@ -102,13 +127,14 @@ impl Switch {
     }
 
     /// The rest of admission where packets may have to be written, and then that.
-    #[inline(never)]
+    #[inline(always)]
     fn admit_rewritten<F: Frame>(
         &self,
         frame: &mut F,
         phv: &Phv,
         (id, port): (PortId, &PortInfo),
         full: bool,
+        writes: bool,
     ) -> Result<Disposition, DropReason> {
         let tag = self.tag_edit(frame, phv, id)?;
         if full {
@@ -119,7 +145,7 @@ impl Switch {
             Role::Fabric if self.is_marked(frame, phv, port, tag) => Disposition::ToFabric,
             Role::Fabric => Disposition::Unmarked,
         };
-        if !self.telemetry.egress {
+        if writes {
             self.deparse(frame, phv, tag, disposition);
         }
         Ok(disposition)

@@ -1,9 +1,15 @@
-//! Egress stages: they see the packets that were admitted, in that order, before the deparser
-//! writes them.
+//! Egress stages: they see the PHVs of the packets that were admitted, in that order, and what they
+//! leave there is what the deparser writes.
+//!
+//! A packet is written after egress stages only where a program needs that
+//! ([`Needs::SHIM`](crate::program::Needs::SHIM), the digest, the identity), or the packet becomes
+//! several. Else it is written as it is admitted, while its frame is at hand, with the same result.
 //!
 //! As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the
 //! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
 //! stages run whenever that is full.
+
+use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
@@ -57,6 +63,15 @@ impl Exit {
     }
 }
 
+/// What became of a burst up to the first packet that becomes several.
+struct Admitted<F> {
+    /// Packets before that one, and how many of these egress stages see.
+    all: usize,
+    seen: usize,
+    /// That packet, and its place in the burst.
+    several: Option<(usize, F)>,
+}
+
 /// Packets whose PHVs are in the second place.
 struct Waiting {
     exits: [Exit; BURST],
@@ -82,10 +97,33 @@ impl Switch {
         watch: &mut W,
     ) {
         let mut exits = [Exit::default(); BURST];
-        let (mut all, mut seen) = (0, 0);
         let mut frames = burst.drain(..).enumerate();
+        let Admitted { all, seen, several } = match self.rewrites {
+            true => self.admit_burst::<F, true>(&mut frames, &mut exits, routed, out),
+            false => self.admit_burst::<F, false>(&mut frames, &mut exits, routed, out),
+        };
+        if seen < all {
+            self.keep_seen(&mut exits[..all]);
+        }
+        self.run_egress(&exits[..seen], self.telemetry.writes_late, now, out, watch);
+        if let Some(several) = several {
+            self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
+        }
+    }
+
+    /// Admits the packets of a burst up to the first that becomes several.
+    #[inline(always)]
+    fn admit_burst<F: Frame, const REWRITES: bool>(
+        &self,
+        frames: &mut impl Iterator<Item = (usize, F)>,
+        exits: &mut [Exit; BURST],
+        routed: &Routed,
+        out: &mut TxBursts<F>,
+    ) -> Admitted<F> {
+        let (mut all, mut seen) = (0, 0);
         let mut several = None;
-        for (phv, exit) in self.phvs.iter().zip(&mut exits) {
+        let writes = !self.telemetry.writes_late;
+        for (phv, exit) in self.phvs.iter().zip(exits) {
             let Some((i, frame)) = frames.next() else { break };
             let way = match phv.verdict {
                 _ if routed.of(i).is_some() => None,
@@ -97,18 +135,12 @@ impl Switch {
                 several = Some((i, frame));
                 break;
             };
-            let sent = way.and_then(|id| self.send(frame, phv, id, out));
+            let sent = way.and_then(|id| self.send::<F, REWRITES>(frame, phv, id, writes, out));
             *exit = sent.unwrap_or_else(|reason| Exit::nowhere(self.end(phv, reason)));
             all += 1;
             seen += usize::from(self.is_seen(exit.disposition()));
         }
-        if seen < all {
-            self.keep_seen(&mut exits[..all]);
-        }
-        self.run_egress(&exits[..seen], now, out, watch);
-        if let Some(several) = several {
-            self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
-        }
+        Admitted { all, seen, several }
     }
 
     /// The rest of a burst from the first packet on that becomes several.
@@ -157,7 +189,7 @@ impl Switch {
         let mut phv = Phv::default();
         phv.begin(ingress, frame.wire_len() as u32);
         phv.verdict = Verdict::Port(port);
-        match self.send(frame, &phv, port, out) {
+        match self.send_any(frame, &phv, port, out) {
             Ok(exit) if self.telemetry.egress => {
                 let mut waiting = Waiting::none();
                 self.reparse(&mut phv, exit, out);
@@ -211,14 +243,21 @@ impl Switch {
         watch: &mut W,
     ) {
         std::mem::swap(&mut self.phvs, &mut self.later);
-        self.run_egress(&waiting.exits[..waiting.len], now, out, watch);
+        self.run_egress(&waiting.exits[..waiting.len], true, now, out, watch);
         std::mem::swap(&mut self.phvs, &mut self.later);
         waiting.len = 0;
     }
 
-    /// Takes as many packets as there are exits through the egress stages, and writes them.
+    /// Takes as many packets as there are exits through the egress stages, and `writes` them.
     #[inline(always)]
-    fn run_egress<F: Frame, W: Observer>(&mut self, exits: &[Exit], now: Nanos, out: &mut TxBursts<F>, watch: &mut W) {
+    fn run_egress<F: Frame, W: Observer>(
+        &mut self,
+        exits: &[Exit],
+        writes: bool,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
         if exits.is_empty() {
             return;
         }
@@ -230,10 +269,17 @@ impl Switch {
             self.describe(exits, now, out);
         }
         let phvs = &mut self.phvs[..exits.len()];
+        let written = |phv: &Phv| (phv.hop, phv.loops, phv.class, phv.epoch, phv.digest);
+        let before: ArrayVec<_, BURST> =
+            if cfg!(debug_assertions) { phvs.iter().map(written).collect() } else { ArrayVec::new() };
         for (number, program) in self.telemetry.programs.iter_mut().enumerate() {
             watch.egress(number, program.as_mut(), phvs, self.order);
         }
-        if self.rewrites {
+        debug_assert!(
+            writes || before.iter().copied().eq(phvs.iter().map(written)),
+            "egress stages changed what was written; a program lacks Needs::SHIM"
+        );
+        if self.rewrites && writes {
             self.deparse_waiting(exits, out);
         }
     }

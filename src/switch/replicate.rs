@@ -45,7 +45,7 @@ impl Switch {
                 Replicated { parent, class: shim::NO_CLASS, reparse: true }
             }
             (_, Verdict::Flood) => self.flood(frame, phv, out, exits),
-            (_, Verdict::Port(id)) => match self.send(frame, phv, id, out) {
+            (_, Verdict::Port(id)) => match self.send_any(frame, phv, id, out) {
                 Ok(exit) => one(exit, phv, exits),
                 Err(reason) => self.none(phv, reason),
             },
@@ -97,7 +97,7 @@ impl Switch {
         };
         let mut others = (0..last).filter(open).peekable();
         if others.peek().is_none() {
-            return match self.send(frame, phv, last, out) {
+            return match self.send_any(frame, phv, last, out) {
                 Ok(exit) => one(exit, phv, exits),
                 Err(reason) => self.none(phv, reason),
             };
@@ -173,7 +173,7 @@ impl<'a> Replication<'a> {
     }
 
     fn send<F: Frame>(&mut self, frame: F, port: PortId, out: &mut TxBursts<F>) {
-        match self.switch.send(frame, &self.phv, port, out) {
+        match self.switch.send_any(frame, &self.phv, port, out) {
             Ok(exit) => {
                 self.sent = true;
                 self.untracked |= exit.disposition() != Disposition::ToHost;

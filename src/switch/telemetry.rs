@@ -19,6 +19,9 @@ pub struct Telemetry {
     pub(super) digest: bool,
     /// Something is to be known of each packet that leaves, beside its port.
     pub(super) describes: bool,
+    /// Packets are written after egress stages: these change the shim, or the frame is looked into
+    /// for them.
+    pub(super) writes_late: bool,
     /// What makes a packet's identity, where one is needed.
     pub(super) identity: Option<Box<Crc>>,
 }
@@ -42,10 +45,14 @@ impl Telemetry {
         let clock = if egress { clock } else { clock.with_transit(0) };
         let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY];
         let describes = described.into_iter().any(|need| needs.contains(need));
+        let late = [Needs::SHIM, Needs::DIGEST | Needs::EGRESS, Needs::IDENTITY];
+        let writes_late = late.into_iter().any(|need| needs.contains(need));
         // All switches have the same.
         let crc = || Box::new(Crc::new(Polynomial::STANDARD[0]));
         let identity = needs.contains(Needs::IDENTITY).then(crc);
-        (Self { programs, rotations, clock, needs, egress, ends, digest, describes, identity }, channels)
+        let telemetry =
+            Self { programs, rotations, clock, needs, egress, ends, digest, describes, writes_late, identity };
+        (telemetry, channels)
     }
 
     /// Sends off what has been measured so far; nothing may be measured afterwards. There is no

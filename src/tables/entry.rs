@@ -21,7 +21,7 @@ pub fn shown(entry: &impl Serialize) -> Value {
     row
 }
 
-/// The entries after all changes, or what is wrong with one. `same`: two entries have one key.
+/// The entries after all changes, or the first error. `same`: two entries have one key.
 /// Counters of a row that was shown (`…_packets`, `…_bytes`) are passed over, so that it can be
 /// given back.
 pub fn edited<E: DeserializeOwned + Clone>(

@@ -14,7 +14,8 @@ use crate::pisa::table::TableUse;
 use crate::tables::Learning;
 use crate::telemetry::epoch::wall_clock;
 
-/// Table `macs`. What is added or set here neither moves nor ages; both kinds can be removed.
+/// Table `macs`. Entries added or set here are static: they neither move nor age. Static and
+/// learned entries can be removed.
 pub struct Macs {
     learning: Arc<Mutex<Option<Learning>>>,
     ports: PortNames,

@@ -1,4 +1,4 @@
-//! Tables of what is set on ports: limits, mirrors, VLANs.
+//! Tables of the features of ports: limits, mirrors, VLANs.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -189,7 +189,7 @@ fn change_address(routing: &Routing, plan: &mut Plan, change: &Change) -> Result
     .map_err(|e| e.to_string())
 }
 
-/// Reads an entry, without what rows have beside the fields that can be set.
+/// Reads an entry, without the fields of a row that cannot be set.
 fn entry<T: DeserializeOwned>(entry: &Value, shown: &[&str]) -> Result<T, String> {
     let mut entry = entry.clone();
     if let Some(fields) = entry.as_object_mut() {

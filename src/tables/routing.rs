@@ -86,7 +86,7 @@ impl Routing {
         })
     }
 
-    /// All changes or none; what is wrong is said with the change's number.
+    /// Makes all changes or none. An error names the change by its number.
     pub(super) fn apply(
         &self,
         changes: &[Change],

@@ -9,8 +9,8 @@ pub enum SizeLaw {
     /// An ISP backbone link, calibrated to the HashPipe paper's CAIDA chunks (10 M packets and 400
     /// k five-tuples; the 60th has about 6000 packets and the 150th about 4000).
     Isp,
-    /// `Isp` with its bends at the same shares of the flows whatever their number: a short interval
-    /// of the same link.
+    /// `Isp` with its bends at the same shares of any number of flows: a short interval of the same
+    /// link.
     IspScaled,
     /// Weight 1 / rank^s.
     Zipf(f64),
@@ -75,7 +75,7 @@ impl SizeLaw {
     }
 }
 
-/// max(1, floor(s · weight)) with the largest s whose sum does not pass `packets`; what is left
+/// max(1, floor(s · weight)) with the largest s whose sum does not pass `packets`; the rest
 /// goes to the first.
 fn scaled(weights: Vec<f64>, packets: u64) -> Vec<u32> {
     assert!(weights.len() as u64 <= packets, "fewer packets than flows");

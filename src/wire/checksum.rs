@@ -14,7 +14,7 @@ use super::{Fragment, Headers, Net, proto};
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes that stand at an even offset of what is summed, of less than 16 GiB in all.
+    /// Adds bytes at an even offset of the data. The data is shorter than 16 GiB.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, tail) = bytes.as_chunks::<4>();
@@ -67,10 +67,10 @@ pub fn is_partial(frame: &[u8], headers: &Headers) -> bool {
     get16(frame, segment.field) == segment.pseudo.fold()
 }
 
-/// Computes the TCP, UDP or ICMP checksum in place, whatever its field holds. False, and nothing
-/// changed, when the packet has none, is a fragment, or does not lie in `frame` whole. Behind an
-/// IPv6 routing header the final destination is not known here, and the result is that of the
-/// address in the IP header.
+/// Computes the TCP, UDP or ICMP checksum in place and ignores the field's old value. False, and
+/// nothing changed, when the packet has none, is a fragment, or does not lie in `frame` whole.
+/// Behind an IPv6 routing header the final destination is not known here, and the result is that of
+/// the address in the IP header.
 pub fn complete(frame: &mut [u8], headers: &Headers) -> bool {
     let Some(segment) = Segment::of(frame, headers) else { return false };
     let Some(bytes) = frame.get_mut(..segment.end) else { return false };

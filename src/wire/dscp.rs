@@ -74,8 +74,8 @@ mod tests {
             prop_assert_eq!(read(bits(class, epoch) | others & !MASK), (class, epoch));
         }
 
-        /// Nothing but three bits and the IPv4 checksum changes, a right checksum stays right, and
-        /// zeros give back what was.
+        /// Only three bits and the IPv4 checksum change, a right checksum stays right, and zeros
+        /// restore the packet.
         #[test]
         fn three_bits_change_and_no_more(
             v6: bool,

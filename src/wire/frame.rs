@@ -18,9 +18,8 @@ pub trait Frame: Sized {
     fn grow_front(&mut self, n: usize) -> bool;
     /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
     fn shrink_front(&mut self, n: usize) -> bool;
-    /// Makes the frame `length` bytes long: what is too much goes at its end, what comes in there
-    /// is unspecified. False, and nothing changed, when the buffer has no such room or the frame
-    /// lies in several.
+    /// Makes the frame `length` bytes long: cuts its end, or appends unspecified bytes. False, and
+    /// nothing changed, when the buffer has no such room or the frame lies in several.
     fn resize(&mut self, length: usize) -> bool;
     /// A copy in a buffer of its own, `None` when no buffer is to be had.
     fn duplicate(&self) -> Option<Self>;

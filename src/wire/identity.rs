@@ -10,8 +10,8 @@ const PAYLOAD: usize = 6;
 
 /// The bytes of a packet that stay the same from its first to its last hop: addresses (one XOR the
 /// other, rotated), protocol, ports, the length of the IP packet, IPv4 identification, TCP sequence
-/// and acknowledgement numbers, and the first payload bytes. Not among them are MACs, tags, shim,
-/// TTL, type of service and checksums. Zeros for what is neither IPv4 nor IPv6.
+/// and acknowledgement numbers, and the first payload bytes. MACs, tags, shim,
+/// TTL, type of service and checksums are left out. Zeros for other packets than IPv4 and IPv6.
 #[inline]
 pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
     let mut bytes = [0; LEN];
@@ -44,7 +44,7 @@ pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
     bytes
 }
 
-/// Copies what is there of `from` from `at` on.
+/// Copies `from` from `at` on, as far as it reaches.
 #[inline(always)]
 fn copy(from: &[u8], at: usize, to: &mut [u8]) {
     let from = from.get(at..).unwrap_or_default();

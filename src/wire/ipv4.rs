@@ -9,7 +9,7 @@ use super::{Layer, WireError, checksum};
 /// Bytes of a header without options.
 pub const LEN: usize = 20;
 
-/// A whole header, options included, and what there is of the packet behind it.
+/// A whole header with its options, and the present part of its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct View<T>(T);
 

@@ -8,7 +8,7 @@ use super::{Layer, WireError};
 
 pub const LEN: usize = 40;
 
-/// A whole header and what there is of the packet behind it.
+/// A whole header, and the present part of its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct View<T>(T);
 

@@ -19,8 +19,7 @@ pub const OVERRIDE: u32 = 1 << 29;
 const BARE: usize = icmp::LEN + 16;
 pub const LEN: usize = BARE + 8;
 
-/// A message from its ICMPv6 header on. What is not the link-layer address among its options is
-/// skipped.
+/// A message from its ICMPv6 header on. Only the link-layer address of its options is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// [`SOLICITATION`] or [`ADVERTISEMENT`].

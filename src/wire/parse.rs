@@ -1,9 +1,9 @@
 //! The parser of the fast path: one frame in, one [`Headers`] out.
 //!
 //! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension
-//! headers, each looked at once. Nothing above Ethernet makes a packet undeliverable: what is not
-//! understood or not whole is left at its default, and the packet is forwarded by what was
-//! understood before.
+//! headers, each looked at once. Only a truncated Ethernet header makes a packet undeliverable. A
+//! later header that is unknown or truncated leaves its fields at their defaults, and the packet is
+//! forwarded by the headers before it.
 //!
 //! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves
 //! segmentation to its NIC writes such packets, and captures on that host hold them. A router still
@@ -30,8 +30,8 @@ const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// Bytes of a transport header that must be there: the ports, and what the smallest first fragment
-/// carries.
+/// Smallest part of a transport header that is parsed, in bytes: it holds the ports, and every
+/// first fragment carries it.
 const TRANSPORT: usize = 8;
 
 /// Protocols with ports, and protocols whose header `l4` points at: bit n for protocol n.
@@ -42,7 +42,7 @@ const WITH_L4: u64 = PORTS | 1 << proto::ICMP | 1 << proto::ICMPV6;
 /// TCP or UDP.
 const PLAIN: usize = 2 + IPV4 + TRANSPORT;
 
-/// Fills `headers` from a frame. All fields are written, whatever they held before.
+/// Fills `headers` from a frame. All fields are written.
 #[inline(always)]
 pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     match frame.first_chunk::<{ MACS + PLAIN }>() {
@@ -112,7 +112,7 @@ fn behind_shim(frame: &[u8]) -> Option<&[u8]> {
     (be16(shim, 0) == shim::ETHERTYPE && shim::is_known(shim[3])).then_some(rest)
 }
 
-/// Steps over the shim and the tags; returns the offset of what the EtherType names.
+/// Steps over the shim and the tags; returns the offset of the header that the EtherType names.
 fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
     let mut at = ETHERNET;
     if let Some(inner) = behind_shim(frame).and_then(<[u8]>::first_chunk::<2>) {
@@ -167,7 +167,8 @@ fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
     parse_transport(packet, at, headers);
 }
 
-/// Steps over the extension headers that are whole; returns the offset of what the protocol names.
+/// Steps over the whole extension headers; returns the offset of the header that the protocol
+/// names.
 fn skip_extensions(packet: &[u8], mut at: usize, headers: &mut Headers) -> usize {
     for _ in 0..MAX_EXTENSIONS {
         if !proto::is_extension(headers.proto) {

@@ -585,11 +585,14 @@ impl Microbursts {
 
 impl Program for Microbursts {
     const NAME: &'static str = "microbursts";
-    const NETWORKED: bool = true;
     type Config = Config;
     type Parameters = Settings;
     type Record = Bursts;
     type Analysis = BurstAnalysis;
+
+    fn local_only(_: &Config) -> Option<&'static str> {
+        None
+    }
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         Self::check("slots", config.slots, MAX_SLOTS)?;

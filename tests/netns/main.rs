@@ -22,6 +22,7 @@ mod policy;
 mod privileges;
 mod rootless;
 mod routes;
+mod several;
 mod observers;
 mod traffic;
 mod vlan;

@@ -11,9 +11,9 @@ use weir::config::{BatchOrderConfig, Config, ForwardMode};
 use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, cycles_per_second, free_burst};
 use weir::pisa::PortId;
 use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
-use weir::switch::{Switch, TxBursts};
+use weir::switch::{Role, Switch, TelemetryHeader, TxBursts};
 use weir::trace::{Frames, Trace, Tuple, Workload};
-use weir::wire::Frame;
+use weir::wire::{Frame, Shim, dscp, shim};
 
 use super::{Spread, machine};
 
@@ -34,12 +34,28 @@ pub struct Cycles {
     rounds: usize,
     #[arg(long, default_value_t = 1)]
     core: usize,
+    /// Role of the port by which packets come; from a fabric port they carry the telemetry header
+    #[arg(long, value_enum, default_value_t)]
+    from: Role,
+    /// Role of the port by which they leave
+    #[arg(long, value_enum, default_value_t)]
+    to: Role,
+    /// Carries class and epoch between switches
+    #[arg(long, value_enum, default_value_t)]
+    telemetry_header: TelemetryHeader,
 }
 
+/// Length of both MAC addresses, and of an Ethernet header.
+const MACS: usize = 12;
+const IPV4: usize = 14;
 /// Frame length, and what differs in it from flow to flow: protocol, addresses, ports.
 const FRAME: usize = 64;
 const PROTO: usize = 23;
 const ADDRESSES_AND_PORTS: std::ops::Range<usize> = 26..38;
+/// Length of a frame with a telemetry shim.
+const WITH_SHIM: usize = FRAME + shim::LEN;
+/// Class in the shim or the DSCP of packets from a fabric port.
+const CLASS: u8 = 1;
 
 /// One packet's own bytes. They lie in the order of the packets, so that reading them does not miss
 /// the cache: a NIC would have put its headers there too.
@@ -64,7 +80,9 @@ struct Step {
 struct Bench {
     rx: RxQueue,
     tx: TxQueue,
-    template: [u8; FRAME],
+    /// Bytes that all packets have in common, `len` of them.
+    template: [u8; WITH_SHIM],
+    len: usize,
     headers: Vec<Header>,
 }
 
@@ -76,10 +94,12 @@ impl Cycles {
         let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
         let pool = Arc::new(Mempool::new(&eal, options)?);
         let _lcore = Lcore::register(&eal, Some(self.core))?;
-        let port = Port::open("a", &Dev::Null { size: 64, copy: false, rx: true }, &PortOptions::default(), &pool)?;
-        let (Some(rx), Some(tx)) = (port.rx_queue(0), port.tx_queue(0)) else { anyhow::bail!("no queues") };
         let trace = self.workload.parse::<Workload>()?.generate();
-        let mut bench = Bench { rx, tx, template: template(&trace), headers: headers(&trace) };
+        let (template, len) = self.template(&trace)?;
+        let size = len as u16;
+        let port = Port::open("a", &Dev::Null { size, copy: false, rx: true }, &PortOptions::default(), &pool)?;
+        let (Some(rx), Some(tx)) = (port.rx_queue(0), port.tx_queue(0)) else { anyhow::bail!("no queues") };
+        let mut bench = Bench { rx, tx, template, len, headers: headers(&trace) };
 
         let mut steps = vec![
             step("rx and tx", false, None),
@@ -120,10 +140,32 @@ impl Cycles {
         config.switch.reproducible = Some(1);
         config.ports =
             vec!["a=null".parse().map_err(anyhow::Error::msg)?, "b=null".parse().map_err(anyhow::Error::msg)?];
+        (config.ports[0].role, config.ports[1].role) = (self.from, self.to);
+        config.switch.telemetry_header = self.telemetry_header;
         for program in programs {
             config.programs.push(program.parse()?);
         }
         Ok(assemble(&config, None, 1)?.switches.remove(0))
+    }
+
+    /// The bytes that packets from a port with the role `from` have in common, and their length.
+    fn template(&self, trace: &Trace) -> Result<([u8; WITH_SHIM], usize)> {
+        let mut frame = frame(trace.workload.tuple(0)).to_vec();
+        match (self.from, self.telemetry_header) {
+            (Role::Host, _) => {}
+            (Role::Fabric, TelemetryHeader::Shim) => {
+                let mut shim = [0; shim::LEN];
+                Shim { hop: 1, class: CLASS, ..Shim::default() }.emit(&mut shim)?;
+                frame.splice(MACS..MACS, shim);
+            }
+            (Role::Fabric, TelemetryHeader::Dscp) => {
+                let bits = dscp::bits(CLASS, false);
+                dscp::write(&mut frame[IPV4..], bits);
+            }
+        }
+        let mut template = [0; WITH_SHIM];
+        template[..frame.len()].copy_from_slice(&frame);
+        Ok((template, frame.len()))
     }
 
     fn report(&self, steps: &[Step], hz: u64, huge: bool) {
@@ -149,10 +191,6 @@ fn frame(tuple: Tuple) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     Frames::default().fill(tuple, 0, &mut frame);
     frame
-}
-
-fn template(trace: &Trace) -> [u8; FRAME] {
-    frame(trace.workload.tuple(0))
 }
 
 /// What each packet of the trace has of its own, in order.
@@ -185,7 +223,10 @@ impl Bench {
             }
             self.rx.receive(&mut burst);
             if step.headers {
-                at = self.write(&mut burst, at);
+                at = match self.len {
+                    FRAME => self.write::<FRAME>(&mut burst, at),
+                    _ => self.write::<WITH_SHIM>(&mut burst, at),
+                };
             } else {
                 at += burst.len();
             }
@@ -203,12 +244,14 @@ impl Bench {
 
     /// Gives each packet the header of the flow whose turn it is.
     #[inline(always)]
-    fn write(&self, burst: &mut Burst, at: usize) -> usize {
+    fn write<const LEN: usize>(&self, burst: &mut Burst, at: usize) -> usize {
+        let Some(template) = self.template.first_chunk::<LEN>() else { return at };
         for (packet, header) in burst.iter_mut().zip(&self.headers[at..]) {
-            if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<FRAME>() {
-                *bytes = self.template;
-                bytes[PROTO] = header.proto;
-                bytes[ADDRESSES_AND_PORTS].copy_from_slice(&header.addresses_and_ports);
+            if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<LEN>() {
+                *bytes = *template;
+                let packet = &mut bytes[LEN - FRAME..];
+                packet[PROTO] = header.proto;
+                packet[ADDRESSES_AND_PORTS].copy_from_slice(&header.addresses_and_ports);
             }
         }
         at + burst.len()

@@ -153,7 +153,10 @@ impl Shows for Shown {
             Some(mut attention) => attention.epochs.pop(),
             // A switch with a controller has no answers of its own, but has the parameters that it
             // measures with.
-            None => if_any(client.get::<ControllerLink>("/v1/controller"))?.and_then(|link| link.attention),
+            None => {
+                let link = if_any(client.get::<ControllerLink>("/v1/controller"))?;
+                link.and_then(|link| link.programs.into_iter().find_map(|program| program.attention))
+            }
         };
         Ok(Snapshot { status, heavy, attention })
     }

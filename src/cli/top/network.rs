@@ -10,25 +10,32 @@ use serde::Serialize;
 
 use super::super::network::Document;
 use super::super::show::switches_text;
-use super::{Shows, tables};
+use super::{Shows, if_any, tables};
 use crate::api::client::{Client, ClientError};
-use crate::api::view::{Attention, Losses, NetworkSwitches};
+use crate::api::view::{Attention, HeavyFlows, Losses, NetworkSwitches};
 
 /// One look at a controller. The document of `weir top --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     pub switches: NetworkSwitches,
-    /// The epochs of the last second.
-    pub attention: Attention,
-    pub losses: Losses,
+    /// The epochs of the last second. None that no program of the network answers.
+    pub attention: Option<Attention>,
+    pub losses: Option<Losses>,
+    pub heavy: Option<HeavyFlows>,
 }
 
 impl Snapshot {
     pub fn text(&self) -> String {
-        let last = self.attention.epochs.last().map(tables::attention);
-        let parts =
-            [last.unwrap_or_default(), self.losses.text(), self.attention.text(), switches_text(&self.switches)];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+        let attention = self.attention.as_ref();
+        let last = attention.and_then(|attention| attention.epochs.last()).map(tables::attention);
+        let parts = [
+            last,
+            self.losses.as_ref().map(Document::text),
+            attention.map(Document::text),
+            self.heavy.as_ref().map(Document::text),
+            Some(switches_text(&self.switches)),
+        ];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 }
 
@@ -46,8 +53,9 @@ impl Shows for Shown {
     fn look(client: &Client) -> Result<Snapshot, ClientError> {
         Ok(Snapshot {
             switches: client.get("/v1/switches")?,
-            attention: client.get("/v1/attention?seconds=1")?,
-            losses: client.get("/v1/losses?seconds=1&top=20")?,
+            attention: if_any(client.get("/v1/attention?seconds=1"))?,
+            losses: if_any(client.get("/v1/losses?seconds=1&top=20"))?,
+            heavy: if_any(client.get("/v1/heavy?seconds=1&top=20"))?,
         })
     }
 
@@ -125,13 +133,14 @@ mod tests {
                 switches: vec![switch("edge1", true), switch("edge2", false)],
                 ..NetworkSwitches::default()
             },
-            attention: Attention { epoch_ns: 50_000_000, epochs: vec![attention] },
-            losses: Losses {
+            attention: Some(Attention { epoch_ns: 50_000_000, epochs: vec![attention] }),
+            losses: Some(Losses {
                 covered: Covered { first_epoch: Some(7), last_epoch: Some(7), complete: true, ..Default::default() },
                 lost_packets: 3,
                 victims: 1,
                 ..Default::default()
-            },
+            }),
+            heavy: None,
         }
     }
 

@@ -64,9 +64,9 @@ impl LocalAnswers {
     }
 }
 
-/// The program that reports to the controller of a network: its place and its schedule.
-pub fn linked(schedules: &[AnySchedule]) -> Option<(usize, &AnySchedule)> {
-    schedules.iter().enumerate().find(|(_, schedule)| schedule.program().is_networked())
+/// The programs that report to the controller of a network: their places and schedules.
+pub fn linked(schedules: &[AnySchedule]) -> impl Iterator<Item = (usize, &AnySchedule)> {
+    schedules.iter().enumerate().filter(|(_, schedule)| schedule.program().is_networked())
 }
 
 /// The local controllers of a switch.
@@ -175,12 +175,11 @@ impl Sink for LocalControllers {
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
-        let elsewhere = linked(schedules).filter(|_| self.is_linked).map(|(place, _)| place);
-        let local = |(place, schedule): (usize, &AnySchedule)| {
+        let local = |schedule: &AnySchedule| {
             let local = LocalController { schedule: schedule.clone(), controller: None, store: AnswerStore::default() };
-            (Some(place) != elsewhere).then_some(local)
+            (!self.is_linked || !schedule.program().is_networked()).then_some(local)
         };
-        self.controllers = schedules.iter().enumerate().map(local).collect();
+        self.controllers = schedules.iter().map(local).collect();
         let stores = self.controllers.iter().flatten().map(|local| (local.schedule.program(), local.store.clone()));
         self.answers.renew(stores.collect());
     }

@@ -12,14 +12,13 @@ use tonic::{Status, Streaming};
 
 use super::dial::Dial;
 use super::link::Link;
-use super::messages::{Hello, read_update, read_welcome};
+use super::messages::{BadMessage, Hello, Offer, read_update, read_welcome};
 use super::proto::controller_client::ControllerClient;
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
 use super::proto::{FromSwitch, ToSwitch};
 use crate::network::tls;
 use crate::pisa::hash::HashFamily;
-use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
 
 /// Records that wait to be sent; further ones are dropped.
@@ -32,7 +31,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// The switch, as far as its controller changes it.
 pub trait Controlled: Send + Sync + 'static {
-    /// What the switch is now; `None` when it runs no program that a controller is for.
+    /// What the switch is now; `None` when it runs no program whose records a controller takes.
     fn hello(&self) -> Option<Hello>;
     /// Hashes with this family from now on. May take a moment.
     fn hash_with(&self, hashes: &HashFamily) -> Result<(), String>;
@@ -76,7 +75,7 @@ async fn attach(dial: &Dial, link: &Link, switch: &Arc<impl Controlled>) -> (boo
         Ok(generation) => generation,
         Err(why) => return (false, why),
     };
-    (true, attend(from, link, generation, &hello.profile.program).await)
+    (true, attend(from, link, generation, &hello.programs).await)
 }
 
 /// Connects and asks to be taken in.
@@ -100,7 +99,8 @@ async fn welcome(
     let message = timeout(ANSWER, from.message()).await.map_err(|_| "the controller does not answer".to_owned())?;
     let message = message.map_err(|status| said(&status))?.ok_or("the controller hung up")?;
     let Some(To::Welcome(welcome)) = message.what else { return Err("the controller sent no welcome".into()) };
-    let hashes = read_welcome(welcome).map_err(|error| format!("the controller: {error}"))?;
+    let welcome = read_welcome(welcome, hello.programs.len());
+    let (hashes, refused) = welcome.map_err(|error| format!("the controller: {error}"))?;
     if link.hashes_otherwise(&hashes) {
         let (switch, hashes) = (switch.clone(), hashes.clone());
         let hashing = tokio::task::spawn_blocking(move || switch.hash_with(&hashes)).await;
@@ -110,7 +110,7 @@ async fn welcome(
     if switch.hello().as_ref() != Some(hello) {
         return Err("the switch runs another program".into());
     }
-    link.welcomed(hashes, hello.profile.length, to)?;
+    link.welcomed(hashes, refused, hello.length, to)?;
     Ok(generation)
 }
 
@@ -120,12 +120,12 @@ async fn attend(
     mut from: Streaming<ToSwitch>,
     link: &Link,
     mut generation: watch::Receiver<Nanos>,
-    program: &ProgramConfig,
+    programs: &[Result<Offer, BadMessage>],
 ) -> String {
     loop {
         tokio::select! {
             message = from.message() => match message {
-                Ok(Some(message)) => if let Err(why) = apply(message, link, program) {
+                Ok(Some(message)) => if let Err(why) = apply(message, link, programs) {
                     return format!("the controller: {why}");
                 },
                 Ok(None) => return "the controller hung up".into(),
@@ -136,11 +136,13 @@ async fn attend(
     }
 }
 
-fn apply(message: ToSwitch, link: &Link, program: &ProgramConfig) -> Result<(), String> {
+fn apply(message: ToSwitch, link: &Link, programs: &[Result<Offer, BadMessage>]) -> Result<(), String> {
     match message.what {
         Some(To::Update(update)) => {
-            let update = read_update(&update, program).map_err(|error| error.to_string())?;
-            link.update(update)
+            let place = update.program as usize;
+            let Some(Ok(offer)) = programs.get(place) else { return Err("an update for no program".into()) };
+            let update = read_update(&update, &offer.program).map_err(|error| error.to_string())?;
+            link.update(place, update)
         }
         Some(To::Welcome(_)) => Err("a second welcome".into()),
         // Of a later version: what it is about, a switch of this one cannot do.

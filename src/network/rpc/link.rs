@@ -13,7 +13,7 @@ use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, linked};
 use crate::network::documents;
 use crate::pisa::hash::HashFamily;
-use crate::program::{AnyRecord, AnySchedule, Strays};
+use crate::program::{AnySchedule, Strays};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 use crate::telemetry::{Closed, Sink};
@@ -40,28 +40,36 @@ pub struct Link {
 struct Standing {
     /// Why there is no connection.
     why: Option<String>,
-    /// The place of the program whose records are sent, and where its parameters are set.
-    place: usize,
-    schedule: Option<AnySchedule>,
+    /// In the order of the configuration.
+    programs: Vec<LinkedProgram>,
     hashes: Option<HashFamily>,
     /// Of an epoch of the network, once it is known.
     length: Option<Nanos>,
-    /// By epoch.
-    updates: Vec<ParameterUpdate>,
     /// Where records go while the switch is taken in.
     to: Option<mpsc::Sender<FromSwitch>>,
     /// The number of `unsent` that the controller has been told of.
     told_unsent: u64,
+}
+
+/// A program whose records are sent.
+#[derive(Debug)]
+struct LinkedProgram {
+    /// Its place in the switch, and where its parameters are set.
+    place: usize,
+    schedule: AnySchedule,
+    /// Why the controller does not take it.
+    refused: Option<String>,
+    /// By epoch.
+    updates: Vec<ParameterUpdate>,
     /// Stray packets of records that were not sent: their epochs' answers lack them all the same.
     strays: Strays,
 }
 
 impl Link {
-    /// To the controller at `at`, for the first of these programs whose records a controller takes.
+    /// To the controller at `at`, for those of these programs whose records a controller takes.
     pub fn new(at: String, schedules: &[AnySchedule]) -> Arc<Self> {
-        let (place, schedule) =
-            linked(schedules).map_or((0, None), |(place, schedule)| (place, Some(schedule.clone())));
-        let standing = Standing { place, schedule, why: Some("not dialled yet".into()), ..Standing::default() };
+        let programs = linked(schedules).map(LinkedProgram::new).collect();
+        let standing = Standing { programs, why: Some("not dialled yet".into()), ..Standing::default() };
         Arc::new(Self {
             at,
             standing: Mutex::new(standing),
@@ -102,11 +110,12 @@ impl Link {
         self.standing().hashes.as_ref() != Some(hashes)
     }
 
-    /// The switch is taken in and hashes with `hashes`; its records, of epochs of this length, go
-    /// to `to`.
+    /// The switch is taken in and hashes with `hashes`; the records of its programs that are not
+    /// refused, of epochs of this length, go to `to`.
     pub(super) fn welcomed(
         &self,
         hashes: HashFamily,
+        refused: Vec<Option<String>>,
         length: Nanos,
         to: mpsc::Sender<FromSwitch>,
     ) -> Result<(), String> {
@@ -118,15 +127,19 @@ impl Link {
             .map_err(|error| error.to_string())?;
         (standing.hashes, standing.length) = (Some(hashes), Some(length));
         (standing.to, standing.why) = (Some(to), None);
+        for (program, refused) in standing.programs.iter_mut().zip(refused) {
+            program.refuse(refused, &self.at);
+        }
         drop(standing);
         self.connections.fetch_add(1, Relaxed);
         tracing::info!(target: "weir", event = "controller", connected = true, "controller {}: connected", self.at);
         Ok(())
     }
 
-    pub(super) fn update(&self, update: ParameterUpdate) -> Result<(), String> {
+    /// Takes an update of the program at this place of the hello.
+    pub(super) fn update(&self, program: usize, update: ParameterUpdate) -> Result<(), String> {
         self.updates.fetch_add(1, Relaxed);
-        self.standing().take(update)
+        self.standing().programs.get_mut(program).map_or(Ok(()), |program| program.take(update))
     }
 
     /// There is no connection. Said once for each reason.
@@ -150,21 +163,53 @@ impl Link {
             unsent_records: self.unsent.load(Relaxed),
             foreign_records: self.foreign.load(Relaxed),
             updates: self.updates.load(Relaxed),
-            attention: standing.attention(),
+            programs: standing.programs.iter().map(|program| program.view(standing.length)).collect(),
         }
     }
 }
 
-impl Standing {
-    /// The record that is for the controller.
-    fn own<'a>(&self, epoch: Closed<'a>) -> Option<&'a AnyRecord> {
-        (epoch.program == self.place && self.schedule.is_some()).then_some(epoch.record)
+/// The program that a record is of, if records of it are sent, and its place in the hello.
+fn sender(programs: &mut [LinkedProgram], place: usize) -> Option<(usize, &mut LinkedProgram)> {
+    programs.iter_mut().enumerate().find(|(_, program)| program.place == place)
+}
+
+impl LinkedProgram {
+    fn new((place, schedule): (usize, &AnySchedule)) -> Self {
+        let schedule = schedule.clone();
+        Self { place, schedule, refused: None, updates: Vec::new(), strays: Strays::default() }
     }
 
-    /// What the running epoch is measured with.
-    fn attention(&self) -> Option<documents::EpochAttention> {
-        let epoch = wall_clock().checked_div(self.length?)?;
-        Some(documents::EpochAttention::of(epoch, self.schedule.as_ref()?.at(epoch).describe()?))
+    fn name(&self) -> &'static str {
+        self.schedule.program().name()
+    }
+
+    /// In place of the one before, whose updates hold on.
+    fn after(mut self, before: Option<Self>) -> Self {
+        if let Some(Self { refused, updates, strays, .. }) = before {
+            (self.refused, self.strays) = (refused, strays);
+            for update in updates {
+                // One that does not fit the new program comes again with the next welcome, or not
+                // at all.
+                let _ = self.take(update);
+            }
+        }
+        self
+    }
+
+    /// The controller takes it, or does not. Said once for each reason.
+    fn refuse(&mut self, refused: Option<String>, at: &str) {
+        if let Some(why) = refused.as_ref().filter(|why| self.refused.as_ref() != Some(why)) {
+            let program = self.name();
+            tracing::warn!(target: "weir", event = "program_refused", program, "controller {at}: {program}: {why}");
+        }
+        self.refused = refused;
+    }
+
+    fn view(&self, length: Option<Nanos>) -> documents::LinkedProgram {
+        let epoch = length.and_then(|length| wall_clock().checked_div(length));
+        let attention =
+            epoch.and_then(|epoch| Some(documents::EpochAttention::of(epoch, self.schedule.at(epoch).describe()?)));
+        documents::LinkedProgram { program: self.name().into(), refused: self.refused.clone(), attention }
     }
 
     fn take(&mut self, update: ParameterUpdate) -> Result<(), String> {
@@ -178,8 +223,7 @@ impl Standing {
     }
 
     fn tell(&self, update: &ParameterUpdate) -> Result<(), String> {
-        let Some(schedule) = &self.schedule else { return Ok(()) };
-        schedule.update(update.epoch, &update.parameters).map_err(|error| error.to_string())
+        self.schedule.update(update.epoch, &update.parameters).map_err(|error| error.to_string())
     }
 }
 
@@ -190,41 +234,42 @@ impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
         let link = &*self.0;
         let mut standing = link.standing();
-        let Some(mut record) = standing.own(epoch).cloned() else { return };
-        let Standing { to, hashes, told_unsent, strays, .. } = &mut *standing;
+        let Standing { to, hashes, told_unsent, programs, .. } = &mut *standing;
+        let Some((program, linked)) = sender(programs, epoch.program).filter(|(_, of)| of.refused.is_none()) else {
+            return;
+        };
         let Some(place) = to.as_ref().and_then(|to| to.try_reserve().ok()) else {
             link.unsent.fetch_add(1, Relaxed);
-            return strays.keep(&record);
+            return linked.strays.keep(epoch.record);
         };
-        let hashed = hashes.as_ref().is_some_and(|hashes| record.is_hashed_with(hashes));
-        if !hashed {
+        if !hashes.as_ref().is_some_and(|hashes| epoch.record.is_hashed_with(hashes)) {
             link.foreign.fetch_add(1, Relaxed);
-            return strays.keep(&record);
+            return linked.strays.keep(epoch.record);
         }
+        let mut record = epoch.record.clone();
+        linked.strays.tell_with(&mut record);
         let unsent = link.unsent.load(Relaxed);
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
         let (first, last) = (epoch.first, epoch.last);
-        strays.tell_with(&mut record);
-        let record =
-            RecordMessage { first, last, record: record.encode().into(), unsent: unsent_since, sent: wall_clock() };
+        let (record, sent) = (record.encode().into(), wall_clock());
+        let record = RecordMessage { program, first, last, record, unsent: unsent_since, sent };
         place.send(FromSwitch { what: Some(What::Record(record.into())) });
         link.sent.fetch_add(1, Relaxed);
     }
 
     fn partial(&mut self, epoch: Closed<'_>) {
         let mut standing = self.0.standing();
-        standing.own(epoch).into_iter().for_each(|record| standing.strays.keep(record));
+        sender(&mut standing.programs, epoch.program).into_iter().for_each(|(_, of)| of.strays.keep(epoch.record));
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
         let mut standing = self.0.standing();
-        standing.schedule = linked(schedules).map(|(_, schedule)| schedule.clone());
-        standing.place = linked(schedules).map_or(0, |(place, _)| place);
-        for update in &standing.updates {
-            // One that does not fit the new programs comes again with the next welcome, or not at
-            // all.
-            let _ = standing.tell(update);
-        }
+        let mut before = std::mem::take(&mut standing.programs);
+        let renewed = linked(schedules).map(|program| {
+            let same = before.iter().position(|old| old.name() == program.1.program().name());
+            LinkedProgram::new(program).after(same.map(|same| before.remove(same)))
+        });
+        standing.programs = renewed.collect();
         // Until it is known from which epoch on they have measured.
         standing.to = None;
         self.0.renewed.send_replace(wall_clock());

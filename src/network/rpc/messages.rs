@@ -3,7 +3,7 @@
 use tonic::{Code, Status};
 
 use super::{VERSION, proto};
-use crate::config::is_name;
+use crate::config::{MAX_NETWORKED, is_name};
 use crate::network::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyParameters, ProgramConfig};
@@ -35,6 +35,10 @@ pub enum Refusal {
     Unexpected { name: String, expected: String },
     #[error("the certificate is of the switch {names}, and this one calls itself {name}")]
     Uncertified { name: String, names: String },
+    #[error("the controller runs no program {name}, but {programs}")]
+    Unknown { name: &'static str, programs: String },
+    #[error("another program {0} of the switch reports already")]
+    Same(&'static str),
     #[error("a switch {0} is connected already")]
     Twice(String),
     #[error(transparent)]
@@ -50,6 +54,7 @@ impl From<Refusal> for Status {
             Refusal::Version(_) => Code::Unimplemented,
             Refusal::Join(JoinError::Full { .. }) => Code::ResourceExhausted,
             Refusal::Differs { .. } | Refusal::Unexpected { .. } | Refusal::Join(_) => Code::FailedPrecondition,
+            Refusal::Unknown { .. } | Refusal::Same(_) => Code::FailedPrecondition,
             Refusal::Uncertified { .. } => Code::PermissionDenied,
             Refusal::Twice(_) => Code::AlreadyExists,
             Refusal::Stopping => Code::Unavailable,
@@ -58,33 +63,56 @@ impl From<Refusal> for Status {
     }
 }
 
-/// Who a switch is, and what it measures with.
+/// A switch that asks to be taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub name: String,
-    pub profile: NetworkProfile,
-    /// Until an update takes effect.
-    pub parameters: AnyParameters,
+    /// Of its epochs, in nanoseconds.
+    pub length: Nanos,
+    pub transit: Nanos,
+    pub header: TelemetryHeader,
+    /// The programs whose records it can send; of one that this process cannot read, why not.
+    pub programs: Vec<Result<Offer, BadMessage>>,
     /// What it runs, for people to read.
     pub software: String,
+}
+
+/// A program of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub program: ProgramConfig,
+    /// What it measures with until an update takes effect.
+    pub parameters: AnyParameters,
 }
 
 /// Longest text that a switch may call its software.
 const SOFTWARE: usize = 64;
 
+impl Hello {
+    /// What the network of one of the switch's programs is to be like.
+    pub fn profile(&self, program: ProgramConfig) -> NetworkProfile {
+        NetworkProfile { program, length: self.length, transit: self.transit, header: self.header }
+    }
+}
+
 impl From<&Hello> for proto::Hello {
     fn from(hello: &Hello) -> Self {
-        let Hello { name, profile: NetworkProfile { program, length, transit, header }, parameters, software } = hello;
+        let Hello { name, length, transit, header, programs, software } = hello;
         Self {
             version: VERSION,
             name: name.clone(),
             epoch_ns: *length,
             transit_ns: *transit,
-            program: serde_json::to_string(program).unwrap_or_default(),
-            parameters: parameters.encode().into(),
+            programs: programs.iter().flatten().map(Into::into).collect(),
             software: software.clone(),
             dscp: *header == TelemetryHeader::Dscp,
         }
+    }
+}
+
+impl From<&Offer> for proto::Program {
+    fn from(Offer { program, parameters }: &Offer) -> Self {
+        Self { program: serde_json::to_string(program).unwrap_or_default(), parameters: parameters.encode().into() }
     }
 }
 
@@ -92,8 +120,7 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, program, parameters, software, dscp } =
-            hello;
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, programs, software, dscp } = hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
         }
@@ -106,12 +133,24 @@ impl TryFrom<proto::Hello> for Hello {
         if software.len() > SOFTWARE || software.chars().any(char::is_control) {
             bad("hello.software", format!("up to {SOFTWARE} bytes of printable text"))?;
         }
-        let wrong = |why: String| BadMessage { field: "hello.program", why };
-        let program: ProgramConfig = serde_json::from_str(&program).map_err(|error| wrong(error.to_string()))?;
-        program.validate().map_err(|error| wrong(error.to_string()))?;
-        let parameters = read_parameters("hello.parameters", &parameters, &program)?;
+        if !(1..=MAX_NETWORKED).contains(&programs.len()) {
+            bad("hello.programs", format!("1 to {MAX_NETWORKED}"))?;
+        }
+        let programs = programs.iter().map(Offer::try_from).collect();
         let header = if dscp { TelemetryHeader::Dscp } else { TelemetryHeader::Shim };
-        Ok(Self { name, profile: NetworkProfile { program, length, transit, header }, parameters, software })
+        Ok(Self { name, length, transit, header, programs, software })
+    }
+}
+
+impl TryFrom<&proto::Program> for Offer {
+    type Error = BadMessage;
+
+    fn try_from(offer: &proto::Program) -> Result<Self, BadMessage> {
+        let wrong = |why: String| BadMessage { field: "program.program", why };
+        let program: ProgramConfig = serde_json::from_str(&offer.program).map_err(|error| wrong(error.to_string()))?;
+        program.validate().map_err(|error| wrong(error.to_string()))?;
+        let parameters = read_parameters("program.parameters", &offer.parameters, &program)?;
+        Ok(Self { program, parameters })
     }
 }
 
@@ -119,9 +158,10 @@ fn read_parameters(field: &'static str, bytes: &[u8], program: &ProgramConfig) -
     program.parameters(bytes).map_err(|error| BadMessage { field, why: error.to_string() })
 }
 
-impl From<&ParameterUpdate> for proto::Update {
-    fn from(update: &ParameterUpdate) -> Self {
-        Self { from_epoch: update.epoch, parameters: update.parameters.encode().into() }
+impl proto::Update {
+    /// For the program at this place of the switch's hello.
+    pub(super) fn new(program: usize, update: &ParameterUpdate) -> Self {
+        Self { from_epoch: update.epoch, parameters: update.parameters.encode().into(), program: program as u32 }
     }
 }
 
@@ -132,21 +172,49 @@ pub(super) fn read_update(update: &proto::Update, program: &ProgramConfig) -> Re
     Ok(ParameterUpdate { epoch: update.from_epoch, parameters })
 }
 
-impl From<&HashFamily> for proto::Welcome {
-    fn from(hashes: &HashFamily) -> Self {
-        Self { secret: hashes.reveal().to_vec().into() }
+/// A switch is taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    pub hashes: HashFamily,
+    /// Of each of its programs: the place among the controller's, or why the controller does not
+    /// take it.
+    pub programs: Vec<Result<usize, Refusal>>,
+}
+
+impl From<&Welcome> for proto::Welcome {
+    fn from(welcome: &Welcome) -> Self {
+        let refused = (0..).zip(&welcome.programs).filter_map(|(program, taken)| {
+            let why = taken.as_ref().err()?.to_string();
+            Some(proto::Refused { program, why })
+        });
+        Self { secret: welcome.hashes.reveal().to_vec().into(), refused: refused.collect() }
     }
 }
 
-pub(super) fn read_welcome(welcome: proto::Welcome) -> Result<HashFamily, BadMessage> {
+/// The hash functions of the network, and for each of the switch's programs why the controller does
+/// not take it, if it does not.
+pub(super) fn read_welcome(
+    welcome: proto::Welcome,
+    programs: usize,
+) -> Result<(HashFamily, Vec<Option<String>>), BadMessage> {
     // A secret of another length is one too, and not shown.
     let right = |_| BadMessage { field: "welcome.secret", why: format!("{} bytes", HashFamily::SECRET_BYTES) };
-    welcome.secret.as_ref().try_into().map(HashFamily::from_secret).map_err(right)
+    let hashes = welcome.secret.as_ref().try_into().map(HashFamily::from_secret).map_err(right)?;
+    let mut refused = vec![None; programs];
+    for proto::Refused { program, why } in welcome.refused {
+        match refused.get_mut(program as usize) {
+            Some(refused) => *refused = Some(why),
+            None => bad("refused.program", format!("0 to {}", programs.saturating_sub(1)))?,
+        }
+    }
+    Ok((hashes, refused))
 }
 
 /// What a switch has measured, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordMessage {
+    /// The program's place in the switch's hello.
+    pub program: usize,
     pub first: u64,
     pub last: u64,
     pub record: prost::bytes::Bytes,
@@ -160,19 +228,30 @@ impl TryFrom<proto::Record> for RecordMessage {
     type Error = BadMessage;
 
     fn try_from(record: proto::Record) -> Result<Self, BadMessage> {
-        let proto::Record { first_epoch: first, last_epoch: last, record, unsent_records: unsent, sent_ns: sent } =
-            record;
-        if first > last {
+        if record.first_epoch > record.last_epoch {
             return bad("record.last_epoch", "not before the first one");
         }
-        Ok(Self { first, last, record, unsent, sent })
+        Ok(Self {
+            program: record.program as usize,
+            first: record.first_epoch,
+            last: record.last_epoch,
+            record: record.record,
+            unsent: record.unsent_records,
+            sent: record.sent_ns,
+        })
     }
 }
 
 impl From<RecordMessage> for proto::Record {
     fn from(record: RecordMessage) -> Self {
-        let RecordMessage { first, last, record, unsent, sent } = record;
-        Self { first_epoch: first, last_epoch: last, record, unsent_records: unsent, sent_ns: sent }
+        Self {
+            program: record.program as u32,
+            first_epoch: record.first,
+            last_epoch: record.last,
+            record: record.record,
+            unsent_records: record.unsent,
+            sent_ns: record.sent,
+        }
     }
 }
 
@@ -182,10 +261,19 @@ mod tests {
     use crate::program::chamelemon::{ChameleMon, Config, Runtime};
 
     fn hello() -> Hello {
+        Hello {
+            name: "edge1".into(),
+            length: 1 << 26,
+            transit: 10_000_000,
+            header: TelemetryHeader::Dscp,
+            programs: vec![Ok(offer()), Ok(offer())],
+            software: "weir 0.1.0".into(),
+        }
+    }
+
+    fn offer() -> Offer {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
-        let parameters = program.start();
-        let profile = NetworkProfile { program, length: 1 << 26, transit: 10_000_000, header: TelemetryHeader::Dscp };
-        Hello { name: "edge1".into(), profile, parameters, software: "weir 0.1.0".into() }
+        Offer { parameters: program.start(), program }
     }
 
     fn runtime(sample: u32) -> AnyParameters {
@@ -196,9 +284,13 @@ mod tests {
     fn what_is_said_is_understood() {
         assert_eq!(Hello::try_from(proto::Hello::from(&hello())), Ok(hello()));
         let update = ParameterUpdate { epoch: 77, parameters: runtime(9) };
-        assert_eq!(read_update(&(&update).into(), &hello().profile.program), Ok(update));
-        let hashes = HashFamily::reproducible(1);
-        assert_eq!(read_welcome((&hashes).into()), Ok(hashes));
+        let sent = proto::Update::new(3, &update);
+        assert_eq!((sent.program, read_update(&sent, &offer().program)), (3, Ok(update)));
+        let (hashes, programs) = (HashFamily::reproducible(1), vec![Ok(2), Err(Refusal::Same("chamelemon"))]);
+        let welcome = Welcome { hashes: hashes.clone(), programs };
+        let refused = vec![None, Some("another program chamelemon of the switch reports already".into())];
+        assert_eq!(read_welcome((&welcome).into(), 2), Ok((hashes, refused)));
+        assert_eq!(read_welcome((&welcome).into(), 1).unwrap_err().to_string(), "refused.program: 0 to 0");
     }
 
     #[test]
@@ -208,31 +300,42 @@ mod tests {
             change(&mut hello);
             Hello::try_from(hello).unwrap_err().to_string()
         };
-        let program = |text: &str| refused(&|hello| hello.program = format!("{{\"name\": \"chamelemon\", {text}}}"));
-        assert_eq!(refused(&|hello| hello.version = 9), "version 9 of the protocol, and the controller speaks 2");
+        assert_eq!(refused(&|hello| hello.version = 2), "version 2 of the protocol, and the controller speaks 3");
+        assert_eq!(refused(&|hello| hello.programs.clear()), "hello.programs: 1 to 8");
+        assert_eq!(refused(&|hello| hello.programs.resize(9, Default::default())), "hello.programs: 1 to 8");
         assert!(refused(&|hello| hello.name = "../x".into()).starts_with("hello.name: "));
         assert!(refused(&|hello| hello.epoch_ns = 0).starts_with("hello.epoch_ns: "));
         assert!(refused(&|hello| hello.software = "\u{1b}[2J".into()).starts_with("hello.software: "));
-        assert!(refused(&|hello| hello.program.clear()).starts_with("hello.program: "));
-        assert!(refused(&|hello| hello.program = "{\"name\": \"other\"}".into()).contains("unknown program \"other\""));
+        // A program that is refused leaves the others as they are.
+        let unread = |change: &dyn Fn(&mut proto::Program)| {
+            let mut hello = proto::Hello::from(&hello());
+            change(&mut hello.programs[0]);
+            let programs = Hello::try_from(hello).unwrap().programs;
+            assert_eq!(programs[1], Ok(offer()));
+            programs[0].clone().unwrap_err().to_string()
+        };
+        let program = |text: &str| unread(&|offer| offer.program = format!("{{\"name\": \"chamelemon\", {text}}}"));
+        assert!(unread(&|offer| offer.program.clear()).starts_with("program.program: "));
+        assert!(unread(&|offer| offer.program = "{\"name\": \"other\"}".into()).contains("unknown program \"other\""));
         assert!(program("\"tower\": \"9x3\"").contains("counters have 8, 16 or 32 bits"));
         assert!(program("\"tower\": \"8x4294967295\"").contains("1 to 16777216 counters"));
-        assert!(program("\"tower\": \"\"").starts_with("hello.program: "));
+        assert!(program("\"tower\": \"\"").starts_with("program.program: "));
         assert!(program("\"upstream\": 4294967295").contains("upstream = 4294967295"));
         assert!(program("\"arrays\": 0").contains("arrays = 0"));
 
         assert_eq!(
-            refused(&|hello| hello.parameters = prost::bytes::Bytes::new()),
-            "hello.parameters: it ends after 0 bytes, in the parameters"
+            unread(&|offer| offer.parameters = prost::bytes::Bytes::new()),
+            "program.parameters: it ends after 0 bytes, in the parameters"
         );
         let update = ParameterUpdate { epoch: 7, parameters: runtime(65_537) };
-        let error = read_update(&(&update).into(), &hello().profile.program).unwrap_err();
+        let error = read_update(&proto::Update::new(0, &update), &offer().program).unwrap_err();
         assert!(error.to_string().contains("sample = 65537"), "{error}");
-        let empty = proto::Update { from_epoch: 1, parameters: prost::bytes::Bytes::new() };
-        assert!(read_update(&empty, &hello().profile.program).is_err());
+        let empty = proto::Update { from_epoch: 1, ..Default::default() };
+        assert!(read_update(&empty, &offer().program).is_err());
 
         for length in [0, 31, 33, 128] {
-            let error = read_welcome(proto::Welcome { secret: vec![7; length].into() }).unwrap_err();
+            let welcome = proto::Welcome { secret: vec![7; length].into(), refused: Vec::new() };
+            let error = read_welcome(welcome, 1).unwrap_err();
             assert_eq!(error.to_string(), "welcome.secret: 32 bytes");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
@@ -241,7 +344,8 @@ mod tests {
 
     #[test]
     fn the_secret_is_not_shown() {
-        let welcome = proto::Welcome::from(&HashFamily::reproducible(1));
+        let welcome = Welcome { hashes: HashFamily::reproducible(1), programs: vec![Ok(0)] };
+        let welcome = proto::Welcome::from(&welcome);
         let message = proto::ToSwitch { what: Some(proto::to_switch::What::Welcome(welcome)) };
         assert_eq!(format!("{message:?}"), "ToSwitch { what: Some(Welcome(Welcome(secret))) }");
     }

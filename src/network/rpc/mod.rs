@@ -1,10 +1,10 @@
 //! Switches and their controller: one stream for each switch, over a Unix socket or TCP with mutual
 //! TLS. `controller.proto` says what goes over it.
 //!
-//! A switch dials ([`start`]), says who it is, gets the hash functions of the network, and sends a
-//! record for each epoch; the controller ([`serve`]) takes it in or says why not, and sends updates
-//! of what is measured from an epoch on. Neither waits for the other: a record that cannot be sent
-//! is dropped and counted.
+//! A switch dials ([`start`]), says who it is and what it runs, gets the hash functions of the
+//! network, and sends a record of each program for each epoch; the controller ([`serve`]) takes it
+//! in or says why not, and sends updates of what is measured from an epoch on. Neither waits for
+//! the other: a record that cannot be sent is dropped and counted.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ mod server;
 pub use agent::{Controlled, start};
 pub use dial::{Dial, socket_name};
 pub use link::Link;
-pub use messages::{BadMessage, Hello, RecordMessage, Refusal};
+pub use messages::{BadMessage, Hello, Offer, RecordMessage, Refusal, Welcome};
 pub use server::{Certified, Network, serve};
 
 /// What `controller.proto` describes.
@@ -27,7 +27,7 @@ pub mod proto {
 }
 
 /// The version of the protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest message of a controller to a switch.
 const LONGEST: usize = 64 << 10;
 /// Both sides ask each other so often whether they still live, and take the other for gone after so

@@ -17,13 +17,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::messages::{BadMessage, Hello, RecordMessage, Refusal};
+use super::messages::{BadMessage, Hello, RecordMessage, Refusal, Welcome};
 use super::proto::controller_server::{Controller, ControllerServer};
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
-use super::proto::{FromSwitch, ToSwitch};
+use super::proto::{FromSwitch, ToSwitch, Update};
 use crate::network::controller::ParameterUpdate;
-use crate::pisa::hash::HashFamily;
 
 /// A switch that has not said by then who it is goes.
 const HELLO: Duration = Duration::from_secs(5);
@@ -32,21 +31,28 @@ const READY: Duration = Duration::from_secs(30);
 /// Parameter updates that a switch may leave unread.
 const UNREAD: usize = 64;
 /// Longest hello, and most bytes of a record's message besides the record's own.
-const HELLO_BYTES: usize = 4 << 10;
+const HELLO_BYTES: usize = 16 << 10;
 const RECORD_FIELDS: usize = 64;
 
 /// The network that the switches are of. The calls come from the thread that serves all switches,
 /// and must not wait.
 pub trait Network: Send + Sync + 'static {
-    /// Takes a switch in, and gives it the hash functions of the network; or says why not. From
-    /// then on until [`Self::leaves`] its name is taken.
-    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal>;
-    /// The switch measures with them from this epoch's beginning.
-    fn joins(&self, hello: &Hello, first_epoch: u64) -> impl Future<Output = Result<(), Refusal>> + Send;
-    fn reports(&self, switch: &str, record: RecordMessage) -> Result<(), BadMessage>;
+    /// Takes a switch in with at least one of its programs, or says why not. From then on until
+    /// [`Self::leaves`] its name is taken.
+    fn welcomes(&self, hello: &Hello) -> Result<Welcome, Refusal>;
+    /// The switch measures with the network's hash functions from this epoch's beginning.
+    /// `programs` is what its welcome said.
+    fn joins(
+        &self,
+        hello: &Hello,
+        programs: &[Result<usize, Refusal>],
+        first_epoch: u64,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Takes a record of the network's program at this place.
+    fn reports(&self, switch: &str, program: usize, record: RecordMessage) -> Result<(), BadMessage>;
     fn leaves(&self, switch: &str);
-    /// The updates in force and to come.
-    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>>;
+    /// The updates in force and to come, with the places of their programs.
+    fn updates(&self) -> watch::Receiver<Vec<(usize, ParameterUpdate)>>;
 }
 
 /// The names that the certificate of a connection's switch allows.
@@ -126,11 +132,12 @@ impl<N: Network> Controller for Server<N> {
         {
             return Err(Refusal::Uncertified { name: hello.name, names: names.join(", ") }.into());
         }
-        let hashes = self.0.welcomes(&hello)?;
+        let welcome = self.0.welcomes(&hello)?;
         let (to, answers) = mpsc::channel(UNREAD);
-        let member = Member { network: self.0.clone(), hello, to };
+        let said = To::Welcome((&welcome).into());
+        let member = Member { network: self.0.clone(), hello, programs: welcome.programs, to };
         tokio::spawn(async move {
-            member.say(To::Welcome((&hashes).into()));
+            member.say(said);
             let ended = member.attend(from).await;
             if let Err(why) = ended {
                 let _ = member.to.try_send(Err(why));
@@ -144,6 +151,8 @@ impl<N: Network> Controller for Server<N> {
 struct Member<N: Network> {
     network: Arc<N>,
     hello: Hello,
+    /// Of each of its programs: the place among the network's, or why it has none.
+    programs: Vec<Result<usize, Refusal>>,
     to: mpsc::Sender<Result<ToSwitch, Status>>,
 }
 
@@ -159,6 +168,13 @@ impl<N: Network> Member<N> {
         self.to.try_send(Ok(ToSwitch { what: Some(what) })).is_ok()
     }
 
+    /// Sends an update of the network's program at this place, if the switch reports it. False as
+    /// [`Self::say`].
+    fn tell(&self, place: usize, update: &ParameterUpdate) -> bool {
+        let program = self.programs.iter().position(|own| *own == Ok(place));
+        program.is_none_or(|program| self.say(To::Update(Update::new(program, update))))
+    }
+
     /// Until one of both sides ends it.
     async fn attend(&self, mut from: Streaming<FromSwitch>) -> Result<(), Status> {
         let ready = timeout(READY, from.message()).await;
@@ -168,7 +184,7 @@ impl<N: Network> Member<N> {
         let Some(From::Ready(ready)) = message.what else {
             return Err(Status::invalid_argument("the second message says that the switch is ready"));
         };
-        self.network.joins(&self.hello, ready.first_epoch).await?;
+        self.network.joins(&self.hello, &self.programs, ready.first_epoch).await?;
         let mut updates = self.network.updates();
         // Those that are there already are told as well.
         updates.mark_changed();
@@ -183,7 +199,7 @@ impl<N: Network> Member<N> {
                     changed.map_err(|_| Status::from(Refusal::Stopping))?;
                     let now = updates.borrow_and_update().clone();
                     let mut fresh = now.iter().filter(|update| !told.contains(*update));
-                    if !fresh.all(|update| self.say(To::Update(update.into()))) {
+                    if !fresh.all(|(place, update)| self.tell(*place, update)) {
                         return Err(Status::resource_exhausted("the switch does not read its updates"));
                     }
                     told = now;
@@ -196,7 +212,10 @@ impl<N: Network> Member<N> {
         let bad = |field, why: &str| Err(BadMessage { field, why: why.into() });
         let heard = match message.what {
             Some(From::Record(record)) => {
-                RecordMessage::try_from(record).and_then(|record| self.network.reports(&self.hello.name, record))
+                RecordMessage::try_from(record).and_then(|record| match self.programs.get(record.program) {
+                    Some(Ok(place)) => self.network.reports(&self.hello.name, *place, record),
+                    _ => bad("record.program", "one that the controller has taken"),
+                })
             }
             Some(From::Hello(_)) => bad("hello", "said once"),
             Some(From::Ready(_)) => bad("ready", "said once"),

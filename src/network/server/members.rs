@@ -13,11 +13,11 @@ use super::Event;
 use crate::lock::Hold;
 use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
-use crate::network::rpc::{BadMessage, Hello, Network, RecordMessage, Refusal};
+use crate::network::rpc::{BadMessage, Hello, Network, Offer, RecordMessage, Refusal, Welcome};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
 
-/// Maximum number of records that wait for the loop; further ones are refused.
+/// Maximum number of records of each program that wait for the loop; further ones are refused.
 const WAITING: usize = 64;
 
 /// What is known of a switch that is there, or has been of the network.
@@ -28,6 +28,8 @@ struct MemberState {
     /// Since when it is connected.
     since: Option<Instant>,
     software: String,
+    /// Those whose records it sends.
+    programs: Vec<&'static str>,
     connections: u64,
     records: u64,
     unsent: u64,
@@ -37,17 +39,18 @@ struct MemberState {
 
 /// The switches of a network, as the connection threads see them.
 pub struct ControllerServer {
-    profile: NetworkProfile,
+    /// Of each program; they differ in nothing else.
+    profiles: Vec<NetworkProfile>,
+    readers: Vec<RecordReader>,
     hashes: HashFamily,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
     /// Switches of which something is known.
     max: usize,
-    reader: RecordReader,
     seen: Mutex<BTreeMap<String, MemberState>>,
     events: Sender<Event>,
     waiting: Arc<AtomicUsize>,
-    updates: watch::Sender<Vec<ParameterUpdate>>,
+    updates: watch::Sender<Vec<(usize, ParameterUpdate)>>,
 }
 
 /// The loop's end.
@@ -59,7 +62,7 @@ pub(super) struct Waiting {
 impl ControllerServer {
     /// Takes `max` switches in at the most, of those that are expected if any are.
     pub(super) fn new(
-        profile: NetworkProfile,
+        profiles: Vec<NetworkProfile>,
         hashes: HashFamily,
         expected: Vec<String>,
         max: usize,
@@ -67,8 +70,8 @@ impl ControllerServer {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let server = Self {
-            reader: profile.program.reader(&hashes),
-            profile,
+            readers: profiles.iter().map(|profile| profile.program.reader(&hashes)).collect(),
+            profiles,
             hashes,
             expected,
             max,
@@ -80,14 +83,14 @@ impl ControllerServer {
         (server, Waiting { events: receiver, reports: waiting })
     }
 
-    /// The network's program.
-    pub fn program(&self) -> &ProgramConfig {
-        &self.profile.program
+    /// The network's programs.
+    pub fn programs(&self) -> impl Iterator<Item = &ProgramConfig> {
+        self.profiles.iter().map(|profile| &profile.program)
     }
 
     /// Bytes of the longest record of a switch of this network.
     pub fn longest(&self) -> usize {
-        self.program().longest()
+        self.programs().map(|program| program.longest()).max().unwrap_or_default()
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, MemberState>> {
@@ -101,7 +104,7 @@ impl ControllerServer {
     }
 
     /// All switches are to have these updates.
-    pub(super) fn publish(&self, updates: Vec<ParameterUpdate>) {
+    pub(super) fn publish(&self, updates: Vec<(usize, ParameterUpdate)>) {
         self.updates.send_if_modified(|published| {
             let new = *published != updates;
             *published = updates;
@@ -125,6 +128,7 @@ impl ControllerServer {
             connected: seen.since.is_some(),
             connected_seconds: seen.since.map(|since| since.elapsed().as_secs_f64()),
             software: seen.software.clone(),
+            programs: seen.programs.iter().map(|program| (*program).into()).collect(),
             connections: seen.connections,
             records: seen.records,
             unsent_records: seen.unsent,
@@ -135,12 +139,8 @@ impl ControllerServer {
         let absent = absent.map(|name| documents::NetworkSwitch { name: name.clone(), ..Default::default() });
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
-        documents::NetworkSwitches {
-            epoch_ns: self.profile.length,
-            transit_ns: self.profile.transit,
-            passed_over_epochs: 0,
-            switches,
-        }
+        let (epoch_ns, transit_ns) = self.profiles.first().map_or((0, 0), |profile| (profile.length, profile.transit));
+        documents::NetworkSwitches { epoch_ns, transit_ns, passed_over_epochs: 0, switches }
     }
 
     /// Takes a switch that has left out of the network.
@@ -165,28 +165,52 @@ impl ControllerServer {
         evicted
     }
 
-    fn fits(&self, hello: &Hello) -> Result<(), Refusal> {
-        let NetworkProfile { length, transit, header, program } = &hello.profile;
-        let differing = [
-            ("switch.epoch", format!("{length} ns"), format!("{} ns", self.profile.length)),
-            ("switch.transit", format!("{transit} ns"), format!("{} ns", self.profile.transit)),
-            ("switch.telemetry_header", header.name().into(), self.profile.header.name().into()),
-        ];
-        let differing = differing.into_iter().find(|(_, theirs, ours)| theirs != ours);
+    /// Of each of the switch's programs: its place among the network's, or why it has none.
+    fn places(&self, hello: &Hello) -> Result<Vec<Result<usize, Refusal>>, Refusal> {
+        let Hello { length, transit, header, .. } = hello;
+        let pairs = |own: &NetworkProfile| {
+            [
+                ("switch.epoch", format!("{length} ns"), format!("{} ns", own.length)),
+                ("switch.transit", format!("{transit} ns"), format!("{} ns", own.transit)),
+                ("switch.telemetry_header", header.name().into(), own.header.name().into()),
+            ]
+        };
+        let differing = self.profiles.iter().flat_map(pairs).find(|(_, theirs, ours)| theirs != ours);
         if let Some((what, theirs, ours)) = differing {
             return Err(Refusal::Differs { what, theirs, ours });
         }
-        match program.difference(&self.profile.program) {
+        let mut places = Vec::with_capacity(hello.programs.len());
+        for offer in &hello.programs {
+            let place = self.place(offer);
+            let taken = place.as_ref().ok().filter(|_| places.contains(&place)).map(|place| &self.profiles[*place]);
+            let taken = taken.map(|profile| Refusal::Same(profile.program.name()));
+            places.push(taken.map_or(place, Err));
+        }
+        match places.iter().all(Result::is_err).then(|| places.pop()).flatten() {
+            Some(Err(refusal)) => Err(refusal),
+            _ => Ok(places),
+        }
+    }
+
+    fn place(&self, offer: &Result<Offer, BadMessage>) -> Result<usize, Refusal> {
+        let Offer { program, .. } = offer.as_ref().map_err(BadMessage::clone)?;
+        let name = program.name();
+        let own = self.profiles.iter().enumerate().find(|(_, own)| own.program.name() == name);
+        let Some((place, own)) = own else {
+            let programs = self.programs().map(|program| program.name()).collect::<Vec<_>>().join(" and ");
+            return Err(Refusal::Unknown { name, programs });
+        };
+        match program.difference(&own.program) {
             Some(Difference { key, value: theirs, other: ours }) => Err(Refusal::Differs { what: key, theirs, ours }),
-            None => Ok(()),
+            None => Ok(place),
         }
     }
 }
 
 impl Network for ControllerServer {
-    fn welcomes(&self, hello: &Hello) -> Result<HashFamily, Refusal> {
+    fn welcomes(&self, hello: &Hello) -> Result<Welcome, Refusal> {
         let name = &hello.name;
-        self.fits(hello)?;
+        let programs = self.places(hello)?;
         if !self.expected.is_empty() && !self.expected.contains(name) {
             return Err(Refusal::Unexpected { name: name.clone(), expected: self.expected.join(", ") });
         }
@@ -200,17 +224,25 @@ impl Network for ControllerServer {
         }
         seen.since = Some(Instant::now());
         seen.software.clone_from(&hello.software);
+        seen.programs = programs.iter().flatten().map(|place| self.profiles[*place].program.name()).collect();
         seen.connections += 1;
         tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
-        Ok(self.hashes.clone())
+        for why in programs.iter().filter_map(|place| place.as_ref().err()) {
+            tracing::warn!(target: "weir", event = "program_refused", switch = name, "{name}: {why}");
+        }
+        Ok(Welcome { hashes: self.hashes.clone(), programs })
     }
 
-    async fn joins(&self, hello: &Hello, first_epoch: u64) -> Result<(), Refusal> {
-        let Hello { name, profile, parameters, software: _ } = hello.clone();
+    async fn joins(&self, hello: &Hello, programs: &[Result<usize, Refusal>], first_epoch: u64) -> Result<(), Refusal> {
         let (answer, answered) = oneshot::channel();
-        let request = JoinRequest { name, profile, parameters, first_epoch };
+        let request = |(offer, place): (&Result<Offer, BadMessage>, &Result<usize, Refusal>)| {
+            let (Offer { program, parameters }, place) = (offer.clone().ok()?, *place.as_ref().ok()?);
+            let (name, profile) = (hello.name.clone(), hello.profile(program));
+            Some((place, JoinRequest { name, profile, parameters, first_epoch }))
+        };
+        let requests = hello.programs.iter().zip(programs).filter_map(request).collect();
         self.set_member(&hello.name, true);
-        let _ = self.events.send(Event::Joins(request, answer));
+        let _ = self.events.send(Event::Joins(requests, answer));
         let joined = answered.await.map_err(|_| Refusal::Stopping)?;
         if joined.is_err() {
             self.set_member(&hello.name, false);
@@ -218,21 +250,21 @@ impl Network for ControllerServer {
         Ok(joined?)
     }
 
-    fn reports(&self, switch: &str, record: RecordMessage) -> Result<(), BadMessage> {
-        let RecordMessage { first, last, record, unsent, sent } = record;
+    fn reports(&self, switch: &str, program: usize, record: RecordMessage) -> Result<(), BadMessage> {
+        let RecordMessage { first, last, record, unsent, sent, .. } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
             seen.unsent += unsent;
         }
         let bad = |why: String| BadMessage { field: "record.record", why };
-        let record = (self.reader)(&record).map_err(|error| bad(error.to_string()))?;
-        if self.waiting.load(Relaxed) >= WAITING {
+        let record = (self.readers[program])(&record).map_err(|error| bad(error.to_string()))?;
+        if self.waiting.load(Relaxed) >= WAITING * self.readers.len() {
             self.refuse(switch, format!("epoch {last}: the controller is behind"));
             return Ok(());
         }
         self.waiting.fetch_add(1, Relaxed);
         let report = Report { first_epoch: first, epoch: last, whole: true, record };
-        let _ = self.events.send(Event::Reports(switch.to_owned(), report, sent));
+        let _ = self.events.send(Event::Reports(program, switch.to_owned(), report, sent));
         Ok(())
     }
 
@@ -250,7 +282,7 @@ impl Network for ControllerServer {
         tracing::warn!(target: "weir", event = "switch_gone", switch, "{switch}: gone");
     }
 
-    fn updates(&self) -> watch::Receiver<Vec<ParameterUpdate>> {
+    fn updates(&self) -> watch::Receiver<Vec<(usize, ParameterUpdate)>> {
         self.updates.subscribe()
     }
 }

@@ -1,8 +1,9 @@
 //! A controller as a process.
 //!
 //! Threads of their own serve the connections of switches and decode records. One thread, the
-//! [`ControllerLoop`], drives the pure [`Controller`](super::controller::Controller) with records
-//! and time, and publishes its parameter updates.
+//! [`ControllerLoop`], drives the pure [`Controller`](super::controller::Controller) of each program
+//! with records and time, and publishes their parameter updates. A program is named by its place in
+//! the configuration.
 
 mod members;
 mod control_loop;
@@ -19,9 +20,10 @@ use crate::telemetry::epoch::Nanos;
 
 /// Messages from connections to the loop.
 enum Event {
-    Joins(JoinRequest, oneshot::Sender<Result<(), JoinError>>),
-    /// With the switch's clock when it was sent.
-    Reports(String, Report, Nanos),
+    /// A switch with some of the programs.
+    Joins(Vec<(usize, JoinRequest)>, oneshot::Sender<Result<(), JoinError>>),
+    /// A record of a program, with the switch's clock when it was sent.
+    Reports(usize, String, Report, Nanos),
     Leaves(String),
     /// Somebody asks for it.
     Evicts(String, oneshot::Sender<Result<(), EvictError>>),

@@ -1,5 +1,5 @@
 //! What a controller must not lose: the network's hash functions, which are secret, and what it has
-//! decided.
+//! decided for each program.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::network::controller::Saved;
 use crate::pisa::hash::HashFamily;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A state that cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,8 @@ pub struct State {
     pub hashes: HashFamily,
     /// Makes the sampling of this deployment its own.
     pub salt: u64,
-    pub controller: Saved,
+    /// In the order of the programs.
+    pub controllers: Vec<Saved>,
 }
 
 /// As it stands in the file.
@@ -37,7 +38,7 @@ struct Document {
     version: u32,
     secret: [u8; HashFamily::SECRET_BYTES],
     salt: u64,
-    controller: Saved,
+    controllers: Vec<Saved>,
 }
 
 /// What every version of the file begins with.
@@ -96,8 +97,8 @@ impl StateFile {
         if version != VERSION {
             return Err(self.wrong(format!("version {version}, and this weir knows version {VERSION}")));
         }
-        let Document { secret, salt, controller, .. } = serde_json::from_str(&text).map_err(place)?;
-        Ok(Some(State { hashes: HashFamily::from_secret(secret), salt, controller }))
+        let Document { secret, salt, controllers, .. } = serde_json::from_str(&text).map_err(place)?;
+        Ok(Some(State { hashes: HashFamily::from_secret(secret), salt, controllers }))
     }
 
     /// Stores it whole or not at all, whatever happens to the machine meanwhile.
@@ -106,7 +107,7 @@ impl StateFile {
             version: VERSION,
             secret: *state.hashes.reveal(),
             salt: state.salt,
-            controller: state.controller.clone(),
+            controllers: state.controllers.clone(),
         };
         let mut name = self.0.clone().into_os_string();
         name.push(".new");
@@ -142,7 +143,8 @@ mod tests {
         let profile =
             NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::TelemetryHeader::Dscp };
         let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };
-        State { hashes: HashFamily::from_secret([211; 32]), salt: u64::MAX, controller }
+        let controllers = vec![controller.clone(), Saved { switches: Vec::new(), ..controller }];
+        State { hashes: HashFamily::from_secret([211; 32]), salt: u64::MAX, controllers }
     }
 
     #[test]
@@ -178,10 +180,12 @@ mod tests {
         };
         assert!(refused(&text, 0o640).contains("others may read or write this secret (mode 0640)"));
         assert!(refused(&text[..text.len() / 2], 0o600).contains("not what a controller writes"));
-        assert!(refused(&text.replacen("\"version\": 2", "\"version\": 9", 1), 0o600).contains("version 9"));
-        // Version 1 had 32 polynomials, which follow from no secret.
+        assert!(refused(&text.replacen("\"version\": 3", "\"version\": 9", 1), 0o600).contains("version 9"));
+        // Version 1 had 32 polynomials, which follow from no secret; version 2 one program.
         let old = format!("{{\"version\": 1, \"hashes\": [{secret} 3], \"salt\": 4}}");
-        assert!(refused(&old, 0o600).contains("version 1, and this weir knows version 2"));
+        assert!(refused(&old, 0o600).contains("version 1, and this weir knows version 3"));
+        let old = format!("{{\"version\": 2, \"secret\": [{secret} 3], \"salt\": 4, \"controller\": {{}}}}");
+        assert!(refused(&old, 0o600).contains("version 2, and this weir knows version 3"));
         for other in ["\"secret\",", "256,", ""] {
             assert!(refused(&text.replacen(secret, other, 1), 0o600).contains("not what a controller writes"));
         }

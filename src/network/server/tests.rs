@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,27 +16,30 @@ use crate::api::serve::TlsListener;
 use crate::api::serve::tests::{Identity, ca, files, roles};
 use crate::api::view;
 use crate::config::{Address, NetworkConfig};
-use crate::network::controller::{ControllerSettings, MAX_SWITCHES, Saved, SavedUpdate};
+use crate::network::controller::{Controller, ControllerSettings, MAX_SWITCHES, Saved, SavedUpdate};
 use crate::network::rpc::proto::controller_client::ControllerClient;
 use crate::network::rpc::proto::from_switch::What as From;
 use crate::network::rpc::proto::to_switch::What as To;
 use crate::network::rpc::proto::{self, FromSwitch, ToSwitch};
-use crate::network::rpc::{self, Controlled, Dial, Hello, Link};
+use crate::network::rpc::{self, Controlled, Dial, Hello, Link, Offer};
 use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
-use crate::program::AnySchedule;
-use crate::program::answers::Reason;
+use crate::program::answers::{EpochAnswers, Reason};
+use crate::program::{AnySchedule, ProgramConfig};
 use crate::telemetry::Closed;
 use crate::telemetry::epoch::wall_clock;
 
 const SEED: u64 = 11;
 
 fn config() -> NetworkConfig {
-    let program = "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,hh_threshold=5".parse().unwrap();
+    let programs = [
+        "chamelemon:tower=8x64+16x32,upstream=64,downstream=48,hl=16,hh_threshold=5",
+        "hashpipe:stages=2,slots=8,slots6=8,scope=network",
+    ];
     let length = |text: &str| text.parse().unwrap();
     NetworkConfig {
-        program,
+        programs: programs.iter().map(|program| program.parse().unwrap()).collect(),
         epoch: length("100ms"),
         transit: length("2ms"),
         record_timeout: Some(length("500ms")),
@@ -44,10 +47,22 @@ fn config() -> NetworkConfig {
     }
 }
 
-fn hello(name: &str) -> Hello {
+/// Of a switch that runs these programs.
+fn hello_with(name: &str, programs: &[ProgramConfig]) -> Hello {
     let config = config();
-    let parameters = config.program.start();
-    Hello { name: name.into(), profile: config.profile(), parameters, software: "test".into() }
+    let offer = |program: &ProgramConfig| Ok(Offer { parameters: program.start(), program: program.clone() });
+    Hello {
+        name: name.into(),
+        length: config.epoch.nanos(),
+        transit: config.transit.nanos(),
+        header: config.telemetry_header,
+        programs: programs.iter().map(offer).collect(),
+        software: "test".into(),
+    }
+}
+
+fn hello(name: &str) -> Hello {
+    hello_with(name, &config().programs)
 }
 
 /// A controller that runs until dropped.
@@ -55,7 +70,8 @@ struct Lab {
     _dir: tempfile::TempDir,
     socket: PathBuf,
     server: Arc<ControllerServer>,
-    controller: Arc<Mutex<crate::network::controller::Controller>>,
+    /// Those of both programs.
+    controllers: Vec<Arc<Mutex<Controller>>>,
     stop: Arc<AtomicBool>,
     driven: Option<JoinHandle<()>>,
 }
@@ -69,24 +85,28 @@ impl Lab {
         let dir = tempfile::tempdir().unwrap();
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
-        let updates = vec![SavedUpdate { epoch: 0, parameters: config.program.start().encode() }];
-        let saved = Saved { version: 2, profile: Some(config.profile()), updates, switches: expected.clone() };
-        let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controller: saved };
+        let saved = |program: &ProgramConfig| {
+            let updates = vec![SavedUpdate { epoch: 0, parameters: program.start().encode() }];
+            Saved { version: 2, profile: Some(config.profile(program)), updates, switches: expected.clone() }
+        };
+        let controllers = config.programs.iter().map(saved).collect();
+        let state = State { hashes: HashFamily::reproducible(SEED), salt: 1, controllers };
         let file = StateFile::at(dir.path().join("state.json")).unwrap();
-        let settings = ControllerSettings { switches: max, ..config.settings(1) };
-        let mut control_loop = ControllerLoop::new(config.profile(), settings, state, file, expected).unwrap();
+        let settings = |program| ControllerSettings { switches: max, ..config.settings(program, 1) };
+        let programs = config.programs.iter().map(|program| (config.profile(program), settings(program))).collect();
+        let mut control_loop = ControllerLoop::new(programs, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
         controller::serve(controller::Listeners { api, switches, tcp }, &control_loop).unwrap();
         let stop = Arc::new(AtomicBool::default());
-        let (server, controller) = (control_loop.server().clone(), control_loop.controller().clone());
+        let (server, controllers) = (control_loop.server().clone(), control_loop.controllers().to_vec());
         let stopped = stop.clone();
         let driven = std::thread::spawn(move || {
             while !stopped.load(Relaxed) {
                 control_loop.round(Duration::from_millis(5));
             }
         });
-        Self { _dir: dir, socket, server, controller, stop, driven: Some(driven) }
+        Self { _dir: dir, socket, server, controllers, stop, driven: Some(driven) }
     }
 
     fn dial(&self) -> Dial {
@@ -96,6 +116,11 @@ impl Lab {
     /// Opens a stream with these messages, which stays open.
     async fn say(&self, messages: Vec<From>) -> Result<(Streaming<ToSwitch>, mpsc::Sender<FromSwitch>), Status> {
         say(&self.dial(), messages).await
+    }
+
+    /// The controller of the first program.
+    fn controller(&self) -> MutexGuard<'_, Controller> {
+        self.controllers[0].lock().unwrap()
     }
 
     fn seen(&self, name: &str) -> view::NetworkSwitch {
@@ -141,39 +166,44 @@ struct Fake {
     hashes: Mutex<HashFamily>,
     link: Arc<Link>,
     sink: Mutex<Box<dyn crate::telemetry::Sink>>,
-    schedule: AnySchedule,
+    schedules: Vec<AnySchedule>,
 }
 
 impl Fake {
     fn start(lab: &Lab, name: &'static str) -> Arc<Self> {
-        let config = config();
-        let schedule = config.program.schedule();
-        let link = Link::new("here".into(), std::slice::from_ref(&schedule));
+        Self::start_with(lab, name, &config().programs)
+    }
+
+    fn start_with(lab: &Lab, name: &'static str, programs: &[ProgramConfig]) -> Arc<Self> {
+        let schedules: Vec<_> = programs.iter().map(|program| program.schedule()).collect();
+        let link = Link::new("here".into(), &schedules);
         let sink = Mutex::new(link.reporter());
         let hashes = Mutex::new(HashFamily::random().unwrap());
-        let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedule });
+        let fake = Arc::new(Self { name, hashes, link: link.clone(), sink, schedules });
         rpc::start(lab.dial(), link, fake.clone()).unwrap();
         fake
     }
 
     fn report(&self, epoch: u64) {
-        let program = config().program;
-        let mut dataplane = program.dataplane(&self.hashes.lock().unwrap(), &self.schedule).unwrap();
-        dataplane.allocate();
-        dataplane.enter(epoch, true);
-        let mut bank = dataplane.spare();
-        dataplane.exchange(bank.as_mut());
-        // The egress registers hold the first packets of the next epoch, measured as was decided
-        // for it.
-        dataplane.enter(epoch + 1, true);
-        dataplane.exchange_egress(bank.as_mut());
-        let record = bank.record();
-        self.sink.lock().unwrap().closed(Closed { program: 0, first: epoch, last: epoch, record: &record });
+        for (program, schedule) in self.schedules.iter().enumerate() {
+            let config = schedule.program();
+            let mut dataplane = config.dataplane(&self.hashes.lock().unwrap(), schedule).unwrap();
+            dataplane.allocate();
+            dataplane.enter(epoch, true);
+            let mut bank = dataplane.spare();
+            dataplane.exchange(bank.as_mut());
+            // The egress registers hold the first packets of the next epoch, measured as was decided
+            // for it.
+            dataplane.enter(epoch + 1, true);
+            dataplane.exchange_egress(bank.as_mut());
+            let record = bank.record();
+            self.sink.lock().unwrap().closed(Closed { program, first: epoch, last: epoch, record: &record });
+        }
     }
 
     /// Reports epoch after epoch as they end, until `done`.
     fn run_until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        let length = config().profile().length;
+        let length = config().epoch.nanos();
         let mut epoch = wall_clock() / length;
         eventually(what, || {
             while epoch < wall_clock() / length {
@@ -187,12 +217,13 @@ impl Fake {
 
 impl Controlled for Fake {
     fn hello(&self) -> Option<Hello> {
-        Some(hello(self.name))
+        let programs: Vec<_> = self.schedules.iter().map(|schedule| schedule.program()).collect();
+        Some(hello_with(self.name, &programs))
     }
 
     fn hash_with(&self, hashes: &HashFamily) -> Result<(), String> {
         *self.hashes.lock().unwrap() = hashes.clone();
-        self.sink.lock().unwrap().renewed(std::slice::from_ref(&self.schedule));
+        self.sink.lock().unwrap().renewed(&self.schedules);
         Ok(())
     }
 }
@@ -202,7 +233,7 @@ fn a_switch_joins_reports_and_obeys() {
     let lab = Lab::open(&["edge1"]);
     let fake = Fake::start(&lab, "edge1");
     let answered = || {
-        let controller = lab.controller.lock().unwrap();
+        let controller = lab.controller();
         controller
             .answers()
             .filter(|answers| answers.losses_lack.iter().all(|reason| reason == Reason::EdgesUnnamed))
@@ -216,21 +247,99 @@ fn a_switch_joins_reports_and_obeys() {
     assert!(link.connected && link.why.is_none() && link.updates > 0 && link.sent_records >= 3, "{link:?}");
     // The sampling seed is another in each epoch.
     let updated = eventually("an update", || {
-        let updates = lab.controller.lock().unwrap().updates(wall_clock() / config().profile().length);
-        updates.last().cloned().filter(|update| fake.schedule.at(update.epoch) == update.parameters)
+        let updates = lab.controller().updates(wall_clock() / config().epoch.nanos());
+        updates.last().cloned().filter(|update| fake.schedules[0].at(update.epoch) == update.parameters)
     });
     assert!(updated.epoch > 0);
     let stored = StateFile::at(lab._dir.path().join("state.json")).unwrap().read().unwrap().unwrap();
-    assert_eq!(stored.controller.switches, ["edge1"]);
+    assert!(stored.controllers.iter().all(|controller| controller.switches == ["edge1"]));
+}
+
+impl Lab {
+    /// Epochs of the program at this place whose answers have this switch's record and no gap.
+    fn answered(&self, program: usize, switch: &str) -> usize {
+        let answers = self.controllers[program].lock().unwrap().answers();
+        let whole =
+            |answers: &EpochAnswers| answers.gaps.is_empty() && answers.switches.iter().any(|of| &*of.switch == switch);
+        answers.filter(|answers| whole(answers)).count()
+    }
+}
+
+/// Each program of a switch has a controller of its own; the one that another switch does not run
+/// does not wait for that switch.
+#[test]
+fn programs_report_beside_each_other() {
+    let lab = Lab::open(&[]);
+    let programs = config().programs;
+    let edge = Fake::start(&lab, "edge");
+    let core = Fake::start_with(&lab, "core", &programs[1..]);
+    let length = config().epoch.nanos();
+    let mut epoch = wall_clock() / length;
+    eventually("answers of both programs", || {
+        while epoch < wall_clock() / length {
+            [&edge, &core].iter().for_each(|fake| fake.report(epoch));
+            epoch += 1;
+        }
+        let of_edge = (0..2).all(|program| lab.answered(program, "edge") >= 3);
+        (of_edge && lab.answered(1, "core") >= 3).then_some(())
+    });
+    assert_eq!(lab.answered(0, "core"), 0);
+    let names = |switch: &str| lab.seen(switch).programs;
+    assert_eq!((names("edge"), names("core")), (vec!["chamelemon".into(), "hashpipe".into()], vec!["hashpipe".into()]));
+    let view = edge.link.view();
+    assert!(view.programs.iter().all(|program| program.refused.is_none()), "{view:?}");
+    assert!(view.sent_records >= 6 && view.updates > 0 && view.connections == 1, "{view:?}");
+}
+
+/// A program that the controller does not run, or runs otherwise, is refused by name, and the
+/// switch reports the others.
+#[test]
+fn a_program_that_does_not_fit_is_refused_alone() {
+    let lab = Lab::open(&[]);
+    let other = "hashpipe:key=src,scope=network".parse().unwrap();
+    let programs = [config().programs.remove(0), other];
+    let fake = Fake::start_with(&lab, "edge", &programs);
+    fake.run_until("answers of the first program", || lab.answered(0, "edge") >= 3);
+    let view = fake.link.view();
+    let refused: Vec<_> = view.programs.iter().map(|program| program.refused.as_deref()).collect();
+    assert_eq!(refused, [None, Some("key of the switch is Source, and the controller's is Tuple")]);
+    assert!(view.connected && view.why.is_none() && view.unsent_records == 0, "{view:?}");
+    assert_eq!(
+        (lab.seen("edge").programs, lab.controllers[1].lock().unwrap().switches().count()),
+        (vec!["chamelemon".into()], 0)
+    );
+
+    // One that it cannot even read, and a second one of a kind.
+    let mut hello = proto::Hello::from(&hello("edge2"));
+    hello.programs.push(hello.programs[0].clone());
+    hello.programs[1].program = "{\"name\": \"other\"}".into();
+    let record = proto::Record { program: 1, ..Default::default() };
+    let ready = proto::Ready { first_epoch: 1 };
+    run(async {
+        let messages = vec![From::Hello(hello), From::Ready(ready), From::Record(record)];
+        let (mut from, _to) = lab.say(messages).await.unwrap();
+        let Some(To::Welcome(welcome)) = from.message().await.unwrap().unwrap().what else { panic!("no welcome") };
+        let refused: Vec<_> = welcome.refused.iter().map(|refused| (refused.program, refused.why.as_str())).collect();
+        assert!(refused[0].0 == 1 && refused[0].1.contains("unknown program \"other\""), "{refused:?}");
+        assert_eq!(refused[1..], [(2, "another program chamelemon of the switch reports already")]);
+        let ended = loop {
+            match from.message().await {
+                Ok(Some(message)) => assert!(matches!(message.what, Some(To::Update(update)) if update.program == 0)),
+                Ok(None) => panic!("without a reason"),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(ended.message(), "record.program: one that the controller has taken");
+    });
 }
 
 /// One that left is a gap until it is forgotten; one that is there, or expected, is not forgotten.
 #[test]
 fn a_switch_that_left_for_good_is_forgotten() {
     let lab = Lab::open(&[]);
-    let members = || lab.controller.lock().unwrap().switches().count();
+    let members = || lab.controller().switches().count();
     run(async {
-        let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+        let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().epoch.nanos() });
         let connection = lab.say(vec![From::Hello((&hello("edge1")).into()), ready]).await.unwrap();
         while members() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -249,10 +358,11 @@ fn a_switch_that_left_for_good_is_forgotten() {
 /// counted.
 #[test]
 fn records_that_are_not_sent_are_counted() {
-    let link = Link::new("nowhere".into(), &[config().program.schedule()]);
+    let program = &config().programs[0];
+    let link = Link::new("nowhere".into(), &[program.schedule()]);
     let mut sink = link.reporter();
     let fake = HashFamily::reproducible(1);
-    let mut dataplane = config().program.build(&fake).unwrap();
+    let mut dataplane = program.build(&fake).unwrap();
     dataplane.allocate();
     let record = dataplane.spare().record();
     (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
@@ -272,7 +382,12 @@ fn switches_that_do_not_fit_are_told_why() {
     let (code, why) = refused(&|hello| hello.epoch_ns += 1);
     assert_eq!(code, Code::FailedPrecondition);
     assert_eq!(why, "switch.epoch of the switch is 100000001 ns, and the controller's is 100000000 ns");
-    let (code, why) = refused(&|hello| hello.program = hello.program.replace("\"upstream\":64", "\"upstream\":65"));
+    // A switch of whose programs none fits is told of the last.
+    let (code, why) = refused(&|hello| {
+        hello.programs.truncate(1);
+        let program = &mut hello.programs[0].program;
+        *program = program.replace("\"upstream\":64", "\"upstream\":65");
+    });
     assert_eq!(code, Code::FailedPrecondition);
     assert_eq!(why, "upstream of the switch is 65, and the controller's is 64");
     let (code, why) = refused(&|hello| hello.name = "edge3".into());
@@ -334,7 +449,7 @@ fn ever_new_names_are_bounded() {
     let lab = Lab::open_with(&[], 3, None);
     let known = || lab.server.view().switches.len();
     let hello = |name: &str| From::Hello((&hello(name)).into());
-    let ready = || From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+    let ready = || From::Ready(proto::Ready { first_epoch: wall_clock() / config().epoch.nanos() });
     for n in 0..10 {
         drop(run(lab.say(vec![hello(&format!("passer{n}"))])).unwrap());
         eventually("it to be gone", || (known() == 0).then_some(()));
@@ -342,7 +457,7 @@ fn ever_new_names_are_bounded() {
     for n in 0..3 {
         let name = format!("edge{n}");
         let connection = run(lab.say(vec![hello(&name), ready()])).unwrap();
-        let members = || lab.controller.lock().unwrap().switches().count();
+        let members = || lab.controller().switches().count();
         eventually("it to join", || (members() == n + 1).then_some(()));
         drop(connection);
         eventually("it to be gone", || (!lab.seen(&name).connected).then_some(()));
@@ -350,7 +465,7 @@ fn ever_new_names_are_bounded() {
     let status = run(lab.say(vec![hello("edge3"), ready()])).map(drop).unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(status.message(), "switch edge3: the network has 3 switches already");
-    assert_eq!((known(), lab.controller.lock().unwrap().save().switches.len()), (3, 3));
+    assert_eq!((known(), lab.controller().save().switches.len()), (3, 3));
     eventually("it to be forgotten", || run(lab.server.evict("edge0")).is_ok().then_some(()));
     run(lab.say(vec![hello("edge3"), ready()])).map(drop).unwrap();
 }
@@ -364,9 +479,9 @@ fn a_hello_is_short() {
         hello.software = "x".repeat(bytes);
         run(lab.say(vec![From::Hello(hello)])).map(drop).unwrap_err()
     };
-    let status = of(4096);
-    assert_eq!((status.code(), status.message()), (Code::OutOfRange, "a hello has at most 4096 bytes"));
-    assert_eq!(of(3000).code(), Code::InvalidArgument, "read, and refused for another reason");
+    let status = of(16_384);
+    assert_eq!((status.code(), status.message()), (Code::OutOfRange, "a hello has at most 16384 bytes"));
+    assert_eq!(of(12_000).code(), Code::InvalidArgument, "read, and refused for another reason");
     assert_eq!(lab.server.view().switches, []);
 }
 
@@ -377,7 +492,7 @@ fn hostile_records_end_their_own_connection() {
     let bad = |record: proto::Record| {
         run(async {
             let hello = From::Hello((&hello("edge1")).into());
-            let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().profile().length });
+            let ready = From::Ready(proto::Ready { first_epoch: wall_clock() / config().epoch.nanos() });
             let (mut from, _to) = lab.say(vec![hello, ready, From::Record(record)]).await.unwrap();
             loop {
                 match from.message().await {
@@ -400,5 +515,5 @@ fn hostile_records_end_their_own_connection() {
     eventually("the connection to end", || (!lab.seen("edge1").connected).then_some(()));
     // Longer than any record of this network can be: refused by its announced length.
     assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
-    assert!(lab.server.longest() < 64 << 10, "{:?}", config().profile());
+    assert!(lab.server.longest() < 256 << 10, "{:?}", config().programs);
 }

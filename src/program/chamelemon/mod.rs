@@ -106,11 +106,14 @@ pub enum ChameleMon {}
 
 impl Program for ChameleMon {
     const NAME: &'static str = "chamelemon";
-    const NETWORKED: bool = true;
     type Config = Config;
     type Parameters = Runtime;
     type Record = Sketches;
     type Analysis = NetworkAnalysis;
+
+    fn local_only(_: &Config) -> Option<&'static str> {
+        None
+    }
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()

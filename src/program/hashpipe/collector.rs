@@ -1,6 +1,6 @@
 //! Reading HashPipe out: duplicates summed, replicas merged, the heaviest flows named.
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use super::dataplane::Cell;
 use crate::pisa::{Registers, Word};
@@ -8,9 +8,10 @@ use crate::program::Unit;
 use crate::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
 use crate::wire::{Flow, FlowKey};
 
-/// Counts by flow, in packets or bytes as the program was told.
+/// Counts by flow, in packets or bytes as the program was told. A peer's record names the flows, so
+/// the map's hash is keyed at random.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(pub FxHashMap<Flow, u64>);
+pub struct Counts(pub HashMap<Flow, u64>);
 
 /// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4).
 pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut Counts) {

@@ -13,6 +13,14 @@
 //! and the order of packets decides (trains of packets do worse than shuffled ones). `make figures`
 //! shows both beside the paper's curves.
 //!
+//! *In a network:* with `scope = "network"` a packet is counted where it enters the network, by a
+//! host port, and at no other switch. So the records of all switches add up to the network's, and a
+//! count is again never more than the flow's packets, whatever ways they took and whenever they
+//! passed a switch. A controller takes these records alone. (The largest count of any switch would
+//! not do: packets under way as an epoch ends are in one epoch here and in the next one there, so
+//! that the largest counts of several epochs can add up to more packets than there were; and a flow
+//! that enters at several switches would count where it entered most.)
+//!
 //! *Memory:* stages × slots × (key + 32 count) bits; 136 bits a slot for IPv4 five-tuples. (The
 //! paper's own accounting is 17.5 bytes a counter.)
 //!
@@ -70,6 +78,17 @@ pub enum Estimate {
     Sum,
 }
 
+/// The packets that are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// All that the switch takes in.
+    #[default]
+    Switch,
+    /// Those that enter the network here, by a host port. Counts of several switches add up.
+    Network,
+}
+
 /// HashPipe's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -93,6 +112,9 @@ pub struct Config {
     pub prefix6: u8,
     /// What is counted: packets, or bytes from the destination MAC on.
     pub count: Unit,
+    /// The packets that are counted: all that the switch takes in, or those that enter the network
+    /// here, by a host port. With `network` a controller takes the records.
+    pub scope: Scope,
     /// How far the dataplane goes to know the current packet's flow.
     pub estimate: Estimate,
 }
@@ -107,6 +129,7 @@ impl Default for Config {
             prefix: 32,
             prefix6: 128,
             count: Unit::Packets,
+            scope: Scope::Switch,
             estimate: Estimate::First,
         }
     }
@@ -166,6 +189,10 @@ impl Program for HashPipe {
     type Record = Counts;
     type Analysis = HeavyAnalysis<Counts>;
 
+    fn local_only(config: &Config) -> Option<&'static str> {
+        (config.scope == Scope::Switch).then_some("with scope = \"network\" alone a controller takes its records")
+    }
+
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
     }
@@ -206,12 +233,14 @@ impl Program for HashPipe {
         record::longest(config)
     }
 
-    /// Counts add up when they name flows by the same fields, and count the same.
+    /// Counts add up when they name flows by the same fields, and count the same of the same
+    /// packets.
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let values = |config: &Config| {
             [
                 ("key", format!("{:?}", config.key)),
                 ("count", format!("{:?}", config.count)),
+                ("scope", format!("{:?}", config.scope)),
                 ("prefix", config.prefix.to_string()),
                 ("prefix6", config.prefix6.to_string()),
             ]
@@ -223,7 +252,11 @@ impl Program for HashPipe {
 
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {
         let unit = config.count;
-        HeavyAnalysis::new(move |counts: &Counts, max| counts.heaviest(unit, max))
+        let answer = move |counts: &Counts, max| counts.heaviest(unit, max);
+        match config.scope {
+            Scope::Switch => HeavyAnalysis::new(answer),
+            Scope::Network => HeavyAnalysis::adding(answer),
+        }
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

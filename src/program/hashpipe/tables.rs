@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
-use super::{Config, Unit};
+use super::{Config, Scope, Unit};
 use crate::pisa::hash::{HashFamily, SlotHash};
 use crate::pisa::{Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
 use crate::program::{AnyRecord, Bank, Dataplane};
@@ -22,8 +22,17 @@ struct Family<K: FlowKey + Word, const SUM: bool> {
     mask: K,
 }
 
+/// What is counted: the unit, and of which packets.
+type What = (Unit, Scope);
+
+/// Whether a packet is counted among those of its address family.
 #[inline(always)]
-fn carry<K: FlowKey>(phv: &Phv, mask: K, unit: Unit) -> Carry<K> {
+fn counts<K: FlowKey>(phv: &Phv, (_, scope): What) -> bool {
+    phv.headers.net == K::NET && (phv.enters || scope == Scope::Switch)
+}
+
+#[inline(always)]
+fn carry<K: FlowKey>(phv: &Phv, mask: K, (unit, _): What) -> Carry<K> {
     let weight = match unit {
         Unit::Packets => 1,
         Unit::Bytes => phv.wire_bytes,
@@ -60,18 +69,18 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
 
     /// Packet by packet.
     #[inline(always)]
-    fn packets(&mut self, phvs: &mut [Phv], unit: Unit) {
+    fn packets(&mut self, phvs: &mut [Phv], what: What) {
         let Some(stages) = &mut self.stages else { return };
-        for phv in phvs.iter_mut().filter(|phv| phv.headers.net == K::NET) {
-            let mut carry = carry(phv, self.mask, unit);
+        for phv in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)) {
+            let mut carry = carry(phv, self.mask, what);
             stages.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
         }
     }
 
-    fn trace(&mut self, phv: &mut Phv, unit: Unit, probe: &mut dyn Probe) {
-        let Some(stages) = self.stages.as_mut().filter(|_| phv.headers.net == K::NET) else { return };
-        let mut carry = carry(phv, self.mask, unit);
+    fn trace(&mut self, phv: &mut Phv, what: What, probe: &mut dyn Probe) {
+        let Some(stages) = self.stages.as_mut().filter(|_| counts::<K>(phv, what)) else { return };
+        let mut carry = carry(phv, self.mask, what);
         stages.trace(&mut carry, probe);
         phv.flow_estimate = carry.estimate;
     }
@@ -79,12 +88,12 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     /// Stage by stage. The first stage takes the packets as they come, and most end there: only
     /// those that still carry something are set down for the stages behind it.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [Phv], unit: Unit) {
+    fn batch(&mut self, phvs: &mut [Phv], what: What) {
         let Some(Then(first, later)) = &mut self.stages else { return };
         let mut carries = ArrayVec::<Carry<K>, BATCH>::new();
         let mut members = ArrayVec::<u8, BATCH>::new();
-        for (i, phv) in (0u8..).zip(phvs.iter_mut()).filter(|(_, phv)| phv.headers.net == K::NET) {
-            let mut carry = carry(phv, self.mask, unit);
+        for (i, phv) in (0u8..).zip(phvs.iter_mut()).filter(|(_, phv)| counts::<K>(phv, what)) {
+            let mut carry = carry(phv, self.mask, what);
             first.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
             if SUM || carry.count > 0 {
@@ -139,25 +148,29 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A,
             config: config.clone(),
         }
     }
+
+    fn what(&self) -> What {
+        (self.config.count, self.config.scope)
+    }
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipeDataplane<A, B, SUM> {
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        let unit = self.config.count;
+        let what = self.what();
         // The families share nothing, so their order does not matter.
         let others = phvs.iter().any(|phv| phv.headers.net == B::NET);
         match order {
             BatchOrder::PacketMajor => {
-                self.v4.packets(phvs, unit);
+                self.v4.packets(phvs, what);
                 if others {
-                    self.v6.packets(phvs, unit);
+                    self.v6.packets(phvs, what);
                 }
             }
             BatchOrder::StageMajor => {
                 for phvs in phvs.chunks_mut(BATCH) {
-                    self.v4.batch(phvs, unit);
+                    self.v4.batch(phvs, what);
                     if others {
-                        self.v6.batch(phvs, unit);
+                        self.v6.batch(phvs, what);
                     }
                 }
             }
@@ -165,8 +178,9 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPi
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        self.v4.trace(phv, self.config.count, probe);
-        self.v6.trace(phv, self.config.count, probe);
+        let what = self.what();
+        self.v4.trace(phv, what, probe);
+        self.v6.trace(phv, what, probe);
     }
 
     fn spare(&self) -> Box<dyn Bank> {

@@ -32,7 +32,7 @@ impl Interfaces {
         self.0.iter().fold(0, |sum, interface| sum.saturating_add(interface.missed))
     }
 
-    /// Notes what an interface's statistics say.
+    /// Reads an interface's statistics.
     fn statistics(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let (interface, _when) = (fields.u32()?, fields.ticks()?);
         let missed = fields.option(ISB_IFDROP)?;
