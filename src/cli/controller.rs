@@ -272,7 +272,7 @@ mod tests {
             let restored = controller::Controller::restore(settings, &state(config, &file).unwrap().controllers[place]);
             restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
-        assert_eq!(in_force(&shifting, 0), [updated.clone()]);
+        assert_eq!(in_force(&shifting, 0), std::slice::from_ref(&updated));
         for text in [
             format!("shift = false\n{NAME}\nhh_threshold = 77"),
             format!("{NAME}\nattention = 'fixed'\nhh_threshold = 77"),
