@@ -55,7 +55,7 @@ fn wrong_programs() {
         ("hashpip", "name = \"hashpip\": one of hashpipe"),
         (
             "hashpipe:slotz=3",
-            "slotz = 3: no such key, there are count, estimate, key, prefix, prefix6, slots, slots6, stages",
+            "slotz = 3: no such key, there are count, estimate, key, prefix, prefix6, scope, slots, slots6, stages",
         ),
         ("hashpipe:slots=many", "slots = \"many\": a whole number from 1 to 16777216"),
         ("hashpipe:slots=0", "slots = 0: a whole number from 1 to 16777216"),

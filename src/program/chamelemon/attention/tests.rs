@@ -583,12 +583,12 @@ proptest! {
         held.dedup();
         prop_assert!(held.len() <= 3, "{:?}", held);
         prop_assert!((1..held.len()).all(|i| !held[..i].contains(&held[i])), "{:?}", held);
-        // The light losses that are sampled differ from epoch to epoch; their share follows T_l two
-        // epochs later.
+        // The light losses that are sampled differ from epoch to epoch, and move their share by up to
+        // a quarter in rare draws; it follows T_l two epochs later.
         let same = |(runtime, _): &&(Runtime, bool)| (runtime.partition, runtime.hl_threshold) == (last.partition, last.hl_threshold);
         for (runtime, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
             let change = f64::from(runtime.sample) / f64::from(last.sample);
-            prop_assert!((0.8..1.25).contains(&change), "{:?} {:?}", runtime, last);
+            prop_assert!((0.75..1.33).contains(&change), "{:?} {:?}", runtime, last);
         }
         let sizing = Sizing::new(SHAPE);
         let load = sizing.load(traffic.victims() as f64, last.partition.hl);
