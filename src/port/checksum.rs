@@ -5,6 +5,8 @@
 //! counts on an offload. It stays so while it goes from one kernel to another, and is completed
 //! before it leaves by anything else.
 
+use crate::wire::shim;
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
@@ -94,7 +96,7 @@ fn network(bytes: &[u8]) -> Option<(u16, usize)> {
         let ethertype = u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?);
         match ethertype {
             0x8100 | 0x88a8 | 0x9100 => at += 4,
-            0x88b5 => at += 6,
+            shim::ETHERTYPE => at += shim::LEN,
             _ => return Some((ethertype, at + 2)),
         }
     }

@@ -165,7 +165,7 @@ impl Port {
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
             _output: output,
-            link: Arc::new(Link { admin_up: AtomicBool::new(true), telemetry_header: AtomicBool::new(true) }),
+            link: Arc::new(Link { admin_up: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
             longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
@@ -265,16 +265,16 @@ impl Port {
     }
 
     fn look_at_link(&self) -> bool {
-        let telemetry_header = match (&self.device, &self.under) {
+        let carrier = match (&self.device, &self.under) {
             // The driver calls every link up.
             (_, Some(under)) => runs(under),
             (Device::Eth(device), None) => (device.link_up() || self.moved_away()) && tap::is_there(&self.taps),
             (Device::Veth(veth), _) => runs(&veth.interface),
             (Device::Memory(..), _) => true,
         };
-        let telemetry_header = telemetry_header && self.memory().is_none_or(|handle| handle.is_plugged());
-        self.link.telemetry_header.store(telemetry_header, Ordering::Relaxed);
-        telemetry_header && self.link.admin_up.load(Ordering::Relaxed)
+        let carrier = carrier && self.memory().is_none_or(|handle| handle.is_plugged());
+        self.link.carrier.store(carrier, Ordering::Relaxed);
+        carrier && self.link.admin_up.load(Ordering::Relaxed)
     }
 
     /// The state of the port's interface. To be asked now and then, not by workers.

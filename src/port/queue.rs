@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Link {
     pub admin_up: AtomicBool,
-    pub telemetry_header: AtomicBool,
+    pub carrier: AtomicBool,
 }
 
 impl Link {
@@ -213,7 +213,7 @@ impl TxQueue {
     /// Whether the port is set up and had a link when that was last looked at. Costs two loads.
     #[inline]
     pub fn is_up(&self) -> bool {
-        self.link.admin_up() && self.link.telemetry_header.load(Ordering::Relaxed)
+        self.link.admin_up() && self.link.carrier.load(Ordering::Relaxed)
     }
 }
 

@@ -116,9 +116,7 @@ impl VethRx {
             Ok(frames) => frames,
             Err(error) => {
                 match error.raw_os_error() {
-                    Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => {
-                        link.telemetry_header.store(false, Ordering::Relaxed)
-                    }
+                    Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => link.carrier.store(false, Ordering::Relaxed),
                     Some(libc::EINTR) => {}
                     // A frame whose segmentation the header has no word for.
                     _ => counters.lose(PortDrop::RxError, 1),
@@ -260,7 +258,7 @@ fn refused(errno: i32, link: &Link) -> Refused {
     match errno {
         libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Refused::All,
         libc::ENETDOWN | libc::ENODEV | libc::ENXIO => {
-            link.telemetry_header.store(false, Ordering::Relaxed);
+            link.carrier.store(false, Ordering::Relaxed);
             Refused::All
         }
         libc::EINTR => Refused::Again,
