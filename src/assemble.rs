@@ -159,7 +159,7 @@ pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, Assemble
     Demand::new(config, hashes)?.place(config)
 }
 
-/// What the programs of a configuration ask for.
+/// Resources that the programs of a configuration need.
 struct Demand {
     usage: Vec<ProgramUse>,
     /// The first program that needs a digest.

@@ -280,7 +280,7 @@ mod tests {
             let fixed = config(&text);
             assert_eq!(in_force(&fixed, 0), [fixed.programs[0].start()], "{text}");
         }
-        // Whatever runs beside it, in whatever order.
+        // Other programs beside it and their order make no difference.
         let several = config(&format!("[[program]]\nname = 'hashpipe'\nscope = 'network'\n{NAME}"));
         assert_eq!(in_force(&several, 1), [updated]);
         assert_eq!(in_force(&several, 0), [several.programs[0].start()]);

@@ -238,7 +238,7 @@ fn a_full_queue_is_counted_and_stops_nothing() {
     assert!(phvs.iter().all(|phv| phv.verdict == Verdict::Flood));
     assert_eq!(learn.lost_digests(), 36);
     assert_eq!(control.serve(0), 64);
-    // What was lost is reported with the MAC addresses' next frames.
+    // Lost digests are reported with the next frames of their MAC addresses.
     learn.decide(&mut phvs, 0);
     assert_eq!(control.serve(0), 36);
 }

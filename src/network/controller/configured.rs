@@ -5,7 +5,7 @@ use crate::config::{Length, NetworkConfig};
 use crate::program::ProgramConfig;
 
 impl NetworkConfig {
-    /// What all switches have in common that run one of the programs.
+    /// The profile of all switches that run one of the programs.
     pub fn profile(&self, program: &ProgramConfig) -> NetworkProfile {
         let (length, transit) = (self.epoch.nanos(), self.transit.nanos());
         NetworkProfile { program: program.clone(), length, transit, header: self.telemetry_header }

@@ -34,7 +34,7 @@ pub struct NetworkProfile {
 pub struct JoinRequest {
     pub name: String,
     pub profile: NetworkProfile,
-    /// What it measures with until an update takes effect.
+    /// Parameters in use until an update takes effect.
     pub parameters: AnyParameters,
     /// The first epoch that it measures from its beginning.
     pub first_epoch: u64,

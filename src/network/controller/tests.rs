@@ -336,7 +336,7 @@ fn leaving_and_starting_again() {
     assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
 }
 
-/// What its updates say is what switches measure with, from the epoch that they name on.
+/// Switches measure with the parameters of an update from the epoch that it names on.
 #[test]
 fn updates_are_for_the_epoch_after_the_running_one() {
     let mut network = Network::new(&["a", "b"], 6);

@@ -31,7 +31,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// The switch, as far as its controller changes it.
 pub trait Controlled: Send + Sync + 'static {
-    /// What the switch is now; `None` when it runs no program whose records a controller takes.
+    /// The hello of the switch as it is now; `None` when it runs no program whose records a controller takes.
     fn hello(&self) -> Option<Hello>;
     /// Hashes with this family from now on. May take a moment.
     fn hash_with(&self, hashes: &HashFamily) -> Result<(), String>;

@@ -1,4 +1,4 @@
-//! What stands between a switch and its controller: which records are sent, which updates hold, and
+//! The link between a switch and its controller: which records are sent, which updates hold, and
 //! how it goes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -81,7 +81,7 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub program: ProgramConfig,
-    /// What it measures with until an update takes effect.
+    /// Parameters in use until an update takes effect.
     pub parameters: AnyParameters,
 }
 
