@@ -1,5 +1,7 @@
 //! A running switch names the flows whose packets it did not let out, with their exact numbers.
 
+use std::process::{Command, Stdio};
+
 use crate::common::{Lab, Link, eventually};
 
 const PINGS: i64 = 20;
@@ -38,5 +40,36 @@ fn a_port_that_is_down() {
     let newest = attention["epochs"].as_array().and_then(|epochs| epochs.last()).expect("an epoch").clone();
     assert_eq!((&newest["state"], &newest["hh_threshold_packets"]), (&"healthy".into(), &1.into()), "{newest}");
     assert_eq!(newest["update_epoch"].as_u64(), newest["epoch"].as_u64().map(|epoch| epoch + 2), "{newest}");
+    weir.stop();
+}
+
+/// The client of the API in Python, as docs/json.md has it.
+#[test]
+fn a_client_in_python() {
+    const EPOCHS: &str = "60";
+    let Some(lab) = Lab::new("losses::python") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "--program chamelemon");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+    let ports = weir.ask("show ports");
+    weir.ask(&format!("port down {}", ports["ports"][1]["name"].as_str().expect("a name")));
+    eventually("an epoch", || weir.ask("show losses --last 0s")["last_epoch"].as_u64());
+
+    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/losses.py");
+    let python = Command::new("python3")
+        .args([client, "--epochs", EPOCHS])
+        .arg(lab.path("switch.sock"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    // Requests without an answer: not one of them leaves.
+    assert!(!a.ping(b, &format!("-c {PINGS} -i 0.05 -W 1")), "the port is down");
+    let output = python.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains(" packets lost, ")).count().to_string(), EPOCHS, "{text}");
+    let flow = format!("{}:0 > {}:0 proto 1", a.address(), b.address());
+    let lost = text.lines().filter_map(|line| line.strip_suffix(&flow)?.trim().parse::<i64>().ok()).sum::<i64>();
+    assert_eq!(lost, PINGS, "{text}");
     weir.stop();
 }

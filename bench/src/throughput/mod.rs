@@ -1,8 +1,10 @@
-//! How fast weir forwards: beside `dpdk-testpmd` on the same devices, and cycle by cycle with
-//! HashPipe in it.
+//! How fast weir forwards: beside `dpdk-testpmd` and OVS-DPDK on the same devices, and cycle by
+//! cycle with HashPipe in it.
 
+mod bars;
 mod cycles;
 mod forward;
+mod ovs;
 mod peers;
 
 pub use cycles::Cycles;

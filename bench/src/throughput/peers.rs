@@ -1,11 +1,16 @@
-//! weir beside `dpdk-testpmd`: the same devices, one core each, 64-byte frames, in turns.
+//! weir beside `dpdk-testpmd` and OVS-DPDK: the same devices, one core each, 64-byte frames, in
+//! turns.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+use super::bars;
+use super::ovs::{self, Ovs};
 use super::{Spread, machine};
 
 #[derive(Args)]
@@ -19,6 +24,9 @@ pub struct Peers {
     /// The core that polls
     #[arg(long, default_value_t = 1)]
     core: usize,
+    /// Draws the medians as a bar chart, an SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// Who forwards.
@@ -27,16 +35,24 @@ enum Contender {
     Weir,
     /// testpmd in this forwarding mode.
     Testpmd(&'static str),
+    Ovs,
 }
 
 impl Contender {
-    const ALL: [Self; 3] = [Self::Weir, Self::Testpmd("macswap"), Self::Testpmd("io")];
+    const ALL: [Self; 4] = [Self::Weir, Self::Testpmd("macswap"), Self::Testpmd("io"), Self::Ovs];
 
     fn name(self) -> String {
         match self {
             Self::Weir => "weir xconnect".into(),
             Self::Testpmd(mode) => format!("testpmd {mode}"),
+            Self::Ovs => "OVS-DPDK, one flow entry each way".into(),
         }
+    }
+
+    /// Whether it can forward between two of these. OVS needs huge pages, and it has no way to put
+    /// the first packets into a ring.
+    fn can(self, device: &str, huge: bool) -> bool {
+        self != Self::Ovs || (huge && device != "ring" && ovs::is_installed())
     }
 }
 
@@ -58,11 +74,14 @@ impl Peers {
         if !with_huge {
             eprintln!("no huge pages: only runs without them (echo 512 > /proc/sys/vm/nr_hugepages for both)");
         }
+        if !ovs::is_installed() {
+            eprintln!("no OVS-DPDK: it is left out (apt-get install openvswitch-switch-dpdk)");
+        }
         let mut all = Vec::new();
         for huge in [true, false].into_iter().filter(|huge| with_huge || !huge) {
             for device in DEVICES {
                 let rates = |contender| Rates { contender, device, huge, rates: Vec::new() };
-                all.extend(Contender::ALL.map(rates));
+                all.extend(Contender::ALL.into_iter().filter(|who| who.can(device, huge)).map(rates));
             }
         }
         for round in 1..=self.rounds {
@@ -70,13 +89,14 @@ impl Peers {
                 let rate = match entry.contender {
                     Contender::Weir => self.weir(entry.device, entry.huge),
                     Contender::Testpmd(mode) => self.testpmd(mode, entry.device, entry.huge),
+                    Contender::Ovs => self.ovs(entry.device),
                 };
                 entry.rates.push(rate.with_context(|| format!("{} on {}", entry.contender.name(), entry.device))?);
             }
             eprintln!("round {round} of {} done", self.rounds);
         }
         report(&all, self.rounds);
-        Ok(())
+        self.svg.as_ref().map_or(Ok(()), |path| chart(&all, self.rounds, path))
     }
 
     fn weir(&self, device: &str, huge: bool) -> Result<f64> {
@@ -94,12 +114,7 @@ impl Peers {
     /// testpmd prints each port's rate once a second, from when it has started, which may take
     /// longer than the run itself. So it runs until it has printed enough of them.
     fn testpmd(&self, mode: &str, device: &str, huge: bool) -> Result<f64> {
-        let (driver, arguments) = match device {
-            "null" => ("net_null", ""),
-            "null:copy=1" => ("net_null", ",copy=1"),
-            "ring" => ("net_ring", ""),
-            other => bail!("no testpmd device for {other}"),
-        };
+        let (driver, arguments) = driver(device)?;
         let main = if self.core == 0 { 1 } else { 0 };
         // With --stats-period testpmd runs until it is interrupted, whatever comes on its standard
         // input. One that prints nothing is interrupted as well, and so is its end awaited.
@@ -133,6 +148,21 @@ impl Peers {
         child.wait()?;
         rate
     }
+
+    fn ovs(&self, device: &str) -> Result<f64> {
+        let (driver, arguments) = driver(device)?;
+        Ovs::start(driver, arguments, self.core)?.rate(Duration::from_secs_f64(self.seconds))
+    }
+}
+
+/// DPDK's driver of a device, and the device arguments.
+fn driver(device: &str) -> Result<(&'static str, &'static str)> {
+    Ok(match device {
+        "null" => ("net_null", ""),
+        "null:copy=1" => ("net_null", ",copy=1"),
+        "ring" => ("net_ring", ""),
+        other => bail!("no DPDK device for {other}"),
+    })
 }
 
 /// Longest time that testpmd may take to start.
@@ -180,6 +210,19 @@ fn report(all: &[Rates], rounds: usize) {
             println!("weir on {device} without huge pages ÷ with: {:.2}", ratio(without, with));
         }
     }
+}
+
+/// The medians as bars, a group for each device; with huge pages, or without if there are none.
+fn chart(all: &[Rates], rounds: usize, path: &std::path::Path) -> Result<()> {
+    let huge = all.iter().any(|entry| entry.huge);
+    let bars = |device: &str| {
+        let of_device = all.iter().filter(|entry| entry.device == device && entry.huge == huge);
+        of_device.map(|entry| (entry.contender.name(), Spread::of(entry.rates.clone()).median / 1e6)).collect()
+    };
+    let groups = DEVICES.map(|device| (format!("{device} ports"), bars(device)));
+    let pages = if huge { "with huge pages" } else { "without huge pages" };
+    let note = format!("64-byte frames, both directions added, median of {rounds} runs in turns; {}, {pages}", machine());
+    bars::draw("Million packets per second through one core", &groups, &note, path)
 }
 
 #[cfg(test)]

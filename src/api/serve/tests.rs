@@ -138,6 +138,16 @@ fn the_right_client_is_answered() {
 }
 
 #[test]
+fn metrics_are_for_operators_over_tls() {
+    let lab = Lab::new();
+    let metrics = lab.good().text("/metrics", "text/plain").unwrap();
+    assert!(metrics.contains("weir_port_enabled{port=\"a\"} 1\n"), "{metrics}");
+    let nobody = lab.ca.signs(lab.dir.path(), "nobody", roles(&[]));
+    let refused = lab.client(&nobody, &lab.ca, "localhost").text("/metrics", "text/plain").unwrap_err().to_string();
+    assert!(refused.contains("CertificateUnknown"), "{refused}");
+}
+
+#[test]
 fn wrong_certificates_are_refused() {
     let lab = Lab::new();
     let dir = lab.dir.path();
