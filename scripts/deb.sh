@@ -45,6 +45,7 @@ gzip -9n "$root"/usr/share/man/man1/*.1
 chmod 0644 "$root"/usr/share/man/man1/*
 
 cp docs/*.md docs/*.toml "$doc"
+cp -r docs/pictures "$doc"
 [[ -d docs/reproduce ]] && cp -r docs/reproduce "$doc"
 [[ -d docs/containerlab ]] && cp -r docs/containerlab "$doc"
 {

@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use super::*;
 use crate::api::client::{Client, ClientError};
 use crate::api::tests::fake;
-use crate::api::{self, Service};
+use crate::api::{self, Service, metrics};
 use crate::config::PemFiles;
 use crate::network::socket;
 use crate::network::tls::Clients;
@@ -140,10 +140,11 @@ fn the_right_client_is_answered() {
 #[test]
 fn metrics_are_for_operators_over_tls() {
     let lab = Lab::new();
-    let metrics = lab.good().text("/metrics", "text/plain").unwrap();
-    assert!(metrics.contains("weir_port_enabled{port=\"a\"} 1\n"), "{metrics}");
+    let format = metrics::Format::Prometheus;
+    let text = lab.good().text("/metrics", format.content_type()).unwrap();
+    assert_eq!(text, metrics::text(&fake().status(), format));
     let nobody = lab.ca.signs(lab.dir.path(), "nobody", roles(&[]));
-    let refused = lab.client(&nobody, &lab.ca, "localhost").text("/metrics", "text/plain").unwrap_err().to_string();
+    let refused = lab.client(&nobody, &lab.ca, "localhost").text("/metrics", format.content_type()).unwrap_err().to_string();
     assert!(refused.contains("CertificateUnknown"), "{refused}");
 }
 
