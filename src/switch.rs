@@ -144,11 +144,6 @@ impl<F> TxBursts<F> {
         Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
     }
 
-    /// Ports that it has queues for.
-    pub fn ports(&self) -> usize {
-        self.queues.len()
-    }
-
     /// The queues, to be emptied before the next burst is processed.
     pub fn queues(&mut self) -> impl Iterator<Item = (PortId, &mut Burst<F>)> {
         (0..).zip(&mut self.queues).filter(|(_, queue)| !queue.is_empty())

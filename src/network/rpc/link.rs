@@ -101,11 +101,6 @@ impl Link {
         self.renewed.subscribe()
     }
 
-    /// The hash functions of the network, once they are known.
-    pub fn hashes(&self) -> Option<HashFamily> {
-        self.standing().hashes.clone()
-    }
-
     pub(super) fn hashes_otherwise(&self, hashes: &HashFamily) -> bool {
         self.standing().hashes.as_ref() != Some(hashes)
     }
