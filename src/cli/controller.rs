@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::notify::Notify;
-use super::{Failure, Programs, log};
+use super::{Failure, Programs, log, overrule};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
 use crate::config::TlsConfig;
@@ -93,26 +93,20 @@ impl Controller {
             Some(path) => NetworkConfig::load(path)?,
             None => NetworkConfig::default(),
         };
-        if let Some(name) = &self.name {
-            config.name.clone_from(name);
-        }
+        overrule(&mut config.name, &self.name);
         config.switches.extend(self.switches.iter().cloned());
         config.programs.extend(self.programs.parse()?);
         if config.programs.is_empty() {
             config.programs.push(ProgramConfig::networked());
         }
-        config.epoch = self.epoch.unwrap_or(config.epoch);
-        config.transit = self.transit.unwrap_or(config.transit);
-        config.telemetry_header = self.telemetry_header.unwrap_or(config.telemetry_header);
+        overrule(&mut config.epoch, &self.epoch);
+        overrule(&mut config.transit, &self.transit);
+        overrule(&mut config.telemetry_header, &self.telemetry_header);
         config.record_timeout = self.record_timeout.or(config.record_timeout);
         config.shift &= !self.no_shift;
         config.reproducible = self.reproducible.or(config.reproducible);
-        if self.state.is_some() {
-            config.state.clone_from(&self.state);
-        }
-        if self.listen.is_some() {
-            config.listen.clone_from(&self.listen);
-        }
+        config.state = self.state.clone().or(config.state);
+        config.listen = self.listen.clone().or(config.listen);
         config.validate()?;
         Ok(config)
     }

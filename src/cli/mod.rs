@@ -152,6 +152,13 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
     })
 }
 
+/// Takes a value of the command line in place of the configuration file's.
+fn overrule<T: Clone>(value: &mut T, given: &Option<T>) {
+    if let Some(given) = given {
+        value.clone_from(given);
+    }
+}
+
 /// The programs of a command, as `--program` gives them.
 #[derive(Clone, Debug, Args)]
 struct Programs {
@@ -176,16 +183,6 @@ impl Programs {
         let programs = self.parse()?;
         Ok(if programs.is_empty() { vec![ProgramConfig::networked()] } else { programs })
     }
-}
-
-/// The programs with the names that results give them: of several of one kind the second has `_2`
-/// behind its name, and so on.
-fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
-    programs.iter().enumerate().map(|(i, program)| {
-        let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
-        let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-        (name, program)
-    })
 }
 
 /// Runs weir with these telemetry programs: parses the command line, runs the command, and turns
