@@ -40,13 +40,6 @@ pub struct Epochs {
     count: Option<u64>,
 }
 
-/// A document about epochs, and as text.
-pub trait Document: DeserializeOwned + Serialize {
-    const PATH: &'static str;
-    fn last_epoch(&self) -> Option<u64>;
-    fn text(&self) -> String;
-}
-
 impl Epochs {
     /// Prints the document at `path`, as `text` or as JSON. `last` gives the newest epoch that it
     /// covers.
