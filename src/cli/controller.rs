@@ -22,7 +22,6 @@ use crate::network::server::{ControllerLoop, State, StateError, StateFile};
 use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
-use crate::port::files;
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 
@@ -119,10 +118,8 @@ impl Controller {
         }
         let tcp = tcp(&config)?;
         // Before the state is touched: a second controller of the name is not to.
-        let listen = |name: &str, at: Option<PathBuf>| {
-            let listening = socket::listen(name, at, Access::default()).map_err(Failure::failed);
-            listening.map(|(listener, path)| (listener, SocketFile(path)))
-        };
+        let listen =
+            |name: &str, at: Option<PathBuf>| socket::listen(name, at, Access::default()).map_err(Failure::failed);
         let (api, api_file) = listen(&config.name, self.socket)?;
         let (switches, switches_file) = listen(&socket_name(&config.name), self.switch_socket)?;
         let file = StateFile::at(state_path(&config)?)?;
@@ -150,15 +147,6 @@ impl Controller {
         }
         notify.stopping();
         Ok(())
-    }
-}
-
-/// A socket's file, removed when dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        files::remove_socket(&self.0);
     }
 }
 
