@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::assemble::{AssembleError, place};
-use crate::config::{Config, ConfigError, PortConfig};
+use crate::config::{Config, ConfigError, PortConfig, is_name};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
 use crate::program::{self, ProgramConfig, ProgramError};
@@ -150,6 +150,12 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
         (AssembleError::Config(error), Some(file)) => error.in_file(file).into(),
         (error, _) => error.into(),
     })
+}
+
+/// The name, if a thing of this kind can have it.
+fn possible_name<'a>(kind: &str, name: &'a str, listed: &str) -> Result<&'a str, Failure> {
+    let wrong = || Failure::Usage(format!("no {kind} can be called {name:?}; {listed}"));
+    is_name(name).then_some(name).ok_or_else(wrong)
 }
 
 /// Takes a value of the command line in place of the configuration file's.

@@ -163,11 +163,6 @@ fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
     output::table(["flow", heading], rows)
 }
 
-/// A number and what it counts.
-fn plural(number: u64, one: &str, more: &str) -> String {
-    format!("{} {}", output::grouped(number), if number == 1 { one } else { more })
-}
-
 pub fn heavy_text(flows: &view::HeavyFlows) -> String {
     let (Some(first), Some(last)) = (flows.first_epoch, flows.last_epoch) else {
         return "no epoch has ended yet".into();
@@ -190,8 +185,8 @@ pub fn losses_text(losses: &view::Losses) -> String {
         1 => "; 1 epoch is unknown".into(),
         n => format!("; {n} epochs are unknown"),
     };
-    let packets = |number| plural(number, "packet", "packets");
-    let flows = |number| plural(number, "flow", "flows");
+    let packets = |number: u64| output::count(number, "packet");
+    let flows = |number: u64| output::count(number, "flow");
     let mut sum = format!("{} lost, {} found{unknown}", packets(losses.lost_packets), flows(losses.victims));
     if losses.gained_packets > 0 {
         let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
