@@ -35,10 +35,11 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::assemble::{AssembleError, place};
-use crate::config::{Config, ConfigError, PortConfig, is_name};
+use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
 use crate::program::{self, ProgramConfig, ProgramError};
+use crate::text::is_name;
 
 /// A software switch that measures what it forwards.
 #[derive(Debug, Parser)]

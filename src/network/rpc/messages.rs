@@ -3,12 +3,13 @@
 use tonic::{Code, Status};
 
 use super::{VERSION, proto};
-use crate::config::{MAX_NETWORKED, is_name};
+use crate::config::MAX_NETWORKED;
 use crate::network::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyParameters, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
+use crate::text::is_name;
 
 /// A message that breaks a rule of `controller.proto`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
