@@ -199,7 +199,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         [
             port.name.clone(),
             port.dev.clone(),
-            link_text(port).into(),
+            link_text(port.enabled, port.link_up).into(),
             output::grouped(port.counts.rx_packets),
             output::grouped(port.counts.rx_bytes),
             output::grouped(port.counts.tx_packets),
@@ -241,8 +241,8 @@ fn balance_text(sum: &view::Packets) -> String {
     )
 }
 
-fn link_text(port: &view::Port) -> &'static str {
-    match (port.enabled, port.link_up) {
+pub fn link_text(enabled: bool, up: bool) -> &'static str {
+    match (enabled, up) {
         (false, _) => "disabled",
         (true, true) => "up",
         (true, false) => "down",
