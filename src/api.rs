@@ -91,6 +91,7 @@ pub fn tasks<A: Answering>() -> Router<Arc<A>> {
 }
 
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
+    use answers::setting;
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(answers::add_port::<S>))
@@ -103,9 +104,9 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/metrics", get(answers::metrics::<S>))
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.macs())))
         .merge(tasks())
-        .route("/v1/ports/{name}/link", put(answers::set_link::<S>))
-        .route("/v1/ports/{name}/promiscuous", put(answers::set_promiscuous::<S>))
-        .route("/v1/ports/{name}/mtu", put(answers::set_mtu::<S>))
+        .route("/v1/ports/{name}/link", setting(|s: &S, name, link: &Link| s.set_link(name, link.up)))
+        .route("/v1/ports/{name}/promiscuous", setting(|s: &S, name, p: &Promiscuous| s.set_promiscuous(name, p.on)))
+        .route("/v1/ports/{name}/mtu", setting(|s: &S, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes)))
         .route(observers::TRACE, post(observers::trace::<S>))
         .route("/v1/capture", post(observers::capture::<S>))
         .route("/v1/captures/{id}", delete(observers::end_capture::<S>))

@@ -28,7 +28,7 @@ mod words;
 pub use address::{Address, AddressError, PemFiles, TlsConfig, host};
 pub use api::{ApiConfig, PortFileError, SocketMode};
 pub use controller::ControllerConfig;
-pub use error::{ConfigError, is_name};
+pub use error::ConfigError;
 pub use idle::Idle;
 pub use length::Length;
 pub use network::{MAX_NETWORKED, NetworkConfig, TlsFiles};

@@ -28,6 +28,7 @@ use crate::config::{Config, ConfigError};
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles};
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
+use crate::network::socket::SocketFile;
 use crate::network::tls::TlsError;
 use crate::observe::Observers;
 use crate::port::{MemoryHandle, PortError};
@@ -37,7 +38,7 @@ use crate::worker::IdleTimeout;
 
 use change::{Next, State};
 use facade::ApiFacade;
-use opened::{Opened, SocketFile};
+use opened::Opened;
 use setup::WorkerThread;
 use shared::{CollectorThread, ForwardingState, Measurement, PortTables, Shared, WorkerState};
 

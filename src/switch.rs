@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arrayvec::ArrayVec;
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
@@ -27,6 +30,7 @@ use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
 use crate::pisa::{BatchOrder, Phv, PortId};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
+use crate::text::named;
 use crate::wire::Frame;
 
 use egress::Exit;
@@ -45,66 +49,30 @@ pub type Burst<F> = ArrayVec<F, BURST>;
 /// Copies for mirrors at most of a burst.
 const COPIES: usize = 4 * BURST;
 
-/// What stands at the other end of a port.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-    clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A host: it never sees a telemetry shim.
-    #[default]
-    Host,
-    /// Another weir: packets carry the shim.
-    Fabric,
-}
-
-impl Role {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Fabric => "fabric",
-        }
+named! {
+    /// What stands at the other end of a port.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Role {
+        /// A host: it never sees a telemetry shim.
+        #[default]
+        Host = "host",
+        /// Another weir: packets carry the shim.
+        Fabric = "fabric",
     }
 }
 
-/// What carries a packet's class and epoch bit from switch to switch. All switches of a network
-/// have the same.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-    clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum TelemetryHeader {
-    /// A header of its own, the telemetry shim.
-    #[default]
-    Shim,
-    /// Three bits of the packet's own IP header, as in ChameleMon's paper.
-    Dscp,
-}
-
-impl TelemetryHeader {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shim => "shim",
-            Self::Dscp => "dscp",
-        }
+named! {
+    /// What carries a packet's class and epoch bit from switch to switch. All switches of a network
+    /// have the same.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+    #[serde(rename_all = "lowercase")]
+    pub enum TelemetryHeader {
+        /// A header of its own, the telemetry shim.
+        #[default]
+        Shim = "shim",
+        /// Three bits of the packet's own IP header, as in ChameleMon's paper.
+        Dscp = "dscp",
     }
 }
 
@@ -142,11 +110,6 @@ pub struct TxBursts<F> {
 impl<F> TxBursts<F> {
     pub fn new(ports: usize) -> Self {
         Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
-    }
-
-    /// Ports that it has queues for.
-    pub fn ports(&self) -> usize {
-        self.queues.len()
     }
 
     /// The queues, to be emptied before the next burst is processed.

@@ -1,5 +1,12 @@
 //! Types that files and JSON have as text.
 
+/// Whether a switch, a port or a rule can be called this: names stand in file names, metric labels
+/// and command lines.
+pub fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=32).contains(&name.len()) && name.chars().all(good) && !name.starts_with(['-', '.'])
+}
+
 /// Serde by text: `Display` writes it, `FromStr` reads it.
 macro_rules! serde_as_text {
     ($type:ty) => {

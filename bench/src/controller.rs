@@ -124,7 +124,7 @@ impl ControllerTime {
             let packets = flows * self.packets;
             let workload: Workload = format!("isp,flows={flows},packets={packets},seed={}", self.seed).parse()?;
             let trace = workload.generate();
-            let headers: Vec<_> = (0..flows as u32).map(|flow| headers(&trace.workload.flow(flow))).collect();
+            let headers: Vec<_> = (0..flows as u32).map(|flow| headers(&trace.workload.tuple(flow).flow())).collect();
             let mut rng = SplitMix64::new(self.seed);
             let (first, mut complete) = (orders.len(), 0);
             for _ in 0..self.epochs {

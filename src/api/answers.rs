@@ -3,23 +3,42 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequest, Path, Query, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, put};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{Answering, Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous, Service};
+use super::{Answering, Changes, HeavyQuery, NewPort, Service};
 use crate::api::{metrics, view};
 use crate::program::answers::Task;
 use crate::telemetry::epoch::wall_clock;
 use crate::telemetry::{AnswerStore, Selected};
 
-pub type Answer<T> = Result<Json<T>, (StatusCode, Json<view::Failure>)>;
+pub type Refusal = (StatusCode, Json<view::Failure>);
+
+pub type Answer<T> = Result<Json<T>, Refusal>;
+
+pub fn refuse(error: impl ToString) -> Refusal {
+    (StatusCode::BAD_REQUEST, Json(view::Failure { error: error.to_string() }))
+}
 
 pub fn answer<T>(result: Result<T, String>) -> Answer<T> {
-    result.map(Json).map_err(|error| (StatusCode::BAD_REQUEST, Json(view::Failure { error })))
+    result.map(Json).map_err(refuse)
+}
+
+/// A request's JSON body. A body that is not a `T` is refused with the reason.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let body = Json::from_request(request, state).await;
+        body.map(|Json(body)| Self(body)).map_err(|wrong| refuse(wrong.body_text()))
+    }
 }
 
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
@@ -43,31 +62,13 @@ pub fn selected(store: &AnswerStore, query: &HeavyQuery) -> Selected {
     query.after.map_or_else(last, |after| store.next(after))
 }
 
-pub async fn set_link<S: Service>(
-    State(service): State<Arc<S>>,
-    Path(name): Path<String>,
-    link: Result<Json<Link>, JsonRejection>,
-) -> Answer<Link> {
-    let set = |Json(link): Json<Link>| service.set_link(&name, link.up).map(|()| link);
-    answer(link.map_err(|wrong| wrong.body_text()).and_then(set))
-}
-
-pub async fn set_promiscuous<S: Service>(
-    State(service): State<Arc<S>>,
-    Path(name): Path<String>,
-    wanted: Result<Json<Promiscuous>, JsonRejection>,
-) -> Answer<Promiscuous> {
-    let set = |Json(wanted): Json<Promiscuous>| service.set_promiscuous(&name, wanted.on).map(|()| wanted);
-    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
-}
-
-pub async fn set_mtu<S: Service>(
-    State(service): State<Arc<S>>,
-    Path(name): Path<String>,
-    wanted: Result<Json<Mtu>, JsonRejection>,
-) -> Answer<Mtu> {
-    let set = |Json(wanted): Json<Mtu>| service.set_mtu(&name, wanted.mtu_bytes).map(|()| wanted);
-    answer(wanted.map_err(|wrong| wrong.body_text()).and_then(set))
+/// Route of a port's setting. The answer is what was set.
+pub fn setting<S: Service, T: DeserializeOwned + Serialize + Send + 'static>(
+    set: fn(&S, &str, &T) -> Result<(), String>,
+) -> MethodRouter<Arc<S>> {
+    put(async move |State(service): State<Arc<S>>, Path(name): Path<String>, Body(wanted): Body<T>| {
+        answer(set(&service, &name, &wanted).map(|()| wanted))
+    })
 }
 
 pub async fn show_table<S: Service>(
@@ -80,10 +81,9 @@ pub async fn show_table<S: Service>(
 pub async fn change_table<S: Service>(
     State(service): State<Arc<S>>,
     Path(name): Path<String>,
-    changes: Result<Json<Changes>, JsonRejection>,
+    Body(Changes { changes }): Body<Changes>,
 ) -> Answer<view::TableChanged> {
-    let change = |Json(Changes { changes }): Json<Changes>| service.tables().change(&name, &changes);
-    answer(changes.map_err(|wrong| wrong.body_text()).and_then(change))
+    answer(service.tables().change(&name, &changes))
 }
 
 pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
@@ -100,11 +100,8 @@ pub async fn metrics<S: Service>(
     ([(CONTENT_TYPE, format.content_type())], metrics::text(&service.status(), format))
 }
 
-pub async fn add_port<S: Service>(
-    State(service): State<Arc<S>>,
-    port: Result<Json<NewPort>, JsonRejection>,
-) -> Answer<view::Port> {
-    answer(port.map_err(|wrong| wrong.body_text()).and_then(|Json(port)| service.add_port(&port)))
+pub async fn add_port<S: Service>(State(service): State<Arc<S>>, Body(port): Body<NewPort>) -> Answer<view::Port> {
+    answer(service.add_port(&port))
 }
 
 pub async fn remove_port<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::Port> {

@@ -80,11 +80,7 @@ impl Client {
     /// An answer that is text of a media type rather than a document.
     pub fn text(&self, query: &str, accept: &str) -> Result<String, ClientError> {
         let request = Request::get(query).header("accept", accept);
-        let exchange = async { self.whole(self.request(request, Vec::new()).await?).await };
-        match self.within(TIMEOUT, exchange)? {
-            (StatusCode::OK, answer) => String::from_utf8(answer.to_vec()).map_err(|e| self.broken(&e)),
-            (status, answer) => Err(self.refusal(status, &answer)),
-        }
+        String::from_utf8(self.answer(TIMEOUT, request, Vec::new())?.to_vec()).map_err(|e| self.broken(&e))
     }
 
     pub fn put<T: DeserializeOwned>(&self, query: &str, body: &impl Serialize) -> Result<T, ClientError> {
@@ -125,7 +121,7 @@ impl Client {
         body: &impl Serialize,
         stop: Arc<AtomicBool>,
     ) -> Result<Streamed<'_>, ClientError> {
-        let response = self.within(TIMEOUT, self.send(Method::POST, query, self.encode(body)?))?;
+        let response = self.within(TIMEOUT, self.request(json(Method::POST, query), self.encode(body)?))?;
         if response.status() == StatusCode::OK {
             let id = response.headers().get(CAPTURE_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
             let (body, rest) = (response.into_body(), Bytes::new());
@@ -146,7 +142,7 @@ impl Client {
         query: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
-        serde_json::from_slice(&self.answer(wait, method, query, body)?).map_err(|e| self.broken(&e))
+        serde_json::from_slice(&self.answer(wait, json(method, query), body)?).map_err(|e| self.broken(&e))
     }
 
     fn within<T>(
@@ -159,8 +155,8 @@ impl Client {
         answer.map_err(late)?
     }
 
-    fn answer(&self, wait: Duration, method: Method, query: &str, body: Vec<u8>) -> Result<Bytes, ClientError> {
-        let exchange = async { self.whole(self.send(method, query, body).await?).await };
+    fn answer(&self, wait: Duration, request: request::Builder, body: Vec<u8>) -> Result<Bytes, ClientError> {
+        let exchange = async { self.whole(self.request(request, body).await?).await };
         let (status, answer) = self.within(wait, exchange)?;
         if status == StatusCode::OK {
             return Ok(answer);
@@ -173,11 +169,6 @@ impl Client {
             Ok(Failure { error }) => ClientError::Refused { error },
             Err(_) => ClientError::Broken { at: self.peer.at(), why: status.to_string() },
         }
-    }
-
-    async fn send(&self, method: Method, query: &str, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
-        let request = Request::builder().method(method).uri(query).header("content-type", "application/json");
-        self.request(request, body).await
     }
 
     async fn request(&self, request: request::Builder, body: Vec<u8>) -> Result<Response<Incoming>, ClientError> {
@@ -222,6 +213,11 @@ impl Client {
     fn broken(&self, why: &(dyn std::error::Error + 'static)) -> ClientError {
         ClientError::Broken { at: self.peer.at(), why: tls::whole(why) }
     }
+}
+
+/// A request whose body is a document.
+fn json(method: Method, query: &str) -> request::Builder {
+    Request::builder().method(method).uri(query).header("content-type", "application/json")
 }
 
 impl Peer {

@@ -9,6 +9,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 
+use crate::api::answers::Answer;
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
@@ -59,10 +60,7 @@ fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
         .with_state(Arc::new(api))
 }
 
-async fn evict(
-    State(api): State<Arc<ControllerApi>>,
-    Path(name): Path<String>,
-) -> Result<Json<view::EvictedSwitch>, (StatusCode, Json<view::Failure>)> {
+async fn evict(State(api): State<Arc<ControllerApi>>, Path(name): Path<String>) -> Answer<view::EvictedSwitch> {
     let evicted = api.server.evict(&name).await.map_err(|error| {
         let code = if matches!(error, EvictError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
         (code, Json(view::Failure { error: error.to_string() }))

@@ -8,17 +8,15 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use hyper::body::{Bytes, Frame};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::view::{self, packet::Packet};
+use super::answers::{Answer, Body, Refusal, refuse};
+use super::view::packet::Packet;
 use crate::api::Service;
 use crate::observe::{Capture, CaptureOptions, CapturedPacket, Direction, Opened, PacketTrace, TraceOnce};
 use crate::pisa::{DropReason, PortId};
@@ -83,12 +81,6 @@ impl Default for CaptureQuery {
 /// The header of the answer that names the capture.
 pub const CAPTURE_HEADER: &str = "weir-capture";
 
-type Refusal = (StatusCode, Json<view::Failure>);
-
-fn refuse(error: impl ToString) -> Refusal {
-    (StatusCode::BAD_REQUEST, Json(view::Failure { error: error.to_string() }))
-}
-
 /// A port as traces and captures name it.
 #[derive(Clone, Debug)]
 pub struct ObservedPort {
@@ -134,9 +126,8 @@ fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Refusal> {
 /// that a client that has gone is noticed, and its place given on.
 pub async fn trace<S: Service>(
     State(service): State<Arc<S>>,
-    query: Result<Json<TraceQuery>, JsonRejection>,
+    Body(query): Body<TraceQuery>,
 ) -> Result<Response, Refusal> {
-    let Json(query) = query.map_err(|wrong| refuse(wrong.body_text()))?;
     let names = Names::of(&*service);
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
@@ -154,7 +145,7 @@ pub async fn trace<S: Service>(
         let _ = chunks.send(document.into()).await;
     });
     let response = Response::builder().header(CONTENT_TYPE, "application/json");
-    response.body(Body::new(Chunks(body))).map_err(refuse)
+    response.body(axum::body::Body::new(Chunks(body))).map_err(refuse)
 }
 
 /// The packet of a trace; `None` when none came before `end`. A blank now and then finds out
@@ -181,9 +172,8 @@ async fn wait(observer: &TraceOnce, end: Instant, chunks: &mpsc::Sender<Bytes>) 
 /// A stream of pcapng.
 pub async fn capture<S: Service>(
     State(service): State<Arc<S>>,
-    query: Result<Json<CaptureQuery>, JsonRejection>,
+    Body(query): Body<CaptureQuery>,
 ) -> Result<Response, Refusal> {
-    let Json(query) = query.map_err(|wrong| refuse(wrong.body_text()))?;
     let names = Names::of(&*service);
     let ports = query.ports.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);
@@ -212,11 +202,11 @@ pub async fn capture<S: Service>(
     }
     tokio::spawn(pump.run(end.map(|length| Instant::now() + length)));
     let response = Response::builder().header(CAPTURE_HEADER, id).header("content-type", "application/octet-stream");
-    response.body(Body::new(Chunks(body))).map_err(refuse)
+    response.body(axum::body::Body::new(Chunks(body))).map_err(refuse)
 }
 
 /// Ends a capture: what it has is still sent, and then the stream ends.
-pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Path<u64>) -> Result<Json<u64>, Refusal> {
+pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Path<u64>) -> Answer<u64> {
     let ended = service.observers().end_capture(id);
     ended.then_some(Json(id)).ok_or_else(|| refuse(format!("there is no capture {id}")))
 }

@@ -124,12 +124,13 @@ impl Service for Fake {
     }
 }
 
-fn served() -> (tempfile::TempDir, PathBuf, Client) {
+/// The socket is there as long as the first part of the answer.
+fn served() -> ((tempfile::TempDir, socket::SocketFile), PathBuf, Client) {
     let dir = tempfile::tempdir().unwrap();
-    let (listener, path) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
+    let (listener, file) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
     serve(listener, None, Arc::new(fake())).unwrap();
-    let client = Client::connect(path.clone()).unwrap();
-    (dir, path, client)
+    let (path, client) = (file.0.clone(), Client::connect(file.0.clone()).unwrap());
+    ((dir, file), path, client)
 }
 
 fn refused<T>(answer: Result<T, ClientError>) -> String {

@@ -83,54 +83,51 @@ fn document(placement: Placement) -> Document {
 
 fn text(placement: &Placement) -> String {
     let target = &placement.target;
+    let name = |program, name, stage| format!("{program} {name} stage {stage}");
     let mut rows = Vec::new();
-    for (stage_number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
-        if stage.arrays.is_empty() && stage.hashes.is_empty() && stage.tables.is_empty() {
-            rows.push([stage_number.to_string(), "-".into(), "".into(), "".into(), "".into(), "".into()]);
-        }
-        for (i, equals) in stage.arrays.chunk_by(PartialEq::eq).enumerate() {
-            let [placed, ..] = equals else { continue };
+    for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
+        let arrays = stage.arrays.chunk_by(PartialEq::eq).filter_map(|equals| {
+            let placed = equals.first()?;
             let usage = &placed.usage;
             let sram_bits = usage.sram_bits() * equals.len() as u64;
-            rows.push([
-                if i == 0 { stage_number.to_string() } else { String::new() },
-                format!("{} {} stage {}", placed.program, usage.name, placed.logical),
+            Some([
+                name(placed.program, usage.name, placed.logical),
                 format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits),
                 output::grouped(sram_bits),
                 output::percent(sram_bits as f64 / target.sram_bits as f64),
                 format!("{} bits", usage.hash_bits),
-            ]);
-        }
-        for (i, equals) in stage.hashes.chunk_by(PartialEq::eq).enumerate() {
-            let [placed, ..] = equals else { continue };
+            ])
+        });
+        let hashes = stage.hashes.chunk_by(PartialEq::eq).filter_map(|equals| {
+            let placed = equals.first()?;
             let usage = &placed.usage;
-            rows.push([
-                if i == 0 && stage.arrays.is_empty() { stage_number.to_string() } else { String::new() },
-                format!("{} {} stage {}", placed.program, usage.name, placed.logical),
+            Some([
+                name(placed.program, usage.name, placed.logical),
                 format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" }),
                 String::new(),
                 String::new(),
                 format!("{} bits", usage.bits),
-            ]);
-        }
-        for (i, table) in stage.tables.iter().enumerate() {
-            let share = table.sram_bits as f64 / target.sram_bits as f64;
+            ])
+        });
+        let tables = stage.tables.iter().map(|table| {
             let tcam = match table.tcam_blocks {
                 0 => "exact".into(),
                 blocks => format!("{blocks} TCAM blocks of {}", target.tcam_blocks),
             };
-            rows.push([
-                if i == 0 && stage.arrays.is_empty() && stage.hashes.is_empty() {
-                    stage_number.to_string()
-                } else {
-                    String::new()
-                },
+            [
                 table.table.into(),
                 format!("{} entries", output::grouped(table.entries)),
                 output::grouped(table.sram_bits),
-                output::percent(share),
+                output::percent(table.sram_bits as f64 / target.sram_bits as f64),
                 tcam,
-            ]);
+            ]
+        });
+        let mut number = number.to_string();
+        for [name, size, bits, share, matching] in arrays.chain(hashes).chain(tables) {
+            rows.push([std::mem::take(&mut number), name, size, bits, share, matching]);
+        }
+        if !number.is_empty() {
+            rows.push([number, "-".into(), "".into(), "".into(), "".into(), "".into()]);
         }
     }
     let table = output::table(

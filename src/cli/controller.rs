@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::notify::Notify;
-use super::{Failure, Programs, log};
+use super::{Failure, Programs, log, overrule};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
 use crate::config::TlsConfig;
@@ -22,7 +22,6 @@ use crate::network::server::{ControllerLoop, State, StateError, StateFile};
 use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
-use crate::port::files;
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 
@@ -93,26 +92,20 @@ impl Controller {
             Some(path) => NetworkConfig::load(path)?,
             None => NetworkConfig::default(),
         };
-        if let Some(name) = &self.name {
-            config.name.clone_from(name);
-        }
+        overrule(&mut config.name, &self.name);
         config.switches.extend(self.switches.iter().cloned());
         config.programs.extend(self.programs.parse()?);
         if config.programs.is_empty() {
             config.programs.push(ProgramConfig::networked());
         }
-        config.epoch = self.epoch.unwrap_or(config.epoch);
-        config.transit = self.transit.unwrap_or(config.transit);
-        config.telemetry_header = self.telemetry_header.unwrap_or(config.telemetry_header);
+        overrule(&mut config.epoch, &self.epoch);
+        overrule(&mut config.transit, &self.transit);
+        overrule(&mut config.telemetry_header, &self.telemetry_header);
         config.record_timeout = self.record_timeout.or(config.record_timeout);
         config.shift &= !self.no_shift;
         config.reproducible = self.reproducible.or(config.reproducible);
-        if self.state.is_some() {
-            config.state.clone_from(&self.state);
-        }
-        if self.listen.is_some() {
-            config.listen.clone_from(&self.listen);
-        }
+        config.state = self.state.clone().or(config.state);
+        config.listen = self.listen.clone().or(config.listen);
         config.validate()?;
         Ok(config)
     }
@@ -125,10 +118,8 @@ impl Controller {
         }
         let tcp = tcp(&config)?;
         // Before the state is touched: a second controller of the name is not to.
-        let listen = |name: &str, at: Option<PathBuf>| {
-            let listening = socket::listen(name, at, Access::default()).map_err(Failure::failed);
-            listening.map(|(listener, path)| (listener, SocketFile(path)))
-        };
+        let listen =
+            |name: &str, at: Option<PathBuf>| socket::listen(name, at, Access::default()).map_err(Failure::failed);
         let (api, api_file) = listen(&config.name, self.socket)?;
         let (switches, switches_file) = listen(&socket_name(&config.name), self.switch_socket)?;
         let file = StateFile::at(state_path(&config)?)?;
@@ -156,15 +147,6 @@ impl Controller {
         }
         notify.stopping();
         Ok(())
-    }
-}
-
-/// A socket's file, removed when dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        files::remove_socket(&self.0);
     }
 }
 

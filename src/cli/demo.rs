@@ -71,7 +71,7 @@ impl Demo {
         let packets = trace.sequence.len() as u64;
         let switching = replayer.switching().as_secs_f64();
         let mut documents = std::collections::BTreeMap::new();
-        for (i, (name, program)) in super::named(programs).enumerate() {
+        for (i, (name, program)) in ProgramConfig::named(programs).enumerate() {
             let exact = exact(trace, program);
             let measured = Measured::new(i, replayer.run(), (self.top, SCORED), Some(&*exact));
             documents.insert(name, measured);

@@ -37,36 +37,46 @@ struct Check {
     docs: &'static str,
 }
 
-/// The page of the documentation for a check.
-fn page(check: &str) -> &'static str {
-    match check {
-        "huge-pages" => "testbed.md#huge-pages",
-        "cores" | "isolation" | "hyperthreads" => "testbed.md#cores",
-        "pci" | "iommu" => "testbed.md#network-cards",
-        "memlock" => "testbed.md#locked-memory",
-        "tun" | "net-admin" | "net-raw" | "user-namespaces" => "laptop.md#rights",
-        "tools" => "namespaces.md",
-        "af-xdp" => "ports.md#xdp-an-interface-that-is-there-faster",
-        "vhost-net" => "ports.md#vhost-and-virtio-user-virtual-machines-containers",
-        _ => "README.md",
-    }
-}
+/// The checks by name, with the feature that needs each and its page of the documentation.
+const SUBJECTS: [(&str, &str, &str); 19] = [
+    ("dpdk", "live ports", "README.md"),
+    ("cpu", "DPDK", "README.md"),
+    ("hash-unit", "sixteen CRCs at once", "README.md"),
+    ("memory", "everything", "README.md"),
+    ("cores", "each worker polls one, all the time", "testbed.md#cores"),
+    ("huge-pages", "faster packet buffers; weir runs without", "testbed.md#huge-pages"),
+    ("tun", "tap ports", "laptop.md#rights"),
+    ("net-admin", "tap ports", "laptop.md#rights"),
+    ("net-raw", "veth ports", "laptop.md#rights"),
+    ("user-namespaces", "tap and veth ports for ordinary users, in unshare -rn", "laptop.md#rights"),
+    ("isolation", "steady latency", "testbed.md#cores"),
+    ("hyperthreads", "a core that the worker has to itself", "testbed.md#cores"),
+    ("memlock", "pci and xdp ports", "testbed.md#locked-memory"),
+    ("af-xdp", "xdp ports", "ports.md#xdp-an-interface-that-is-there-faster"),
+    ("vhost-net", "virtio-user ports to the kernel", "ports.md#vhost-and-virtio-user-virtual-machines-containers"),
+    ("pci", "pci ports", "testbed.md#network-cards"),
+    ("iommu", "pci ports through vfio-pci", "testbed.md#network-cards"),
+    ("tools", "the examples and tests with network namespaces", "namespaces.md"),
+    ("control-sockets", "weir show and weir port", "README.md"),
+];
 
 impl Check {
-    fn new(name: &'static str, purpose: &'static str, status: Status, found: impl Into<String>) -> Self {
-        Self { name, status, purpose, found: found.into(), mend: None, vital: false, docs: page(name) }
+    fn new(name: &'static str, status: Status, found: impl Into<String>) -> Self {
+        let subject = SUBJECTS.iter().find(|(subject, ..)| *subject == name);
+        let (_, purpose, docs) = subject.copied().unwrap_or_default();
+        Self { name, status, purpose, found: found.into(), mend: None, vital: false, docs }
     }
 
-    fn ok(name: &'static str, purpose: &'static str, found: impl Into<String>) -> Self {
-        Self::new(name, purpose, Status::Ok, found)
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self::new(name, Status::Ok, found)
     }
 
-    fn warn(name: &'static str, purpose: &'static str, found: impl Into<String>) -> Self {
-        Self::new(name, purpose, Status::Warn, found)
+    fn warn(name: &'static str, found: impl Into<String>) -> Self {
+        Self::new(name, Status::Warn, found)
     }
 
-    fn missing(name: &'static str, purpose: &'static str, found: impl Into<String>) -> Self {
-        Self::new(name, purpose, Status::Missing, found)
+    fn missing(name: &'static str, found: impl Into<String>) -> Self {
+        Self::new(name, Status::Missing, found)
     }
 
     fn mend(self, command: impl Into<String>) -> Self {
@@ -133,23 +143,25 @@ mod tests {
     #[test]
     fn mends_stand_under_what_they_mend() {
         let checks = vec![
-            Check::ok("cores", "workers", "2").mend("not shown"),
-            Check::warn("huge-pages", "buffers", "none").mend("sysctl vm.nr_hugepages=128"),
+            Check::ok("cores", "2").mend("not shown"),
+            Check::warn("huge-pages", "none").mend("sysctl vm.nr_hugepages=128"),
         ];
         let text = Report { ok: true, checks }.text();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "ok       cores           2  [workers]");
-        assert_eq!(lines[1], "warn     huge-pages      none  [buffers]");
+        assert_eq!(lines[0], "ok       cores           2  [each worker polls one, all the time]");
+        assert_eq!(lines[1], "warn     huge-pages      none  [faster packet buffers; weir runs without]");
         assert_eq!(lines[2].trim(), "→ sysctl vm.nr_hugepages=128");
         assert_eq!(lines[3].trim(), "docs/testbed.md#huge-pages");
         assert_eq!(lines[5], "weir can run here (0 missing, 1 warning): weir demo");
     }
 
     #[test]
-    fn every_page_is_there_with_its_heading() {
+    fn every_check_has_a_subject_whose_page_is_there_with_its_heading() {
+        let checks = checks::all(&Machine::default());
+        assert_eq!(checks.iter().find(|check| check.docs.is_empty()).map(|check| check.name), None);
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-        for check in checks::all(&Machine::default()).iter().map(|check| check.name).chain(["iommu", "pci"]) {
-            let (file, heading) = page(check).split_once('#').unwrap_or((page(check), ""));
+        for (check, _, page) in SUBJECTS {
+            let (file, heading) = page.split_once('#').unwrap_or((page, ""));
             let text = std::fs::read_to_string(docs.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
             let plain = |line: &str| line.trim_start_matches(['#', ' ']).replace([':', ','], "").to_lowercase();
             let anchor = |line: &str| plain(line).replace(' ', "-");
@@ -160,7 +172,7 @@ mod tests {
 
     #[test]
     fn only_what_is_vital_decides() {
-        let missing = Check::missing("tap", "tap ports", "no");
+        let missing = Check::missing("tun", "no");
         let ok = |checks: &[Check]| !checks.iter().any(|check| check.vital && check.status == Status::Missing);
         assert!(ok(std::slice::from_ref(&missing)));
         assert!(!ok(&[missing.vital()]));

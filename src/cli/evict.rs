@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, output, possible_name};
 use crate::api::view;
 
 #[derive(Debug, Args)]
@@ -17,14 +17,8 @@ pub struct Evict {
 
 impl Evict {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        if !crate::config::is_name(&self.left) {
-            return Err(Failure::Usage(format!(
-                "no switch can be called {:?}; `weir show switches` lists them",
-                self.left
-            )));
-        }
-        let forgotten: view::EvictedSwitch = self.at.client()?.delete(&format!("/v1/switches/{}", self.left))?;
-        // Nothing needs to be said of what was done, unless a program asks.
-        if json { output::json(&forgotten) } else { Ok(()) }
+        let left = possible_name("switch", &self.left, "`weir show switches` lists them")?;
+        let forgotten: view::EvictedSwitch = self.at.client()?.delete(&format!("/v1/switches/{left}"))?;
+        output::done(json, &forgotten)
     }
 }

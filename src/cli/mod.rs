@@ -39,6 +39,7 @@ use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
 use crate::program::{self, ProgramConfig, ProgramError};
+use crate::text::is_name;
 
 /// A software switch that measures what it forwards.
 #[derive(Debug, Parser)]
@@ -152,6 +153,19 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
     })
 }
 
+/// The name, if a thing of this kind can have it.
+fn possible_name<'a>(kind: &str, name: &'a str, listed: &str) -> Result<&'a str, Failure> {
+    let wrong = || Failure::Usage(format!("no {kind} can be called {name:?}; {listed}"));
+    is_name(name).then_some(name).ok_or_else(wrong)
+}
+
+/// Takes a value of the command line in place of the configuration file's.
+fn overrule<T: Clone>(value: &mut T, given: &Option<T>) {
+    if let Some(given) = given {
+        value.clone_from(given);
+    }
+}
+
 /// The programs of a command, as `--program` gives them.
 #[derive(Clone, Debug, Args)]
 struct Programs {
@@ -176,16 +190,6 @@ impl Programs {
         let programs = self.parse()?;
         Ok(if programs.is_empty() { vec![ProgramConfig::networked()] } else { programs })
     }
-}
-
-/// The programs with the names that results give them: of several of one kind the second has `_2`
-/// behind its name, and so on.
-fn named(programs: &[ProgramConfig]) -> impl Iterator<Item = (String, &ProgramConfig)> {
-    programs.iter().enumerate().map(|(i, program)| {
-        let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
-        let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-        (name, program)
-    })
 }
 
 /// Runs weir with these telemetry programs: parses the command line, runs the command, and turns

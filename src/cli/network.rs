@@ -40,39 +40,35 @@ pub struct Epochs {
     count: Option<u64>,
 }
 
-/// A document about epochs, and as text.
-pub trait Document: DeserializeOwned + Serialize {
-    const PATH: &'static str;
-    fn last_epoch(&self) -> Option<u64>;
-    fn text(&self) -> String;
-}
-
 impl Epochs {
-    pub fn show<D: Document>(&self, client: &Client, json: bool) -> Result<(), Failure> {
-        let Self { top, threshold, last, .. } = self;
+    /// Prints the document at `path`, as `text` or as JSON. `last` gives the newest epoch that it
+    /// covers.
+    pub fn show<D: DeserializeOwned + Serialize>(
+        &self,
+        client: &Client,
+        json: bool,
+        path: &str,
+        text: fn(&D) -> String,
+        last: fn(&D) -> Option<u64>,
+    ) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
-        let query = format!("{}?top={top}&threshold={threshold}{program}", D::PATH);
-        if self.each {
-            return self.follow::<D>(client, &query, json);
+        let query = format!("{path}?top={}&threshold={}{program}", self.top, self.threshold);
+        if !self.each {
+            let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
+            return output::document(json, &document, text);
         }
-        let document: D = client.get(&format!("{query}&seconds={}", last.0.as_secs_f64()))?;
-        output::document(json, &document, D::text)
-    }
-
-    /// Follows the epochs from the newest on.
-    fn follow<D: Document>(&self, client: &Client, query: &str, json: bool) -> Result<(), Failure> {
-        let newest: D = client.get(&format!("{query}&seconds=0"))?;
-        let mut seen = newest.last_epoch().unwrap_or(0);
+        let newest = client.get(&format!("{query}&seconds=0"))?;
+        let mut seen = last(&newest).unwrap_or(0);
         let mut left = self.count.unwrap_or(u64::MAX);
         while left > 0 {
-            let document: D = client.get(&format!("{query}&after={seen}"))?;
-            let Some(last) = document.last_epoch() else {
+            let document = client.get(&format!("{query}&after={seen}"))?;
+            let Some(last) = last(&document) else {
                 std::thread::sleep(FOLLOW_EVERY);
                 continue;
             };
             (seen, left) = (last, left - 1);
             let line = serde_json::to_string(&document).map_err(Failure::failed);
-            let text = if json { line? } else { format!("{}\n", document.text()) };
+            let text = if json { line? } else { format!("{}\n", text(&document)) };
             if !output::print_while_read(&text)? {
                 break;
             }
@@ -167,122 +163,85 @@ fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
     output::table(["flow", heading], rows)
 }
 
-/// A number and what it counts.
-fn plural(number: u64, one: &str, more: &str) -> String {
-    format!("{} {}", output::grouped(number), if number == 1 { one } else { more })
+pub fn heavy_text(flows: &view::HeavyFlows) -> String {
+    let (Some(first), Some(last)) = (flows.first_epoch, flows.last_epoch) else {
+        return "no epoch has ended yet".into();
+    };
+    if flows.heavy.is_empty() {
+        return format!("no flow in the last {:.1} s", flows.seconds);
+    }
+    let table = output::heavy_table(&flows.heavy, flows.unit);
+    let times = output::span((first, last), flows.epoch_ns);
+    format!("{} over {:.1} s, {times}\n\n{table}", flows.program, flows.seconds)
 }
 
-impl Document for view::HeavyFlows {
-    const PATH: &'static str = "/v1/heavy";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.last_epoch
+pub fn losses_text(losses: &view::Losses) -> String {
+    let covered = covered_text(&losses.covered, "all losses");
+    if losses.covered.last_epoch.is_none() {
+        return covered;
     }
-
-    fn text(&self) -> String {
-        let (Some(first), Some(last)) = (self.first_epoch, self.last_epoch) else {
-            return "no epoch has ended yet".into();
-        };
-        if self.heavy.is_empty() {
-            return format!("no flow in the last {:.1} s", self.seconds);
-        }
-        let table = output::heavy_table(&self.heavy, self.unit);
-        let times = output::span((first, last), self.epoch_ns);
-        format!("{} over {:.1} s, {times}\n\n{table}", self.program, self.seconds)
+    let unknown = match losses.unknown_epochs {
+        0 => String::new(),
+        1 => "; 1 epoch is unknown".into(),
+        n => format!("; {n} epochs are unknown"),
+    };
+    let packets = |number: u64| output::count(number, "packet");
+    let flows = |number: u64| output::count(number, "flow");
+    let mut sum = format!("{} lost, {} found{unknown}", packets(losses.lost_packets), flows(losses.victims));
+    if losses.gained_packets > 0 {
+        let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
+        sum += &format!("\n{packets} gained, {flows} found: more left than entered");
     }
+    sum += &format!("{}\n{covered}", unnamed_text(losses.omitted_flows, 1, ""));
+    let mut parts = Vec::new();
+    if !losses.losses.is_empty() {
+        parts.push(counted_table(&losses.losses, ">lost packets"));
+    }
+    if !losses.gains.is_empty() {
+        parts.push(counted_table(&losses.gains, ">gained packets"));
+    }
+    parts.push(sum);
+    parts.join("\n\n")
 }
 
-impl Document for view::Losses {
-    const PATH: &'static str = "/v1/losses";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.covered.last_epoch
+pub fn flows_text(sizes: &view::FlowSizes) -> String {
+    let covered = covered_text(&sizes.covered, "all heavy flows");
+    if sizes.covered.last_epoch.is_none() {
+        return covered;
     }
-
-    fn text(&self) -> String {
-        let covered = covered_text(&self.covered, "all losses");
-        if self.covered.last_epoch.is_none() {
-            return covered;
-        }
-        let unknown = match self.unknown_epochs {
-            0 => String::new(),
-            1 => "; 1 epoch is unknown".into(),
-            n => format!("; {n} epochs are unknown"),
-        };
-        let packets = |number| plural(number, "packet", "packets");
-        let flows = |number| plural(number, "flow", "flows");
-        let mut sum = format!("{} lost, {} found{unknown}", packets(self.lost_packets), flows(self.victims));
-        if self.gained_packets > 0 {
-            let (packets, flows) = (packets(self.gained_packets), flows(self.gained_flows));
-            sum += &format!("\n{packets} gained, {flows} found: more left than entered");
-        }
-        sum += &format!("{}\n{covered}", unnamed_text(self.omitted_flows, 1, ""));
-        let mut parts = Vec::new();
-        if !self.losses.is_empty() {
-            parts.push(counted_table(&self.losses, ">lost packets"));
-        }
-        if !self.gains.is_empty() {
-            parts.push(counted_table(&self.gains, ">gained packets"));
-        }
-        parts.push(sum);
-        parts.join("\n\n")
+    let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
+    let unit = if sizes.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
+    let heavy = output::table(["flow", unit], rows);
+    if sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
+        // The program finds heavy flows alone.
+        return format!("{heavy}\n\n{covered}{}", unnamed_text(sizes.omitted_flows, 0, ""));
     }
+    // Sizes by powers of two.
+    let mut classes = std::collections::BTreeMap::<u32, f64>::new();
+    for class in &sizes.distribution {
+        *classes.entry(class.packets.max(1).ilog2()).or_default() += class.flows;
+    }
+    let row = |(power, flows): (u32, f64)| {
+        let (from, to) = (1u64 << power, (2u64 << power) - 1);
+        [if from == to { format!("{from}") } else { format!("{from} to {to}") }, format!("{flows:.0}")]
+    };
+    let distribution = output::table([">packets", ">flows"], classes.into_iter().map(row));
+    let (flows, entropy) = (number(sizes.flows, 0), number(sizes.entropy_bits, 3));
+    let unnamed = unnamed_text(sizes.omitted_flows, sizes.named_from_packets, "flows of");
+    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{covered}")
 }
 
-impl Document for view::FlowSizes {
-    const PATH: &'static str = "/v1/flows";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.covered.last_epoch
+pub fn changes_text(changes: &view::HeavyChanges) -> String {
+    let covered = covered_text(&changes.covered, "all heavy changes");
+    let row = |change: &view::ChangedFlow| {
+        [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
+    };
+    let unnamed = unnamed_text(changes.omitted_flows, changes.named_from_packets, "changes by");
+    if changes.changes.is_empty() {
+        return format!("{covered}{unnamed}");
     }
-
-    fn text(&self) -> String {
-        let covered = covered_text(&self.covered, "all heavy flows");
-        if self.covered.last_epoch.is_none() {
-            return covered;
-        }
-        let rows = self.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
-        let unit = if self.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
-        let heavy = output::table(["flow", unit], rows);
-        if self.distribution.is_empty() && self.named_from_packets == 0 {
-            // The program finds heavy flows alone.
-            return format!("{heavy}\n\n{covered}{}", unnamed_text(self.omitted_flows, 0, ""));
-        }
-        // Sizes by powers of two.
-        let mut classes = std::collections::BTreeMap::<u32, f64>::new();
-        for class in &self.distribution {
-            *classes.entry(class.packets.max(1).ilog2()).or_default() += class.flows;
-        }
-        let row = |(power, flows): (u32, f64)| {
-            let (from, to) = (1u64 << power, (2u64 << power) - 1);
-            [if from == to { format!("{from}") } else { format!("{from} to {to}") }, format!("{flows:.0}")]
-        };
-        let sizes = output::table([">packets", ">flows"], classes.into_iter().map(row));
-        let (flows, entropy) = (number(self.flows, 0), number(self.entropy_bits, 3));
-        let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "flows of");
-        format!("{heavy}\n\n{sizes}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{covered}")
-    }
-}
-
-impl Document for view::HeavyChanges {
-    const PATH: &'static str = "/v1/changes";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.covered.last_epoch
-    }
-
-    fn text(&self) -> String {
-        let covered = covered_text(&self.covered, "all heavy changes");
-        let row = |change: &view::ChangedFlow| {
-            [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
-        };
-        let unnamed = unnamed_text(self.omitted_flows, self.named_from_packets, "changes by");
-        if self.changes.is_empty() {
-            return format!("{covered}{unnamed}");
-        }
-        let table = output::table(["flow", ">packets before", ">and after"], self.changes.iter().map(row));
-        format!("{table}\n\n{covered}{unnamed}")
-    }
+    let table = output::table(["flow", ">packets before", ">and after"], changes.changes.iter().map(row));
+    format!("{table}\n\n{covered}{unnamed}")
 }
 
 /// The parameters that any of the epochs has, by unit, without what decisions were made from.
@@ -339,16 +298,6 @@ pub fn parameter(key: &str, value: &serde_json::Value) -> String {
     }
 }
 
-/// Numbers of flows.
-#[derive(Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Cardinality(view::Numbers);
-
-/// Entropies.
-#[derive(Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Entropy(view::Numbers);
-
 /// Epochs that are shown of those that an answer has.
 const ROWS: usize = 20;
 
@@ -371,41 +320,17 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
     format!("{}\n\n{covered}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
 }
 
-impl Document for Cardinality {
-    const PATH: &'static str = "/v1/cardinality";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.0.covered.last_epoch
-    }
-
-    fn text(&self) -> String {
-        numbers_text(&self.0, "flows", |flows, _| number(flows, 0))
-    }
+pub fn cardinality_text(numbers: &view::Numbers) -> String {
+    numbers_text(numbers, "flows", |flows, _| number(flows, 0))
 }
 
-impl Document for Entropy {
-    const PATH: &'static str = "/v1/entropy";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.0.covered.last_epoch
-    }
-
-    fn text(&self) -> String {
-        numbers_text(&self.0, "entropy, bits", |_, entropy| number(entropy, 4))
-    }
+pub fn entropy_text(numbers: &view::Numbers) -> String {
+    numbers_text(numbers, "entropy, bits", |_, entropy| number(entropy, 4))
 }
 
-impl Document for view::Attention {
-    const PATH: &'static str = "/v1/attention";
-
-    fn last_epoch(&self) -> Option<u64> {
-        self.epochs.last().map(|epoch| epoch.epoch)
+pub fn attention_text(attention: &view::Attention) -> String {
+    if attention.epochs.is_empty() {
+        return "no epoch has ended yet".into();
     }
-
-    fn text(&self) -> String {
-        if self.epochs.is_empty() {
-            return "no epoch has ended yet".into();
-        }
-        attention_table(&self.epochs[self.epochs.len().saturating_sub(ROWS)..], Some(self.epoch_ns), false)
-    }
+    attention_table(&attention.epochs[attention.epochs.len().saturating_sub(ROWS)..], Some(attention.epoch_ns), false)
 }

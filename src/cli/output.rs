@@ -19,6 +19,11 @@ pub fn document<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) ->
     if json { self::json(document) } else { print(&text(document)) }
 }
 
+/// Nothing needs to be said of what was done, unless a program asks.
+pub fn done(json: bool, document: &impl Serialize) -> Result<(), Failure> {
+    if json { self::json(document) } else { Ok(()) }
+}
+
 /// Prints a result. A reader that has gone away, as `head` does, is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_while_read(text).map(drop)

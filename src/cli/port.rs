@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, output, possible_name};
 use crate::api::view;
 use crate::api::{Link, Mtu, NewPort, Promiscuous};
 use crate::config::{PortConfig, default_mtu};
@@ -79,35 +79,28 @@ struct Add {
 impl Port {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let client = || self.at.client();
+        let link = |port: String, up| output::done(json, &client()?.put::<Link>(&path(&port, "/link")?, &Link { up })?);
         match self.verb {
             Verb::Add(add) => {
                 let PortConfig { name, dev, .. } = add.port;
                 let new = NewPort { name, dev, role: add.role, mtu_bytes: add.mtu, pair: add.pair };
-                answer(&client()?.post::<view::Port>("/v1/ports", &new)?, json)
+                output::done(json, &client()?.post::<view::Port>("/v1/ports", &new)?)
             }
-            Verb::Remove { port } => answer(&client()?.delete::<view::Port>(&path(&port, "")?)?, json),
-            Verb::Up { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: true })?, json),
+            Verb::Remove { port } => output::done(json, &client()?.delete::<view::Port>(&path(&port, "")?)?),
+            Verb::Up { port } => link(port, true),
+            Verb::Down { port } => link(port, false),
             Verb::Promiscuous { port, wanted } => {
                 let wanted = Promiscuous { on: wanted == Switched::On };
-                answer(&client()?.put::<Promiscuous>(&path(&port, "/promiscuous")?, &wanted)?, json)
+                output::done(json, &client()?.put::<Promiscuous>(&path(&port, "/promiscuous")?, &wanted)?)
             }
             Verb::Mtu { port, bytes } => {
-                answer(&client()?.put::<Mtu>(&path(&port, "/mtu")?, &Mtu { mtu_bytes: bytes })?, json)
+                output::done(json, &client()?.put::<Mtu>(&path(&port, "/mtu")?, &Mtu { mtu_bytes: bytes })?)
             }
-            Verb::Down { port } => answer(&client()?.put::<Link>(&path(&port, "/link")?, &Link { up: false })?, json),
         }
     }
 }
 
-/// Nothing needs to be said of what was done, unless a program asks.
-fn answer(document: &impl serde::Serialize, json: bool) -> Result<(), Failure> {
-    if json { output::json(document) } else { Ok(()) }
-}
-
 /// The path of what the API has of a port.
 fn path(port: &str, what: &str) -> Result<String, Failure> {
-    if crate::config::is_name(port) {
-        return Ok(format!("/v1/ports/{port}{what}"));
-    }
-    Err(Failure::Usage(format!("no port can be called {port:?}; `weir show ports` lists them")))
+    Ok(format!("/v1/ports/{}{what}", possible_name("port", port, "`weir show ports` lists them")?))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Failure, Programs};
+use super::{Failure, Programs, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
@@ -136,24 +136,16 @@ impl Run {
         if !self.cores.is_empty() {
             switch.cores.clone_from(&self.cores);
         }
-        if let Some(target) = &self.target {
-            switch.target.clone_from(target);
-        }
-        if let Some(name) = &self.name {
-            switch.name.clone_from(name);
-        }
-        switch.forward = self.forward.unwrap_or(switch.forward);
-        switch.epoch = self.epoch.unwrap_or(switch.epoch);
-        switch.telemetry_header = self.telemetry_header.unwrap_or(switch.telemetry_header);
-        switch.order = self.order.unwrap_or(switch.order);
+        overrule(&mut switch.target, &self.target);
+        overrule(&mut switch.name, &self.name);
+        overrule(&mut switch.forward, &self.forward);
+        overrule(&mut switch.epoch, &self.epoch);
+        overrule(&mut switch.telemetry_header, &self.telemetry_header);
+        overrule(&mut switch.order, &self.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
-        if self.metrics.is_some() {
-            switch.metrics.clone_from(&self.metrics);
-        }
-        if self.controller.is_some() {
-            config.controller.at.clone_from(&self.controller);
-        }
+        switch.metrics = self.metrics.clone().or(switch.metrics.take());
+        config.controller.at = self.controller.clone().or(config.controller.at.take());
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {
             switch.huge_pages = Some(false);

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::network::{self, Epochs};
+use super::network::{
+    Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, losses_text,
+};
 use super::remote::Remote;
 use super::{Failure, output};
 use crate::api::client::{Client, ClientError};
@@ -110,15 +112,19 @@ impl Show {
             }
             What::Macs => ask(&client, "/v1/macs", json, macs_text),
             What::Api => ask(&client, "/v1/api", json, api_text),
-            What::Losses(epochs) => epochs.show::<view::Losses>(&client, json),
-            What::Flows(epochs) => epochs.show::<view::FlowSizes>(&client, json),
-            What::Changes(epochs) => epochs.show::<view::HeavyChanges>(&client, json),
-            What::Cardinality(epochs) => epochs.show::<network::Cardinality>(&client, json),
-            What::Entropy(epochs) => epochs.show::<network::Entropy>(&client, json),
-            What::Attention(epochs) => epochs.show::<view::Attention>(&client, json),
+            What::Losses(epochs) => epochs.show(&client, json, "/v1/losses", losses_text, |d| d.covered.last_epoch),
+            What::Flows(epochs) => epochs.show(&client, json, "/v1/flows", flows_text, |d| d.covered.last_epoch),
+            What::Changes(epochs) => epochs.show(&client, json, "/v1/changes", changes_text, |d| d.covered.last_epoch),
+            What::Cardinality(epochs) => {
+                epochs.show(&client, json, "/v1/cardinality", cardinality_text, |d| d.covered.last_epoch)
+            }
+            What::Entropy(epochs) => epochs.show(&client, json, "/v1/entropy", entropy_text, |d| d.covered.last_epoch),
+            What::Attention(epochs) => {
+                epochs.show(&client, json, "/v1/attention", attention_text, |d| d.epochs.last().map(|e| e.epoch))
+            }
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
-            What::Heavy(epochs) => epochs.show::<view::HeavyFlows>(&client, json),
+            What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),
         }
     }
 }
@@ -193,7 +199,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         [
             port.name.clone(),
             port.dev.clone(),
-            link_text(port).into(),
+            link_text(port.enabled, port.link_up).into(),
             output::grouped(port.counts.rx_packets),
             output::grouped(port.counts.rx_bytes),
             output::grouped(port.counts.tx_packets),
@@ -235,8 +241,8 @@ fn balance_text(sum: &view::Packets) -> String {
     )
 }
 
-fn link_text(port: &view::Port) -> &'static str {
-    match (port.enabled, port.link_up) {
+pub fn link_text(enabled: bool, up: bool) -> &'static str {
+    match (enabled, up) {
         (false, _) => "disabled",
         (true, true) => "up",
         (true, false) => "down",

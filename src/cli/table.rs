@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, output, possible_name};
 use crate::api::Changes;
 use crate::api::view;
 use crate::tables::{Change, Op};
@@ -74,15 +74,12 @@ impl Table {
     fn change(&self, table: &str, changes: Vec<Change>, json: bool) -> Result<(), Failure> {
         let path = path(table)?;
         let changed: view::TableChanged = self.at.client()?.post(&path, &Changes { changes })?;
-        if json { output::json(&changed) } else { Ok(()) }
+        output::done(json, &changed)
     }
 }
 
 fn path(table: &str) -> Result<String, Failure> {
-    if !crate::config::is_name(table) {
-        return Err(Failure::Usage(format!("no table can be called {table:?}; `weir table list` names them")));
-    }
-    Ok(format!("/v1/tables/{table}"))
+    Ok(format!("/v1/tables/{}", possible_name("table", table, "`weir table list` names them")?))
 }
 
 fn one(op: Op, entry: &Entry) -> Result<Change, Failure> {

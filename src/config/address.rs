@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ConfigError, is_name, wrong};
+use super::{ConfigError, wrong};
+use crate::text::is_name;
 
 /// A controller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{PemKey, pem_files};
-use super::{Address, ConfigError, MAX_NETWORKED, NAME_PATTERN, PemFiles, is_name, wrong};
+use super::{Address, ConfigError, MAX_NETWORKED, NAME_PATTERN, PemFiles, check_name, wrong};
 use crate::program::ProgramConfig;
 
 /// The controller that the switch reports to, and takes its hash functions and the parameters of
@@ -33,10 +33,7 @@ pub struct ControllerConfig {
 
 impl ControllerConfig {
     pub(super) fn validate(&self, programs: &[ProgramConfig]) -> Result<(), ConfigError> {
-        if let Some(name) = self.name.as_ref().filter(|name| !is_name(name)) {
-            let right = "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'";
-            return wrong("controller.name", format!("{name:?}"), right);
-        }
+        self.name.iter().try_for_each(|name| check_name("controller.name", name))?;
         let Some(address) = self.address()? else { return Ok(()) };
         let networked: Vec<_> = programs.iter().filter(|program| program.is_networked()).collect();
         if networked.len() > MAX_NETWORKED {

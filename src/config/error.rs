@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Length;
 use crate::forward::text::Wrong;
+use crate::text::is_name;
 
 /// An error in a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -51,25 +52,12 @@ pub(super) fn wrong<T>(
     Err(ConfigError::Value { key: key.into(), value: value.to_string(), right: right.into() })
 }
 
-/// Whether a switch or a port can be called this.
-pub fn is_name(name: &str) -> bool {
-    check_name("", name).is_ok()
-}
-
 /// The form of a name, for the JSON Schema.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$";
 
-/// Names stand in file names, metric labels and command lines.
 pub(super) fn check_name(key: &str, name: &str) -> Result<(), ConfigError> {
-    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || name.len() > 32 || !name.chars().all(good) || name.starts_with(['-', '.']) {
-        return wrong(
-            key,
-            format!("{name:?}"),
-            "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'",
-        );
-    }
-    Ok(())
+    let right = "1 to 32 letters, digits, '-', '_' and '.', not starting with '-' or '.'";
+    if is_name(name) { Ok(()) } else { wrong(key, format!("{name:?}"), right) }
 }
 
 pub(super) fn check_range(key: impl Into<String>, value: u32, min: u32, max: u32) -> Result<(), ConfigError> {

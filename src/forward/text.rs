@@ -89,12 +89,8 @@ impl PortNames {
     }
 
     /// One more than the highest number.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.read().len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// For messages.

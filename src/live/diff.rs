@@ -1,9 +1,10 @@
 //! What differs between the switch that runs and the one that is wanted.
 
-use std::fmt::Debug;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::change::{ChangeError, Next, State};
-use crate::config::{ApiConfig, Config, ControllerConfig, ForwardMode, PortConfig, SwitchConfig};
+use crate::config::{Config, ForwardMode, PortConfig};
 use crate::pisa::PortId;
 
 /// The parts that must be made anew.
@@ -25,9 +26,9 @@ impl Diff {
         let Config { switch, api, controller, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } =
             &next.config;
         let running = &state.config.switch;
-        restart(running, switch)?;
-        restart_api(&state.config.api, api)?;
-        restart_controller(&state.config.controller, controller)?;
+        restart("switch", running, switch)?;
+        restart("api", &state.config.api, api)?;
+        restart("controller", &state.config.controller, controller)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {
@@ -124,74 +125,39 @@ fn forward(mode: ForwardMode) -> String {
     format!("{mode:?}")
 }
 
-/// Refuses what cannot change at run time.
-fn restart(running: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), ChangeError> {
-    // Every key is named, so that a new one is thought of.
-    let SwitchConfig {
-        name,
-        cores,
-        buffers,
-        reproducible,
-        huge_pages,
-        acl_default: _,
-        acl_rows,
-        metrics,
-        runtime_ports,
-        user,
-        telemetry_header,
-        forward: _,
-        pairs: _,
-        epoch: _,
-        transit: _,
-        history: _,
-        target: _,
-        order: _,
-        mac_table: _,
-        mac_age: _,
-        route_table: _,
-        neighbour_table: _,
-        idle: _,
-    } = wanted;
-    same("switch.name", &running.name, name)?;
-    same("switch.cores", &running.cores, cores)?;
-    same("switch.buffers", &running.buffers, buffers)?;
-    same("switch.reproducible", &running.reproducible, reproducible)?;
-    same("switch.huge_pages", &running.huge_pages, huge_pages)?;
-    same("switch.acl_rows", &running.acl_rows, acl_rows)?;
-    same("switch.metrics", &running.metrics, metrics)?;
-    same("switch.runtime_ports", &running.runtime_ports, runtime_ports)?;
-    same("switch.telemetry_header", &running.telemetry_header, telemetry_header)?;
-    same("switch.user", &running.user, user)
+/// The keys of `[switch]` that can change at run time.
+const CHANGEABLE: [&str; 13] = [
+    "acl_default",
+    "epoch",
+    "forward",
+    "history",
+    "idle",
+    "mac_age",
+    "mac_table",
+    "neighbour_table",
+    "order",
+    "pairs",
+    "route_table",
+    "target",
+    "transit",
+];
+
+/// Refuses a change of any other key of a section.
+fn restart(section: &str, running: &impl Serialize, wanted: &impl Serialize) -> Result<(), ChangeError> {
+    let [running, wanted] =
+        [serde_json::to_value(running), serde_json::to_value(wanted)].map(Result::unwrap_or_default);
+    let mut keys = wanted.as_object().into_iter().flat_map(Map::keys).filter(|key| !CHANGEABLE.contains(&key.as_str()));
+    keys.try_for_each(|key| same(&format!("{section}.{key}"), &running[key], &wanted[key]))
 }
 
-fn restart_api(running: &ApiConfig, wanted: &ApiConfig) -> Result<(), ChangeError> {
-    let ApiConfig { mode, group, listen, certificate, key, client_ca, port_directories } = wanted;
-    same("api.mode", &running.mode, mode)?;
-    same("api.group", &running.group, group)?;
-    same("api.listen", &running.listen, listen)?;
-    same("api.certificate", &running.certificate, certificate)?;
-    same("api.key", &running.key, key)?;
-    same("api.client_ca", &running.client_ca, client_ca)?;
-    same("api.port_directories", &running.port_directories, port_directories)
-}
-
-fn restart_controller(running: &ControllerConfig, wanted: &ControllerConfig) -> Result<(), ChangeError> {
-    let ControllerConfig { at, name, certificate, key, ca } = wanted;
-    same("controller.at", &running.at, at)?;
-    same("controller.name", &running.name, name)?;
-    same("controller.certificate", &running.certificate, certificate)?;
-    same("controller.key", &running.key, key)?;
-    same("controller.ca", &running.ca, ca)
-}
-
-fn same<T: PartialEq + Debug>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
+fn same<T: PartialEq + Serialize>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
     if running == wanted {
         return Ok(());
     }
-    let text = |value: &T| {
-        let text = format!("{value:?}");
-        let inner = text.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')).map(str::to_owned);
-        inner.unwrap_or(if matches!(text.as_str(), "None" | "[]") { "(not set)".into() } else { text })
+    let text = |value: &T| match serde_json::to_value(value).unwrap_or_default() {
+        Value::Null => "(not set)".into(),
+        Value::Array(items) if items.is_empty() => "(not set)".into(),
+        value => value.to_string(),
     };
     Err(ChangeError::Restart { key: key.into(), wanted: text(wanted), running: text(running) })
 }

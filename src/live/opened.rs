@@ -13,19 +13,9 @@ use crate::api::serve::TlsListener;
 use crate::config::Config;
 use crate::dpdk::{Eal, Mempool};
 use crate::network::rpc::{self, Dial, Link};
-use crate::network::socket;
-use crate::port::files;
+use crate::network::socket::{self, SocketFile};
 use crate::privileges::Privileges;
 use crate::switch::PortInfo;
-
-/// The control socket's file, removed when dropped.
-pub(super) struct SocketFile(pub PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        files::remove_socket(&self.0);
-    }
-}
 
 pub(super) struct Opened {
     pub privileges: Privileges,
@@ -57,7 +47,6 @@ impl Opened {
         let tls = setup::tls_listener(config)?;
         let (control, socket) =
             socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
-        let socket = SocketFile(socket);
         let listeners = Listeners { control, tls, metrics: setup::metrics_listener(config)? };
 
         let pool = setup::pool_options(config, cores.len());

@@ -92,12 +92,23 @@ fn check(directory: &Directory) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// Listens at `wanted`, or at the first of the usual places that can be written.
-pub fn listen(name: &str, wanted: Option<PathBuf>, access: Access) -> io::Result<(UnixListener, PathBuf)> {
-    if let Some(path) = wanted {
-        return bind(&path, access).map(|listener| (listener, path));
+/// A socket's file, removed when dropped.
+#[derive(Debug)]
+pub struct SocketFile(pub PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        files::remove_socket(&self.0);
     }
-    listen_in(&own_directories(), name, access)
+}
+
+/// Listens at `wanted`, or at the first of the usual places that can be written.
+pub fn listen(name: &str, wanted: Option<PathBuf>, access: Access) -> io::Result<(UnixListener, SocketFile)> {
+    let listening = match wanted {
+        Some(path) => bind(&path, access).map(|listener| (listener, path)),
+        None => listen_in(&own_directories(), name, access),
+    };
+    listening.map(|(listener, path)| (listener, SocketFile(path)))
 }
 
 fn listen_in(directories: &[Directory], name: &str, access: Access) -> io::Result<(UnixListener, PathBuf)> {
@@ -174,7 +185,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let (_listener, at) = listen("weir", Some(path.clone()), ALONE).unwrap();
-        assert_eq!(at, path);
+        assert_eq!(at.0, path);
         assert!(UnixStream::connect(&path).is_ok());
         assert_eq!(mode(&path), 0o600);
     }
@@ -183,7 +194,7 @@ mod tests {
     fn a_second_switch_of_the_same_name_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("weir.sock");
-        let (_first, _) = listen("weir", Some(path.clone()), ALONE).unwrap();
+        let _first = listen("weir", Some(path.clone()), ALONE).unwrap();
         let error = listen("weir", Some(path.clone()), ALONE).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().ends_with("weir.sock: a switch of this name is running"), "{error}");

@@ -197,24 +197,21 @@ pub enum Excess {
     Stages,
 }
 
-/// An array in its place.
+/// An array or a hash in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Placed {
+pub struct Placed<U> {
     pub program: &'static str,
     /// Logical stage within the program, from 1.
     pub logical: u32,
     #[serde(flatten)]
-    pub usage: ArrayUse,
+    pub usage: U,
 }
 
-/// A hash in its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PlacedHash {
-    pub program: &'static str,
-    /// Logical stage within the program, from 1.
-    pub logical: u32,
-    #[serde(flatten)]
-    pub usage: HashUse,
+impl<U> Placed<U> {
+    /// What errors call it.
+    fn named(&self, name: &str) -> String {
+        format!("{}.{name} of stage {}", self.program, self.logical)
+    }
 }
 
 /// A match table, or the part of it that stands in one stage.
@@ -229,8 +226,8 @@ pub struct PlacedTable {
 /// One physical stage and what stands in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PhysicalStage {
-    pub arrays: Vec<Placed>,
-    pub hashes: Vec<PlacedHash>,
+    pub arrays: Vec<Placed<ArrayUse>>,
+    pub hashes: Vec<Placed<HashUse>>,
     pub tables: Vec<PlacedTable>,
 }
 
@@ -351,7 +348,7 @@ impl Placement {
                 next = next.max(self.place(placed, from)? + 1 + decision);
             }
             for usage in &stage.hashes {
-                let placed = PlacedHash { program, logical, usage: usage.clone() };
+                let placed = Placed { program, logical, usage: usage.clone() };
                 next = next.max(self.place_hash(placed, from)? + 1);
             }
             from = next;
@@ -360,33 +357,38 @@ impl Placement {
     }
 
     /// The physical stage, from 0, that takes the hash.
-    fn place_hash(&mut self, placed: PlacedHash, from: u32) -> Result<u32, BudgetError> {
+    fn place_hash(&mut self, placed: Placed<HashUse>, from: u32) -> Result<u32, BudgetError> {
         let target = self.target;
+        let array = placed.named(placed.usage.name);
+        self.begins(&array, from)?;
         let free = (from..).zip(self.stages.iter_mut().skip(from as usize));
         let mut free = free.filter(|(_, stage)| stage.hash_units() < target.hash_units);
         if let Some((index, stage)) = free.next() {
             stage.hashes.push(placed);
             return Ok(index);
         }
-        let array = format!("{}.{} of stage {}", placed.program, placed.usage.name, placed.logical);
-        if from >= target.stages {
-            return Err(BudgetError::TooLong { array, stage: from + 1, limit: target.stages, target: target.name });
-        }
         let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
-        Err(BudgetError::Stages {
-            array,
-            from: from + 1,
-            last: target.stages,
-            excess: Excess::Stages,
-            last_full,
-            target: target.name,
-        })
+        Err(self.full(array, from, Excess::Stages, last_full))
+    }
+
+    /// Refuses what would stand behind the last stage.
+    fn begins(&self, array: &str, from: u32) -> Result<(), BudgetError> {
+        let Target { name: target, stages: limit, .. } = self.target;
+        if from < limit {
+            return Ok(());
+        }
+        Err(BudgetError::TooLong { array: array.into(), stage: from + 1, limit, target })
+    }
+
+    fn full(&self, array: String, from: u32, excess: Excess, last_full: String) -> BudgetError {
+        let Target { name: target, stages: last, .. } = self.target;
+        BudgetError::Stages { array, from: from + 1, last, excess, last_full, target }
     }
 
     /// The physical stage, from 0, that takes the array.
-    fn place(&mut self, placed: Placed, from: u32) -> Result<u32, BudgetError> {
+    fn place(&mut self, placed: Placed<ArrayUse>, from: u32) -> Result<u32, BudgetError> {
         let target = self.target;
-        let array = format!("{}.{} of stage {}", placed.program, placed.usage.name, placed.logical);
+        let array = placed.named(placed.usage.name);
         for (excess, need, limit) in [
             (Excess::Width, u64::from(placed.usage.cell_bits), u64::from(target.cell_bits)),
             (Excess::Outputs, placed.usage.outputs.into(), target.outputs.into()),
@@ -396,9 +398,7 @@ impl Placement {
                 return Err(BudgetError::Array { array, excess, need, limit, target: target.name });
             }
         }
-        if from >= target.stages {
-            return Err(BudgetError::TooLong { array, stage: from + 1, limit: target.stages, target: target.name });
-        }
+        self.begins(&array, from)?;
         let (mut excess, mut last_full) = (Excess::Stages, String::new());
         for (index, stage) in (from..).zip(&mut self.stages[from as usize..]) {
             match stage.over(&placed.usage, &target) {
@@ -412,7 +412,7 @@ impl Placement {
                 }
             }
         }
-        Err(BudgetError::Stages { array, from: from + 1, last: target.stages, excess, last_full, target: target.name })
+        Err(self.full(array, from, excess, last_full))
     }
 
     /// Physical stages up to the last one in use.

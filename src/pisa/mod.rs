@@ -15,8 +15,8 @@ pub mod table;
 mod word;
 
 pub use budget::{
-    ArrayUse, BudgetError, Excess, HashUse, PhysicalStage, Placed, PlacedHash, PlacedTable, Placement, ProgramUse,
-    ReportUse, StageUse, TableNeed, Target,
+    ArrayUse, BudgetError, Excess, HashUse, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse, ReportUse,
+    StageUse, TableNeed, Target,
 };
 pub use count::Count;
 pub use drops::DropReason;

@@ -229,10 +229,6 @@ impl Port {
         }
     }
 
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Receive queues that it was opened with.
     pub fn rx_queues(&self) -> u16 {
         self.rx.len() as u16

@@ -248,6 +248,16 @@ impl ProgramConfig {
         Programs::installed().0.iter().map(|entry| entry.name)
     }
 
+    /// The programs with the names that results give them: of several of one kind the second has
+    /// `_2` behind its name, and so on.
+    pub fn named(programs: &[Self]) -> impl Iterator<Item = (String, &Self)> {
+        programs.iter().enumerate().map(|(i, program)| {
+            let before = programs[..i].iter().filter(|other| other.name() == program.name()).count();
+            let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
+            (name, program)
+        })
+    }
+
     /// The JSON Schema of a program's parameters.
     pub fn schema(name: &str) -> Option<Schema> {
         let entry = Programs::find(name)?;

@@ -51,17 +51,6 @@ impl Audit {
         let kinds: BTreeSet<_> = answers.gaps.iter().map(|gap| kind(format!("{:?}", gap.gap))).collect();
         kinds.into_iter().for_each(|kind| *self.gaps.entry(kind).or_default() += 1);
     }
-
-    /// Adds up those of several simulations.
-    pub fn merge(&mut self, other: Self) {
-        self.epochs += other.epochs;
-        self.complete_epochs += other.complete_epochs;
-        self.wrong_epochs.extend(other.wrong_epochs);
-        other.incomplete.into_iter().for_each(|(reason, epochs)| *self.incomplete.entry(reason).or_default() += epochs);
-        other.gaps.into_iter().for_each(|(kind, epochs)| *self.gaps.entry(kind).or_default() += epochs);
-        self.exact_flows += other.exact_flows;
-        self.miscalled_flows += other.miscalled_flows;
-    }
 }
 
 /// Whether these are the nets of all flows, and none was gained.

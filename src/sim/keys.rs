@@ -1,28 +1,17 @@
 //! Between which hosts and ports the flows of a simulated network go: a workload's key model, with
 //! the addresses that there are.
 
-use crate::trace::{Keys, SplitMix64};
+use crate::trace::{EPHEMERAL, EPHEMERAL_BITS, Keys, SplitMix64, ephemeral, scramble};
 
 const CLIENTS: u32 = 20;
 const CONNECTIONS: u32 = 6;
 const SERVICE: u16 = 443;
-/// IANA's ephemeral ports: the highest 2^14.
-const EPHEMERAL: u16 = 0xc000;
-const EPHEMERAL_BITS: u32 = 14;
-
-/// Murmur3's finaliser: a bijection of 32-bit words.
-fn scramble(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
-    x ^ (x >> 16)
-}
 
 /// Source host, destination host, source and destination port of flow number `flow` of all epochs,
 /// in a network of `hosts` hosts, at least two. No two flows have all in common.
 pub(super) fn ends(keys: Keys, flow: u32, seed: u32, hosts: u32, random: &mut SplitMix64) -> (u32, u32, u32) {
     let others = hosts - 1;
     let ports = |source: u16, destination: u16| u32::from(source) << 16 | u32::from(destination);
-    let ephemeral = |number: u32| EPHEMERAL | (number as u16 & ((1 << EPHEMERAL_BITS) - 1));
     match keys {
         Keys::Random => {
             let src = random.below(hosts.into()) as u32;

@@ -51,17 +51,12 @@ impl Simulation {
         let names: Vec<Arc<str>> = (0..network.topology().switches().len()).map(name).collect();
         let measuring = |switch: &usize| setup.everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
         let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
-        let program = |(i, program): (usize, &ProgramConfig)| -> Result<_, SimError> {
-            let before = setup.programs[..i].iter().filter(|other| other.name() == program.name()).count();
-            let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
-            Ok(Measuring {
-                name,
-                controller: SimulatedController::new(program, setup, &switches)?,
-                told: BTreeMap::new(),
-            })
+        let program = |(name, program): (String, &ProgramConfig)| -> Result<_, SimError> {
+            let controller = SimulatedController::new(program, setup, &switches)?;
+            Ok(Measuring { name, controller, told: BTreeMap::new() })
         };
         Ok(Self {
-            programs: setup.programs.iter().enumerate().map(program).collect::<Result<_, _>>()?,
+            programs: ProgramConfig::named(&setup.programs).map(program).collect::<Result<_, _>>()?,
             names,
             length: setup.epoch,
             transit: setup.transit,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Change, Op, Table};
 use crate::config::{NeighbourConfig, RouteConfig};
-use crate::forward::route::{Net, Plan, Target};
+use crate::forward::route::{self, Net, Plan, Target};
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 use crate::tables::Routing;
@@ -17,19 +17,38 @@ use crate::tables::Routing;
 /// One of the router's tables. Empty, and not to be changed, while the switch forwards in another
 /// way.
 pub struct Routed {
-    kind: Kind,
+    kind: &'static Kind,
     routing: Arc<Mutex<Option<Routing>>>,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    /// Rows as `[[route]]` of the configuration, with counters.
-    Routes,
-    /// Rows as `[[neighbour]]` of the configuration. Learned ones can be replaced by static ones.
-    Neighbours,
-    /// The router's own addresses.
-    Addresses,
+/// What the router's tables differ in.
+struct Kind {
+    name: &'static str,
+    key: &'static [&'static str],
+    rows: fn(&Routing) -> Vec<Value>,
+    change: fn(&Routing, &mut Plan, &Change) -> Result<(), String>,
+    capacity: fn(route::Config) -> Option<usize>,
 }
+
+/// Rows as `[[route]]` of the configuration, with counters; rows as `[[neighbour]]`, where learned
+/// ones can be replaced by static ones; the router's own addresses.
+static KINDS: [Kind; 3] = [
+    Kind {
+        name: "routes",
+        key: &["prefix"],
+        rows: routes,
+        change: change_route,
+        capacity: |tables| Some(tables.routes),
+    },
+    Kind {
+        name: "neighbours",
+        key: &["address"],
+        rows: neighbours,
+        change: change_neighbour,
+        capacity: |tables| Some(tables.neighbours),
+    },
+    Kind { name: "addresses", key: &["port", "address"], rows: addresses, change: change_address, capacity: |_| None },
+];
 
 /// The key of a neighbour.
 #[derive(Deserialize)]
@@ -47,7 +66,7 @@ struct Address {
 impl Routed {
     pub fn all(routing: &Arc<Mutex<Option<Routing>>>) -> Vec<Box<dyn Table>> {
         let table = |kind| Box::new(Self { kind, routing: routing.clone() }) as Box<dyn Table>;
-        [Kind::Routes, Kind::Neighbours, Kind::Addresses].map(table).into()
+        KINDS.iter().map(table).collect()
     }
 
     fn routing(&self) -> Option<Routing> {
@@ -57,49 +76,25 @@ impl Routed {
 
 impl Table for Routed {
     fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Routes => "routes",
-            Kind::Neighbours => "neighbours",
-            Kind::Addresses => "addresses",
-        }
+        self.kind.name
     }
 
     fn rows(&self) -> Vec<Value> {
-        let Some(routing) = self.routing() else { return Vec::new() };
-        match self.kind {
-            Kind::Routes => routes(&routing),
-            Kind::Neighbours => neighbours(&routing),
-            Kind::Addresses => addresses(&routing),
-        }
+        self.routing().map_or_else(Vec::new, |routing| (self.kind.rows)(&routing))
     }
 
     fn change(&mut self, changes: &[Change]) -> Result<(), String> {
         let routing = self.routing().ok_or("the switch does not route; start it with --forward route")?;
-        let change = match self.kind {
-            Kind::Routes => change_route,
-            Kind::Neighbours => change_neighbour,
-            Kind::Addresses => change_address,
-        };
-        routing.apply(changes, |plan, of| change(&routing, plan, of))
+        routing.apply(changes, |plan, of| (self.kind.change)(&routing, plan, of))
     }
 
     fn key(&self) -> &'static [&'static str] {
-        match self.kind {
-            Kind::Routes => &["prefix"],
-            Kind::Neighbours => &["address"],
-            Kind::Addresses => &["port", "address"],
-        }
+        self.kind.key
     }
 
     /// There is no room in a switch that does not route.
     fn capacity(&self) -> Option<usize> {
-        let Some(routing) = self.routing() else { return Some(0) };
-        let shape = routing.shape();
-        match self.kind {
-            Kind::Routes => Some(shape.routes),
-            Kind::Neighbours => Some(shape.neighbours),
-            Kind::Addresses => None,
-        }
+        self.routing().map_or(Some(0), |routing| (self.kind.capacity)(routing.shape()))
     }
 
     fn usage(&self) -> Option<TableUse> {
@@ -119,7 +114,7 @@ impl Table for Routed {
 }
 
 fn routes(routing: &Routing) -> Vec<Value> {
-    let row = |route: crate::forward::route::RouteEntry| {
+    let row = |route: route::RouteEntry| {
         let mut row = json!({ "prefix": route.prefix });
         match route.target {
             Target::Via(gateways) => row["via"] = json!(gateways),
@@ -145,7 +140,7 @@ fn change_route(routing: &Routing, plan: &mut Plan, change: &Change) -> Result<(
 }
 
 fn neighbours(routing: &Routing) -> Vec<Value> {
-    let row = |neighbour: crate::forward::route::NeighbourEntry| {
+    let row = |neighbour: route::NeighbourEntry| {
         let mut row = json!({
             "address": neighbour.address,
             "port": routing.name(neighbour.port),

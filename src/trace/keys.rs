@@ -28,8 +28,13 @@ const SERVERS: u32 = 8;
 /// Connections in a row of a client to one server.
 const CONNECTIONS: u32 = 6;
 /// IANA's ephemeral ports are the highest 2^14.
-const EPHEMERAL_BITS: u32 = 14;
-const EPHEMERAL: u16 = 0xc000;
+pub const EPHEMERAL_BITS: u32 = 14;
+pub const EPHEMERAL: u16 = 0xc000;
+
+/// One of them by number, which wraps.
+pub fn ephemeral(number: u32) -> u16 {
+    EPHEMERAL | (number as u16 & ((1 << EPHEMERAL_BITS) - 1))
+}
 
 const STREAM: u64 = 0x5a5a_0006;
 
@@ -50,7 +55,7 @@ impl Keys {
                 let server = word(seed, STREAM ^ u64::from(client) << 32, u64::from(connection / CONNECTIONS)) as u32;
                 // Ports that come again are of connections to other servers.
                 let server = server % SERVERS + SERVERS * (connection >> EPHEMERAL_BITS);
-                let sport = EPHEMERAL | (first.wrapping_add(connection) as u16 & ((1 << EPHEMERAL_BITS) - 1));
+                let sport = ephemeral(first.wrapping_add(connection));
                 (client, server, [sport, SERVICES[(server % SERVERS) as usize]])
             }
         };

@@ -189,11 +189,6 @@ impl<R: Read> CaptureReader<R> {
             Format::PcapNg { interfaces, .. } => interfaces.missed(),
         }
     }
-
-    /// Packets asked for so far, the failed one included.
-    pub fn position(&self) -> u64 {
-        self.packet
-    }
 }
 
 fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<Captured<'_>, CaptureError>> {

@@ -2,6 +2,7 @@
 
 use crate::wire::{Flow, FlowKey, Tuple4, Tuple6};
 
+use super::keys::EPHEMERAL;
 use super::rng::word;
 
 /// A five-tuple of either address family.
@@ -36,7 +37,7 @@ impl Tuple {
         let chance = word(seed, STREAM, u64::from(flow));
         let id = scramble(flow ^ (word(seed, STREAM, u64::MAX) as u32));
         let (source, destination) = (id & 0xfff, (id >> 12) & 0x3ff);
-        let sport = 0xc000 | (id >> 22) as u16;
+        let sport = EPHEMERAL | (id >> 22) as u16;
         let dport = SERVICES[(chance & 7) as usize];
         let proto = if (chance >> 3).is_multiple_of(5) || dport == 53 { UDP } else { TCP };
         Self::of(source, destination, [sport, dport], proto, Self::is_ipv6(chance, ipv6))
@@ -83,7 +84,7 @@ impl Tuple {
 }
 
 /// Murmur3's finaliser: a bijection of 32-bit words.
-fn scramble(mut x: u32) -> u32 {
+pub fn scramble(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
     x ^ (x >> 16)

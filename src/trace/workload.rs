@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use crate::wire::Flow;
-
 use super::{CaptureError, CaptureWriter, Frames, Keys, Lengths, Order, SizeLaw, Truth, Tuple};
 
 pub const MAX_FLOWS: u32 = 1 << 24;
@@ -66,10 +64,6 @@ impl Workload {
 
     pub fn tuple(&self, flow: u32) -> Tuple {
         self.keys.tuple(self.seed, flow, self.ipv6)
-    }
-
-    pub fn flow(&self, flow: u32) -> Flow {
-        self.tuple(flow).flow()
     }
 
     /// Frame length of packet number `packet` of a flow: what [`Lengths`] says, or the headers when
@@ -175,7 +169,7 @@ mod tests {
         let workload = |seed| Workload { flows: 100, packets: 5000, seed, ..Workload::default() };
         assert_eq!(workload(1).sequence(), workload(1).sequence());
         assert_ne!(workload(1).sequence(), workload(2).sequence());
-        assert_ne!(workload(1).flow(0), workload(2).flow(0));
+        assert_ne!(workload(1).tuple(0), workload(2).tuple(0));
     }
 
     #[test]

@@ -1,33 +1,24 @@
 //! Why bytes are not the header that they were taken for.
 
-use std::fmt;
-
 use thiserror::Error;
 
 /// The headers that have a repr or a view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Layer {
+    #[error("Ethernet")]
     Ethernet,
+    #[error("telemetry shim")]
     Shim,
+    #[error("ARP")]
     Arp,
+    #[error("IPv4")]
     Ipv4,
+    #[error("IPv6")]
     Ipv6,
+    #[error("TCP")]
     Tcp,
+    #[error("ICMP")]
     Icmp,
-}
-
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ethernet => "Ethernet",
-            Self::Shim => "telemetry shim",
-            Self::Arp => "ARP",
-            Self::Ipv4 => "IPv4",
-            Self::Ipv6 => "IPv6",
-            Self::Tcp => "TCP",
-            Self::Icmp => "ICMP",
-        })
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

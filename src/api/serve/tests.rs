@@ -34,7 +34,7 @@ struct Lab {
     dir: tempfile::TempDir,
     ca: Ca,
     address: SocketAddr,
-    socket: PathBuf,
+    socket: socket::SocketFile,
 }
 
 fn write(path: &Path, text: &str) -> PathBuf {
@@ -112,7 +112,7 @@ impl Lab {
 
     /// What the control socket says, which it must whatever goes on.
     fn connections(&self) -> view::Api {
-        Client::connect(self.socket.clone()).unwrap().get("/v1/api").unwrap()
+        Client::connect(self.socket.0.clone()).unwrap().get("/v1/api").unwrap()
     }
 
     fn good(&self) -> Client {
@@ -267,7 +267,7 @@ fn half_open_connections_go() {
 fn oversized_and_unfinished_requests_are_refused() {
     let lab = Lab::new();
     let ask = |request: &[u8]| {
-        let mut stream = UnixStream::connect(&lab.socket).unwrap();
+        let mut stream = UnixStream::connect(&lab.socket.0).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
@@ -309,12 +309,12 @@ fn oversized_and_unfinished_requests_are_refused() {
 fn connections_are_bounded() {
     let lab = Lab::new();
     let ask = || {
-        let socket = lab.socket.clone();
+        let socket = lab.socket.0.clone();
         std::thread::spawn(move || Client::connect(socket).unwrap().get::<view::Api>("/v1/api").unwrap())
     };
-    let mut idle: Vec<_> = (0..63).map(|_| UnixStream::connect(&lab.socket).unwrap()).collect();
+    let mut idle: Vec<_> = (0..63).map(|_| UnixStream::connect(&lab.socket.0).unwrap()).collect();
     assert_eq!(ask().join().unwrap().socket_connections, 64);
-    idle.push(UnixStream::connect(&lab.socket).unwrap());
+    idle.push(UnixStream::connect(&lab.socket.0).unwrap());
     let asked = ask();
     std::thread::sleep(Duration::from_millis(300));
     assert!(!asked.is_finished(), "there is no place left");

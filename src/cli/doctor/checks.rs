@@ -18,8 +18,8 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         cores(machine),
         huge_pages(machine),
         tun(machine),
-        capability(machine, "net-admin", "tap ports", NET_ADMIN),
-        capability(machine, "net-raw", "veth ports", NET_RAW),
+        capability(machine, "net-admin", NET_ADMIN),
+        capability(machine, "net-raw", NET_RAW),
         user_namespaces(machine),
     ];
     checks.extend(super::host::all(machine));
@@ -30,36 +30,33 @@ pub fn all(machine: &Machine) -> Vec<Check> {
 }
 
 fn dpdk(machine: &Machine) -> Check {
-    let (name, purpose) = ("dpdk", "live ports");
     match &machine.dpdk {
-        Some(version) => Check::ok(name, purpose, version.clone()),
-        None => Check::warn(name, purpose, "built without: demo, replay and budget work, run does not")
+        Some(version) => Check::ok("dpdk", version.clone()),
+        None => Check::warn("dpdk", "built without: demo, replay and budget work, run does not")
             .mend("scripts/setup.sh build && cargo build --release"),
     }
 }
 
 fn cpu(machine: &Machine) -> Check {
-    let (name, purpose) = ("cpu", "DPDK");
     if machine.architecture != "x86_64" {
-        return Check::ok(name, purpose, machine.architecture);
+        return Check::ok("cpu", machine.architecture);
     }
     let check = if has_flag(machine, "sse4_2") {
-        Check::ok(name, purpose, "x86_64 with SSE4.2")
+        Check::ok("cpu", "x86_64 with SSE4.2")
     } else {
         let mend = "no command can: use a newer CPU, or cargo build --release --no-default-features";
-        Check::missing(name, purpose, "x86_64 without SSE4.2").mend(mend)
+        Check::missing("cpu", "x86_64 without SSE4.2").mend(mend)
     };
     if machine.dpdk.is_some() { check.vital() } else { check }
 }
 
 fn hash_unit(machine: &Machine) -> Check {
-    let (name, purpose) = ("hash-unit", "sixteen CRCs at once");
     if ["gfni", "avx512f", "avx512bw", "avx512vbmi"].iter().all(|flag| has_flag(machine, flag)) {
-        Check::ok(name, purpose, "GFNI and AVX-512")
+        Check::ok("hash-unit", "GFNI and AVX-512")
     } else if has_flag(machine, "pclmulqdq") {
-        Check::ok(name, purpose, "tables and PCLMULQDQ (no GFNI with AVX-512, which is faster)")
+        Check::ok("hash-unit", "tables and PCLMULQDQ (no GFNI with AVX-512, which is faster)")
     } else {
-        Check::ok(name, purpose, "tables (no GFNI with AVX-512, which is faster)")
+        Check::ok("hash-unit", "tables (no GFNI with AVX-512, which is faster)")
     }
 }
 
@@ -69,16 +66,15 @@ fn has_flag(machine: &Machine, flag: &str) -> bool {
 }
 
 fn memory(machine: &Machine) -> Check {
-    let (name, purpose) = ("memory", "everything");
     let Some(available) = field(&machine.meminfo, "MemAvailable") else {
-        return Check::warn(name, purpose, "unknown: no /proc/meminfo").mend("mount -t proc proc /proc");
+        return Check::warn("memory", "unknown: no /proc/meminfo").mend("mount -t proc proc /proc");
     };
     let mib = available / 1024;
     let check = if mib >= 2 * BUFFERS_MIB {
-        Check::ok(name, purpose, format!("{mib} MiB available"))
+        Check::ok("memory", format!("{mib} MiB available"))
     } else {
         let mend = format!("no command can: free memory until {} MiB are available", 2 * BUFFERS_MIB);
-        Check::missing(name, purpose, format!("only {mib} MiB available")).mend(mend)
+        Check::missing("memory", format!("only {mib} MiB available")).mend(mend)
     };
     check.vital()
 }
@@ -90,54 +86,49 @@ fn field(text: &str, key: &str) -> Option<u64> {
 }
 
 fn cores(machine: &Machine) -> Check {
-    let (name, purpose) = ("cores", "each worker polls one, all the time");
     let count = super::host::allowed(machine).len();
     let slow = machine.governors.iter().find(|governor| matches!(governor.as_str(), "powersave" | "conservative"));
     if let Some(governor) = slow {
         let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
-        return Check::warn(name, purpose, format!("{count}, with the frequency governor {governor}")).mend(mend);
+        return Check::warn("cores", format!("{count}, with the frequency governor {governor}")).mend(mend);
     }
     if count < 2 {
-        return Check::warn(name, purpose, format!("{count}: the worker shares it with everything else"))
+        return Check::warn("cores", format!("{count}: the worker shares it with everything else"))
             .mend("no command can: give the machine a second core");
     }
-    Check::ok(name, purpose, count.to_string())
+    Check::ok("cores", count.to_string())
 }
 
 fn huge_pages(machine: &Machine) -> Check {
-    let (name, purpose) = ("huge-pages", "faster packet buffers; weir runs without");
     let of = |key| field(&machine.meminfo, key).unwrap_or(0);
     let (total, free, kib) = (of("HugePages_Total"), of("HugePages_Free"), of("Hugepagesize"));
     if kib == 0 {
-        return Check::warn(name, purpose, "this kernel has none").mend("no command can: use a kernel with hugetlb");
+        return Check::warn("huge-pages", "this kernel has none").mend("no command can: use a kernel with hugetlb");
     }
     let found = format!("{free} free of {total}, {} MiB each", kib / 1024);
     if free * kib / 1024 >= BUFFERS_MIB {
-        return Check::ok(name, purpose, found);
+        return Check::ok("huge-pages", found);
     }
     // As many again as are taken, and never fewer than there are.
     let wanted = total - free.min(total) + (BUFFERS_MIB * 1024).div_ceil(kib);
-    Check::warn(name, purpose, found).mend(format!("sudo sysctl vm.nr_hugepages={}", wanted.max(total)))
+    Check::warn("huge-pages", found).mend(format!("sudo sysctl vm.nr_hugepages={}", wanted.max(total)))
 }
 
 fn tun(machine: &Machine) -> Check {
-    let (name, purpose) = ("tun", "tap ports");
     match machine.tun {
-        Access::Granted => Check::ok(name, purpose, "/dev/net/tun opens"),
-        Access::Denied => {
-            Check::missing(name, purpose, "/dev/net/tun may not be opened").mend("sudo chmod 0666 /dev/net/tun")
-        }
-        Access::Absent => Check::missing(name, purpose, "no /dev/net/tun").mend("sudo modprobe tun"),
+        Access::Granted => Check::ok("tun", "/dev/net/tun opens"),
+        Access::Denied => Check::missing("tun", "/dev/net/tun may not be opened").mend("sudo chmod 0666 /dev/net/tun"),
+        Access::Absent => Check::missing("tun", "no /dev/net/tun").mend("sudo modprobe tun"),
     }
 }
 
-fn capability(machine: &Machine, name: &'static str, purpose: &'static str, bit: u32) -> Check {
+fn capability(machine: &Machine, name: &'static str, bit: u32) -> Check {
     if has_capability(machine, bit) {
-        return Check::ok(name, purpose, "granted");
+        return Check::ok(name, "granted");
     }
     let mend = format!("sudo setcap cap_net_admin,cap_net_raw=ep {}", machine.program);
     let found = "not granted (nor needed inside `unshare -rn`, on interfaces made there)";
-    Check::missing(name, purpose, found).mend(mend)
+    Check::missing(name, found).mend(mend)
 }
 
 pub fn has_capability(machine: &Machine, bit: u32) -> bool {
@@ -147,12 +138,11 @@ pub fn has_capability(machine: &Machine, bit: u32) -> bool {
 }
 
 fn user_namespaces(machine: &Machine) -> Check {
-    let (name, purpose) = ("user-namespaces", "tap and veth ports for ordinary users, in unshare -rn");
     if machine.user_namespaces {
-        return Check::ok(name, purpose, "allowed");
+        return Check::ok("user-namespaces", "allowed");
     }
     if has_capability(machine, NET_ADMIN) && has_capability(machine, NET_RAW) {
-        return Check::ok(name, purpose, "not allowed, and not needed either");
+        return Check::ok("user-namespaces", "not allowed, and not needed either");
     }
     let forbids = |(name, forbidding): &(&str, &str)| {
         machine.restrictions.iter().any(|(setting, value)| setting == name && value == forbidding)
@@ -162,14 +152,13 @@ fn user_namespaces(machine: &Machine) -> Check {
         Some((name, forbidding)) => format!("sudo sysctl {name}={}", if *forbidding == "1" { 0 } else { 1 }),
         None => "no command can: this container or kernel forbids them; run as root".to_owned(),
     };
-    Check::warn(name, purpose, "not allowed").mend(mend)
+    Check::warn("user-namespaces", "not allowed").mend(mend)
 }
 
 /// One line for the IOMMU where it matters, and one for each network device.
 fn pci(machine: &Machine) -> Vec<Check> {
-    let (name, purpose) = ("pci", "pci ports");
     if machine.nics.is_empty() {
-        return vec![Check::ok(name, purpose, "no network devices on the PCI bus")];
+        return vec![Check::ok("pci", "no network devices on the PCI bus")];
     }
     let mut checks: Vec<_> = machine.nics.iter().map(|nic| nic_check(machine, nic)).collect();
     // Without a device to give away an IOMMU is of no use, and says nothing of weir.
@@ -177,7 +166,7 @@ fn pci(machine: &Machine) -> Vec<Check> {
     if any && machine.iommu_groups == 0 {
         let mend = "boot with intel_iommu=on (or amd_iommu=on) iommu=pt; in a virtual machine: \
                     echo 1 | sudo tee /sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
-        checks.push(Check::warn("iommu", "pci ports through vfio-pci", "none").mend(mend));
+        checks.push(Check::warn("iommu", "none").mend(mend));
     }
     checks
 }
@@ -189,28 +178,27 @@ fn is_taken(nic: &Nic) -> bool {
 /// Suggests only devices that nothing uses: taking a NIC from the kernel cuts the connections that
 /// go through it.
 fn nic_check(machine: &Machine, nic: &Nic) -> Check {
-    let (name, purpose) = ("pci", "pci ports");
     let driver = nic.driver.as_deref().unwrap_or("no driver");
     let address = &nic.address;
     if is_taken(nic) {
-        return Check::ok(name, purpose, format!("{address} ({driver}): ready, --port NAME=pci:{address}"));
+        return Check::ok("pci", format!("{address} ({driver}): ready, --port NAME=pci:{address}"));
     }
     let interfaces = nic.interfaces.join(", ");
     if nic.interfaces.iter().any(|interface| has_route(machine, interface)) {
-        return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and carries routes: leave it"));
+        return Check::ok("pci", format!("{address} ({driver}) is {interfaces} and carries routes: leave it"));
     }
     if nic.interfaces.iter().any(|interface| has_address(machine, interface)) {
-        return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and has an address: leave it"));
+        return Check::ok("pci", format!("{address} ({driver}) is {interfaces} and has an address: leave it"));
     }
     if nic.busy {
-        return Check::ok(name, purpose, format!("{address} ({driver}) is {interfaces} and in use: leave it"));
+        return Check::ok("pci", format!("{address} ({driver}) is {interfaces} and in use: leave it"));
     }
     let found = match nic.interfaces.is_empty() {
         true => format!("{address} ({driver}) is free"),
         false => format!("{address} ({driver}) is {interfaces} and unused"),
     };
     let bind = format!("sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci {address}");
-    Check::warn(name, purpose, format!("{found}; bound to vfio-pci it could be a port")).mend(bind)
+    Check::warn("pci", format!("{found}; bound to vfio-pci it could be a port")).mend(bind)
 }
 
 /// Any route counts, save IPv6's own for link-local and multicast addresses.
@@ -232,23 +220,21 @@ fn has_address(machine: &Machine, interface: &str) -> bool {
 }
 
 fn tools(machine: &Machine) -> Check {
-    let (name, purpose) = ("tools", "the examples and tests with network namespaces");
     let absent: Vec<_> = machine.tools.iter().filter(|(_, there)| !there).map(|(tool, _)| *tool).collect();
     if absent.is_empty() {
         let names: Vec<_> = machine.tools.iter().map(|(tool, _)| tool.name).collect();
-        return Check::ok(name, purpose, names.join(", "));
+        return Check::ok("tools", names.join(", "));
     }
     let list = |of: fn(&super::machine::Tool) -> &'static str| absent.iter().map(of).collect::<Vec<_>>().join(" ");
     let mend = format!("sudo apt-get install --no-install-recommends {}", list(|tool| tool.package));
-    Check::warn(name, purpose, format!("not on the PATH: {}", list(|tool| tool.name))).mend(mend)
+    Check::warn("tools", format!("not on the PATH: {}", list(|tool| tool.name))).mend(mend)
 }
 
 fn sockets(machine: &Machine) -> Check {
-    let (name, purpose) = ("control-sockets", "weir show and weir port");
     let directory = machine.sockets.display();
     match &machine.sockets_error {
-        None => Check::ok(name, purpose, format!("{directory} can be written")),
-        Some(error) => Check::missing(name, purpose, format!("{directory}: {error}"))
+        None => Check::ok("control-sockets", format!("{directory} can be written")),
+        Some(error) => Check::missing("control-sockets", format!("{directory}: {error}"))
             .mend(format!("sudo install -d -m 0700 -o \"$USER\" {directory}")),
     }
 }

@@ -67,72 +67,67 @@ pub fn allowed(machine: &Machine) -> Vec<usize> {
 }
 
 fn isolation(machine: &Machine) -> Check {
-    let (name, purpose) = ("isolation", "steady latency");
     let Host { isolated, nohz_full, .. } = &machine.host;
     let allowed = allowed(machine);
     if !cpus(isolated).is_empty() {
         let ticks = if nohz_full.contains(|c: char| c.is_ascii_digit()) { nohz_full.as_str() } else { "none" };
-        return Check::ok(name, purpose, format!("isolcpus={isolated}, nohz_full={ticks}: weir run --core N"));
+        return Check::ok("isolation", format!("isolcpus={isolated}, nohz_full={ticks}: weir run --core N"));
     }
     if allowed.len() < WORTH_ISOLATING {
-        return Check::ok(name, purpose, format!("none isolated; with {} CPUs there is none to spare", allowed.len()));
+        return Check::ok("isolation", format!("none isolated; with {} CPUs there is none to spare", allowed.len()));
     }
     let last = allowed[allowed.len() - 2..].iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let words = format!("isolcpus={last} nohz_full={last} rcu_nocbs={last}");
-    Check::warn(name, purpose, "no core is kept free of other work").mend(format!(
+    Check::warn("isolation", "no core is kept free of other work").mend(format!(
         "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{words} /' /etc/default/grub && sudo update-grub, then boot anew"
     ))
 }
 
 fn siblings(machine: &Machine) -> Check {
-    let (name, purpose) = ("hyperthreads", "a core that the worker has to itself");
-    let Some(&worker) = allowed(machine).last() else { return Check::ok(name, purpose, "unknown") };
+    let Some(&worker) = allowed(machine).last() else { return Check::ok("hyperthreads", "unknown") };
     let others: Vec<_> = cpus(&machine.host.siblings).into_iter().filter(|&cpu| cpu != worker).collect();
     match others.first() {
-        None => Check::ok(name, purpose, format!("CPU {worker} shares its core with no other")),
+        None => Check::ok("hyperthreads", format!("CPU {worker} shares its core with no other")),
         Some(other) => {
-            Check::warn(name, purpose, format!("CPU {worker}, the default worker's, shares its core with {other}"))
+            Check::warn("hyperthreads", format!("CPU {worker}, the default worker's, shares its core with {other}"))
                 .mend(format!("echo 0 | sudo tee /sys/devices/system/cpu/cpu{other}/online"))
         }
     }
 }
 
 fn locked_memory(machine: &Machine) -> Check {
-    let (name, purpose) = ("memlock", "pci and xdp ports");
     let line = machine.host.limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     let soft = line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or("unknown");
     match soft.parse::<u64>().map(|bytes| bytes >> 20) {
-        _ if has_capability(machine, IPC_LOCK) => Check::ok(name, purpose, "any amount, by CAP_IPC_LOCK"),
-        Ok(mib) if mib < LOCKED_MIB => Check::warn(name, purpose, format!("at most {mib} MiB may be locked"))
+        _ if has_capability(machine, IPC_LOCK) => Check::ok("memlock", "any amount, by CAP_IPC_LOCK"),
+        Ok(mib) if mib < LOCKED_MIB => Check::warn("memlock", format!("at most {mib} MiB may be locked"))
             .mend("sudo prlimit --memlock=unlimited --pid $$"),
-        Ok(mib) => Check::ok(name, purpose, format!("{mib} MiB")),
-        Err(_) => Check::ok(name, purpose, soft),
+        Ok(mib) => Check::ok("memlock", format!("{mib} MiB")),
+        Err(_) => Check::ok("memlock", soft),
     }
 }
 
 fn af_xdp(machine: &Machine) -> Check {
-    let (name, purpose) = ("af-xdp", "xdp ports");
     let known = machine.host.protocols.lines().any(|line| line.split_ascii_whitespace().next() == Some("XDP"));
     if !known {
         let mend = "no command can: use a kernel with CONFIG_XDP_SOCKETS (Debian's and Ubuntu's have it)";
-        return Check::warn(name, purpose, "this kernel has no AF_XDP sockets").mend(mend);
+        return Check::warn("af-xdp", "this kernel has no AF_XDP sockets").mend(mend);
     }
     let may_load = has_capability(machine, BPF) || has_capability(machine, SYS_ADMIN);
     if may_load && has_capability(machine, NET_ADMIN) {
-        return Check::ok(name, purpose, "AF_XDP sockets, and the right to load their program");
+        return Check::ok("af-xdp", "AF_XDP sockets, and the right to load their program");
     }
     let mend = format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock=ep {}", machine.program);
-    Check::warn(name, purpose, "no right to load the program that AF_XDP needs (CAP_BPF, CAP_NET_ADMIN)").mend(mend)
+    Check::warn("af-xdp", "no right to load the program that AF_XDP needs (CAP_BPF, CAP_NET_ADMIN)").mend(mend)
 }
 
 fn vhost_net(machine: &Machine) -> Check {
-    let (name, purpose) = ("vhost-net", "virtio-user ports to the kernel");
     match machine.host.vhost_net {
-        Access::Granted => Check::ok(name, purpose, "/dev/vhost-net opens"),
+        Access::Granted => Check::ok("vhost-net", "/dev/vhost-net opens"),
         Access::Denied => {
-            Check::warn(name, purpose, "/dev/vhost-net may not be opened").mend("sudo chmod 0666 /dev/vhost-net")
+            Check::warn("vhost-net", "/dev/vhost-net may not be opened").mend("sudo chmod 0666 /dev/vhost-net")
         }
-        Access::Absent => Check::warn(name, purpose, "no /dev/vhost-net").mend("sudo modprobe vhost_net"),
+        Access::Absent => Check::warn("vhost-net", "no /dev/vhost-net").mend("sudo modprobe vhost_net"),
     }
 }
 

@@ -75,10 +75,10 @@ fn huge_pages_that_others_hold_are_left_to_them() {
 fn capabilities_are_told_apart() {
     let with = |hex: &str| Machine { status: format!("CapEff:\t{hex}\n"), ..good() };
     let raw = with("0000000000002000");
-    assert_eq!(capability(&raw, "net-raw", "", NET_RAW).status, Status::Ok);
-    let admin = capability(&raw, "net-admin", "", NET_ADMIN);
+    assert_eq!(capability(&raw, "net-raw", NET_RAW).status, Status::Ok);
+    let admin = capability(&raw, "net-admin", NET_ADMIN);
     assert_eq!(mend(&admin), "sudo setcap cap_net_admin,cap_net_raw=ep /opt/weir");
-    assert_eq!(capability(&with("nonsense"), "net-raw", "", NET_RAW).status, Status::Missing);
+    assert_eq!(capability(&with("nonsense"), "net-raw", NET_RAW).status, Status::Missing);
 }
 
 #[test]

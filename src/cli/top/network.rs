@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::Paragraph;
 use serde::Serialize;
 
-use super::super::network::Document;
+use super::super::network::{attention_text, heavy_text, losses_text};
 use super::super::show::switches_text;
 use super::{Shows, if_any, tables};
 use crate::api::client::{Client, ClientError};
@@ -30,9 +30,9 @@ impl Snapshot {
         let last = attention.and_then(|attention| attention.epochs.last()).map(tables::attention);
         let parts = [
             last,
-            self.losses.as_ref().map(Document::text),
-            attention.map(Document::text),
-            self.heavy.as_ref().map(Document::text),
+            self.losses.as_ref().map(losses_text),
+            attention.map(attention_text),
+            self.heavy.as_ref().map(heavy_text),
             Some(switches_text(&self.switches)),
         ];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")

@@ -11,6 +11,7 @@ use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::api::view::EpochAttention;
 use crate::cli::network::{parameter, parameter_keys, parameter_name};
 use crate::cli::output;
+use crate::cli::show::link_text;
 use crate::program::Unit;
 use crate::text::named;
 
@@ -116,7 +117,7 @@ fn ports(rates: &Rates, sort: Sort) -> Cells {
         vec![
             port.name.clone(),
             port.dev.clone(),
-            link(port).into(),
+            link_text(port.enabled, port.link_up).into(),
             si(port.rx_packets_per_second),
             si(port.rx_bits_per_second),
             si(port.tx_packets_per_second),
@@ -140,14 +141,6 @@ fn ports(rates: &Rates, sort: Sort) -> Cells {
         rows: ports.iter().map(row).collect(),
         alarms: ports.iter().map(|port| port.dropped_packets_per_second > 0.0 || !port.link_up).collect(),
         empty: "the switch has no ports",
-    }
-}
-
-fn link(port: &PortRates) -> &'static str {
-    match (port.enabled, port.link_up) {
-        (false, _) => "disabled",
-        (true, true) => "up",
-        (true, false) => "down",
     }
 }
 

@@ -40,7 +40,7 @@ pub const DEFAULT_SLOT: usize = SLOTS;
 /// Memory of the list: a table for IPv4 and other EtherTypes, and one for IPv6, of `rows` TCAM rows
 /// each. The counters stand with the actions.
 pub fn usage(rows: u32) -> TableUse {
-    let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary_rows();
+    let one = |key_bits| Shape { capacity: rows as usize, key_bits, action_bits: ACTION_BITS }.ternary();
     TABLES.into_iter().fold(TableUse::default(), |sum, (_, key_bits)| {
         let one = one(key_bits);
         TableUse { sram_bits: sum.sram_bits + one.sram_bits, tcam_bits: sum.tcam_bits + one.tcam_bits, hashes: 0 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Action, Flags, FragmentMatch, MacPrefix, Match, Prefix, Rule};
 use crate::forward::text::{self, PortNames, Word, Wrong, number, wrong};
+use crate::text::is_name;
 use crate::wire::{ethertype, proto};
 
 /// Maximum ranges or ports in one key.
@@ -154,12 +155,6 @@ impl RuleConfig {
             _ => Ok(()),
         }
     }
-}
-
-/// Names stand in command lines.
-fn is_name(name: &str) -> bool {
-    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    (1..=32).contains(&name.len()) && name.chars().all(good) && !name.starts_with(['-', '.'])
 }
 
 fn each<T>(word: &Option<Word>, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Result<Option<T>, Wrong> {

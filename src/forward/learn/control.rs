@@ -225,12 +225,8 @@ impl Control {
     }
 
     /// MAC addresses that are known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.macs.current().table.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The dataplane looks up the source and the destination, and a switch looks into a table once

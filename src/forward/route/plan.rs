@@ -56,12 +56,8 @@ impl Plan {
 
     /// Entries that the routing table needs: the routes, and for each own address itself, its
     /// network and two broadcasts.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.routes.len() + 4 * self.addresses.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     pub fn add_address(&mut self, port: PortId, net: Net) -> Result<(), Wrong> {

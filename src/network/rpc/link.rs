@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, watch};
 
-use super::messages::RecordMessage;
 use super::proto::from_switch::What;
-use super::proto::{FromSwitch, Ready};
+use super::proto::{FromSwitch, Ready, Record};
 use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, linked};
 use crate::network::documents;
@@ -99,11 +98,6 @@ impl Link {
     /// What tells when the switch's programs are replaced from now on.
     pub(super) fn generation(&self) -> watch::Receiver<Nanos> {
         self.renewed.subscribe()
-    }
-
-    /// The hash functions of the network, once they are known.
-    pub fn hashes(&self) -> Option<HashFamily> {
-        self.standing().hashes.clone()
     }
 
     pub(super) fn hashes_otherwise(&self, hashes: &HashFamily) -> bool {
@@ -250,10 +244,15 @@ impl Sink for Reporter {
         linked.strays.tell_with(&mut record);
         let unsent = link.unsent.load(Relaxed);
         let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
-        let (first, last) = (epoch.first, epoch.last);
-        let (record, sent) = (record.encode().into(), wall_clock());
-        let record = RecordMessage { program, first, last, record, unsent: unsent_since, sent };
-        place.send(FromSwitch { what: Some(What::Record(record.into())) });
+        let record = Record {
+            program: program as u32,
+            first_epoch: epoch.first,
+            last_epoch: epoch.last,
+            record: record.encode().into(),
+            unsent_records: unsent_since,
+            sent_ns: wall_clock(),
+        };
+        place.send(FromSwitch { what: Some(What::Record(record)) });
         link.sent.fetch_add(1, Relaxed);
     }
 

@@ -3,12 +3,13 @@
 use tonic::{Code, Status};
 
 use super::{VERSION, proto};
-use crate::config::{MAX_NETWORKED, is_name};
+use crate::config::MAX_NETWORKED;
 use crate::network::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::pisa::hash::HashFamily;
 use crate::program::{AnyParameters, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
+use crate::text::is_name;
 
 /// A message that breaks a rule of `controller.proto`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -210,48 +211,10 @@ pub(super) fn read_welcome(
     Ok((hashes, refused))
 }
 
-/// What a switch has measured, not yet read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordMessage {
-    /// The program's place in the switch's hello.
-    pub program: usize,
-    pub first: u64,
-    pub last: u64,
-    pub record: prost::bytes::Bytes,
-    /// Records that the switch could not send since the one before.
-    pub unsent: u64,
-    /// The switch's clock when it was sent; 0 when that is not known.
-    pub sent: Nanos,
-}
-
-impl TryFrom<proto::Record> for RecordMessage {
-    type Error = BadMessage;
-
-    fn try_from(record: proto::Record) -> Result<Self, BadMessage> {
-        if record.first_epoch > record.last_epoch {
-            return bad("record.last_epoch", "not before the first one");
-        }
-        Ok(Self {
-            program: record.program as usize,
-            first: record.first_epoch,
-            last: record.last_epoch,
-            record: record.record,
-            unsent: record.unsent_records,
-            sent: record.sent_ns,
-        })
-    }
-}
-
-impl From<RecordMessage> for proto::Record {
-    fn from(record: RecordMessage) -> Self {
-        Self {
-            program: record.program as u32,
-            first_epoch: record.first,
-            last_epoch: record.last,
-            record: record.record,
-            unsent_records: record.unsent,
-            sent_ns: record.sent,
-        }
+impl proto::Record {
+    /// The same record, if its epochs are in order.
+    pub(super) fn checked(self) -> Result<Self, BadMessage> {
+        if self.first_epoch > self.last_epoch { bad("record.last_epoch", "not before the first one") } else { Ok(self) }
     }
 }
 
@@ -339,7 +302,7 @@ mod tests {
             assert_eq!(error.to_string(), "welcome.secret: 32 bytes");
         }
         let record = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
-        assert_eq!(RecordMessage::try_from(record).unwrap_err().field, "record.last_epoch");
+        assert_eq!(record.checked().unwrap_err().field, "record.last_epoch");
     }
 
     #[test]

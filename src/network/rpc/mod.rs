@@ -17,7 +17,7 @@ mod server;
 pub use agent::{Controlled, start};
 pub use dial::{Dial, socket_name};
 pub use link::Link;
-pub use messages::{BadMessage, Hello, Offer, RecordMessage, Refusal, Welcome};
+pub use messages::{BadMessage, Hello, Offer, Refusal, Welcome};
 pub use server::{Certified, Network, serve};
 
 /// What `controller.proto` describes.

@@ -17,11 +17,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::messages::{BadMessage, Hello, RecordMessage, Refusal, Welcome};
+use super::messages::{BadMessage, Hello, Refusal, Welcome};
 use super::proto::controller_server::{Controller, ControllerServer};
 use super::proto::from_switch::What as From;
 use super::proto::to_switch::What as To;
-use super::proto::{FromSwitch, ToSwitch, Update};
+use super::proto::{FromSwitch, Record, ToSwitch, Update};
 use crate::network::controller::ParameterUpdate;
 
 /// A switch that has not said by then who it is goes.
@@ -49,7 +49,7 @@ pub trait Network: Send + Sync + 'static {
         first_epoch: u64,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Takes a record of the network's program at this place.
-    fn reports(&self, switch: &str, program: usize, record: RecordMessage) -> Result<(), BadMessage>;
+    fn reports(&self, switch: &str, program: usize, record: Record) -> Result<(), BadMessage>;
     fn leaves(&self, switch: &str);
     /// The updates in force and to come, with the places of their programs.
     fn updates(&self) -> watch::Receiver<Vec<(usize, ParameterUpdate)>>;
@@ -212,7 +212,7 @@ impl<N: Network> Member<N> {
         let bad = |field, why: &str| Err(BadMessage { field, why: why.into() });
         let heard = match message.what {
             Some(From::Record(record)) => {
-                RecordMessage::try_from(record).and_then(|record| match self.programs.get(record.program) {
+                record.checked().and_then(|record| match self.programs.get(record.program as usize) {
                     Some(Ok(place)) => self.network.reports(&self.hello.name, *place, record),
                     _ => bad("record.program", "one that the controller has taken"),
                 })

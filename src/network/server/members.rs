@@ -13,7 +13,7 @@ use super::Event;
 use crate::lock::Hold;
 use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
-use crate::network::rpc::{BadMessage, Hello, Network, Offer, RecordMessage, Refusal, Welcome};
+use crate::network::rpc::{BadMessage, Hello, Network, Offer, Refusal, Welcome, proto};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
 
@@ -250,21 +250,21 @@ impl Network for ControllerServer {
         Ok(joined?)
     }
 
-    fn reports(&self, switch: &str, program: usize, record: RecordMessage) -> Result<(), BadMessage> {
-        let RecordMessage { first, last, record, unsent, sent, .. } = record;
+    fn reports(&self, switch: &str, program: usize, record: proto::Record) -> Result<(), BadMessage> {
+        let proto::Record { first_epoch, last_epoch: epoch, record, unsent_records, sent_ns, .. } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
-            seen.unsent += unsent;
+            seen.unsent += unsent_records;
         }
         let bad = |why: String| BadMessage { field: "record.record", why };
         let record = (self.readers[program])(&record).map_err(|error| bad(error.to_string()))?;
         if self.waiting.load(Relaxed) >= WAITING * self.readers.len() {
-            self.refuse(switch, format!("epoch {last}: the controller is behind"));
+            self.refuse(switch, format!("epoch {epoch}: the controller is behind"));
             return Ok(());
         }
         self.waiting.fetch_add(1, Relaxed);
-        let report = Report { first_epoch: first, epoch: last, whole: true, record };
-        let _ = self.events.send(Event::Reports(program, switch.to_owned(), report, sent));
+        let report = Report { first_epoch, epoch, whole: true, record };
+        let _ = self.events.send(Event::Reports(program, switch.to_owned(), report, sent_ns));
         Ok(())
     }
 

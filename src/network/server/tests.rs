@@ -1,6 +1,5 @@
 //! Switches and a server over a real socket.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -22,7 +21,7 @@ use crate::network::rpc::proto::from_switch::What as From;
 use crate::network::rpc::proto::to_switch::What as To;
 use crate::network::rpc::proto::{self, FromSwitch, ToSwitch};
 use crate::network::rpc::{self, Controlled, Dial, Hello, Link, Offer};
-use crate::network::socket::{self, Access};
+use crate::network::socket::{self, Access, SocketFile};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{EpochAnswers, Reason};
@@ -68,7 +67,7 @@ fn hello(name: &str) -> Hello {
 /// A controller that runs until dropped.
 struct Lab {
     _dir: tempfile::TempDir,
-    socket: PathBuf,
+    socket: SocketFile,
     server: Arc<ControllerServer>,
     /// Those of both programs.
     controllers: Vec<Arc<Mutex<Controller>>>,
@@ -110,7 +109,7 @@ impl Lab {
     }
 
     fn dial(&self) -> Dial {
-        Dial::new(Address::Socket(self.socket.clone()), None)
+        Dial::new(Address::Socket(self.socket.0.clone()), None)
     }
 
     /// Opens a stream with these messages, which stays open.

@@ -57,21 +57,8 @@ impl<K: Key, A: Clone> Exact<K, A> {
         self.slots.iter().flatten().map(|(key, action)| (*key, action))
     }
 
-    pub fn clear(&mut self) {
-        self.slots.fill(None);
-        self.len = 0;
-    }
-
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub fn is_full(&self) -> bool {
-        self.len == self.shape.capacity
     }
 
     pub fn usage(&self) -> TableUse {
@@ -116,7 +103,6 @@ mod tests {
     enum Op {
         Insert(u64, u16),
         Remove(u64),
-        Clear,
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -124,7 +110,6 @@ mod tests {
         prop_oneof![
             8 => (0..60u64, any::<u16>()).prop_map(|(k, a)| Op::Insert(k, a)),
             6 => (0..60u64).prop_map(Op::Remove),
-            1 => Just(Op::Clear),
         ]
     }
 
@@ -141,10 +126,6 @@ mod tests {
                     }
                     Op::Insert(k, a) => prop_assert_eq!(table.insert(k, a), Ok(oracle.insert(k, a))),
                     Op::Remove(k) => prop_assert_eq!(table.remove(k), oracle.remove(&k)),
-                    Op::Clear => {
-                        table.clear();
-                        oracle.clear();
-                    }
                 }
                 prop_assert_eq!(table.len(), oracle.len());
                 for k in 0..60 {

@@ -6,18 +6,14 @@
 
 mod exact;
 mod lpm;
-mod range;
 mod shared;
-mod ternary;
 
 use std::fmt;
 use std::ops::BitAnd;
 
 pub use exact::Exact;
 pub use lpm::Lpm;
-pub use range::Range;
 pub use shared::{Reader, Shared};
-pub use ternary::{Pattern, Ternary};
 
 use super::hash::Crc;
 
@@ -48,17 +44,11 @@ impl Shape {
         TableUse { sram_bits: self.capacity as u64 * entry, tcam_bits: 0, hashes: 1 }
     }
 
-    /// Keys in TCAM, `rows` for each entry, action data in SRAM. TCAM is counted in bits of key,
-    /// mask included, as vendors do.
-    fn ternary(self, rows: u64) -> TableUse {
-        let capacity = self.capacity as u64 * rows;
-        let bits = |width: u32| capacity * u64::from(width);
+    /// Keys in TCAM, a row for each entry, action data in SRAM. TCAM is counted in bits of key, mask
+    /// included, as vendors do.
+    pub fn ternary(self) -> TableUse {
+        let bits = |width: u32| self.capacity as u64 * u64::from(width);
         TableUse { sram_bits: bits(self.action_bits), tcam_bits: bits(self.key_bits), hashes: 0 }
-    }
-
-    /// A ternary table of one row an entry.
-    pub fn ternary_rows(self) -> TableUse {
-        self.ternary(1)
     }
 
     /// Whether one more entry finds room.
@@ -74,8 +64,6 @@ pub enum TableError {
     Full { capacity: usize },
     #[error("a prefix of {len} bits is longer than the key of {key_bits} bits")]
     PrefixTooLong { len: u32, key_bits: u32 },
-    #[error("the range's lower end is above its upper end")]
-    EmptyRange,
 }
 
 /// A key of up to 128 bits. Narrower ones stand in the low bits.

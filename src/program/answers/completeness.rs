@@ -5,70 +5,56 @@
 //! what it is called. Otherwise it names the reasons.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The reasons: each with its name in JSON, which is stable, and in words.
-macro_rules! reasons {
-    ($($(#[$about:meta])+ $reason:ident = $name:literal, $words:expr;)+) => {
-        /// Why an answer is not complete.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Reason {
-            $($(#[$about])+ #[serde(rename = $name)] $reason,)+
-        }
+use crate::text::named;
 
-        impl Reason {
-            #[cfg(test)]
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$reason),+];
-
-            /// Its name in JSON.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$reason => $name,)+
-                }
-            }
-        }
-
-        impl fmt::Display for Reason {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $(Self::$reason => $words,)+
-                })
-            }
-        }
-    };
-}
-
-reasons! {
-    /// Something is missing of a switch, or packets could not be followed: the gaps say what.
-    Gap = "gap", "something is missing, or packets could not be followed";
-    /// An epoch was not analysed, because the controller stood still or no switch reported.
-    NotAnalysed = "not_analysed", "an epoch was not analysed";
-    /// Not all flows could be decoded.
-    Undecoded = "undecoded", "not all flows could be decoded";
-    /// A class of flows has no memory.
-    Unmeasured = "unmeasured", "a class of flows has no memory";
-    /// Light losses are measured by sample.
-    Sampled = "sampled", "light losses are measured by sample";
-    /// More packets of a flow left than entered.
-    Gained = "gained",
-        "more packets of a flow left than entered: a link doubles packets, or an edge switch does not report";
-    /// The controller was not told which switches have hosts.
-    EdgesUnnamed = "edges_unnamed",
-        "the controller was not told which switches have hosts (--switch), and what leaves by others seems lost";
-    /// Flows below the heavy-hitter threshold cannot be named.
-    BelowThreshold = "below_threshold", "smaller flows cannot be named";
-    /// The classifier was too full.
-    TooMany = "too_many", "there are too many flows to tell";
-    /// Flows were found that are not kept.
-    NotKept = "not_kept", "more flows were found than are kept";
-    /// The epochs are older than what was asked for.
-    Outdated = "outdated", "its epochs are older than what was asked for";
-    /// Flows may have been evicted from the tables, and counts are what is left.
-    Evicted = "evicted", "flows may have been evicted, and counts are at least what is told";
-    /// Reports about single packets found no room.
-    Overflow = "overflow", "reports about single packets found no room";
+named! {
+    /// Why an answer is not complete.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Reason {
+        /// Something is missing of a switch, or packets could not be followed: the gaps say what.
+        #[error("something is missing, or packets could not be followed")]
+        Gap = "gap",
+        /// An epoch was not analysed, because the controller stood still or no switch reported.
+        #[error("an epoch was not analysed")]
+        NotAnalysed = "not_analysed",
+        /// Not all flows could be decoded.
+        #[error("not all flows could be decoded")]
+        Undecoded = "undecoded",
+        /// A class of flows has no memory.
+        #[error("a class of flows has no memory")]
+        Unmeasured = "unmeasured",
+        /// Light losses are measured by sample.
+        #[error("light losses are measured by sample")]
+        Sampled = "sampled",
+        /// More packets of a flow left than entered.
+        #[error("more packets of a flow left than entered: a link doubles packets, or an edge switch does not report")]
+        Gained = "gained",
+        /// The controller was not told which switches have hosts.
+        #[error("the controller was not told which switches have hosts (--switch), and what leaves by others seems lost")]
+        EdgesUnnamed = "edges_unnamed",
+        /// Flows below the heavy-hitter threshold cannot be named.
+        #[error("smaller flows cannot be named")]
+        BelowThreshold = "below_threshold",
+        /// The classifier was too full.
+        #[error("there are too many flows to tell")]
+        TooMany = "too_many",
+        /// Flows were found that are not kept.
+        #[error("more flows were found than are kept")]
+        NotKept = "not_kept",
+        /// The epochs are older than what was asked for.
+        #[error("its epochs are older than what was asked for")]
+        Outdated = "outdated",
+        /// Flows may have been evicted from the tables, and counts are what is left.
+        #[error("flows may have been evicted, and counts are at least what is told")]
+        Evicted = "evicted",
+        /// Reports about single packets found no room.
+        #[error("reports about single packets found no room")]
+        Overflow = "overflow",
+    }
 }
 
 impl Reason {

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::ChameleMon;
 use super::dataplane::MAX_LEVELS;
 use super::runtime::{Partition, Runtime, Shape};
 use crate::program::{Program, ProgramError};
+use crate::text::serde_as_text;
 
 /// Bits of a counter of the classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,18 +93,7 @@ impl fmt::Display for TowerShape {
     }
 }
 
-impl Serialize for TowerShape {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for TowerShape {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(TowerShape);
 
 impl schemars::JsonSchema for TowerShape {
     fn inline_schema() -> bool {

@@ -420,7 +420,7 @@ fn collected(collecting: &Collecting) -> BTreeMap<u64, Sketches> {
 fn frames(seed: u64) -> Vec<(weir::wire::Flow, Vec<u8>)> {
     let workload: Workload = format!("isp/burst,flows=400,packets=6000,seed={seed},ipv6=0.3").parse().unwrap();
     let trace = workload.generate();
-    let mut flows = trace.sequence.iter().map(|&flow| trace.workload.flow(flow));
+    let mut flows = trace.sequence.iter().map(|&flow| trace.workload.tuple(flow).flow());
     let mut all = Vec::new();
     trace
         .for_each_frame(&Frames::default(), |_, bytes| {

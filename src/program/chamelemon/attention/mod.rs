@@ -66,29 +66,25 @@ use self::variation::Variation;
 use super::network::NetworkEpoch;
 use super::{Runtime, Shape};
 use crate::program;
+use crate::text::named;
 use crate::trace::SplitMix64;
 
-/// Which flows the losses are measured of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// There is memory to find every flow that loses packets.
-    Healthy,
-    /// Only heavy losses are all found, and light ones by sample.
-    Ill,
+named! {
+    /// Which flows the losses are measured of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum State {
+        /// There is memory to find every flow that loses packets.
+        Healthy = "healthy",
+        /// Only heavy losses are all found, and light ones by sample.
+        Ill = "ill",
+    }
 }
 
 impl State {
     /// The state that parameters are for: light losses have memory in the ill state only.
     pub fn of(runtime: &Runtime) -> Self {
         if runtime.partition.ll > 0 { Self::Ill } else { Self::Healthy }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Ill => "ill",
-        }
     }
 }
 
