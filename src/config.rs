@@ -34,7 +34,7 @@ pub use length::Length;
 pub use network::{MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
-pub use switch::{AclDefault, BatchOrderConfig, ForwardMode, SwitchConfig};
+pub use switch::{AclDefault, BatchOrderConfig, ForwardMode, LinkLocal, SwitchConfig};
 
 use error::{NAME_PATTERN, check_length, check_name, check_range, wrong};
 

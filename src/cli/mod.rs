@@ -2,6 +2,7 @@
 
 mod budget;
 mod capture;
+mod captures;
 mod config;
 mod controller;
 mod demo;

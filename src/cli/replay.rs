@@ -8,18 +8,19 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::measured::Measured;
-use super::{Failure, Programs, in_memory, output};
+use super::{Failure, Programs, captures, in_memory, output};
 use crate::api::view::Packets;
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::telemetry::score::Score;
-use crate::trace::CaptureReader;
+use crate::trace::LinkType;
 use crate::wire::{Headers, parse};
 
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// Captures, pcap or pcapng, replayed one after the other
+    /// Captures, pcap or pcapng, replayed one after the other; '-' reads one from stdin. gzip and
+    /// zstd are recognised. Packets without an Ethernet header are given one
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -59,6 +60,9 @@ struct Document {
     unmeasured_packets: u64,
     /// Records that a capture's snap length cut short. Their headers are read from what is left.
     cut_packets: u64,
+    /// Packets that were captured with another link type than Ethernet, and count with an Ethernet
+    /// header in place of their own.
+    reframed_packets: u64,
     /// Why reading ended before the end of the captures.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -70,6 +74,7 @@ struct Totals {
     packets: u64,
     bytes: u64,
     cut: u64,
+    reframed: u64,
     /// Why reading ended before the end of the captures.
     error: Option<String>,
     first_ns: Option<u64>,
@@ -78,6 +83,9 @@ struct Totals {
 
 impl Replay {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        if self.files.iter().filter(|file| captures::is_stdin(file)).count() > 1 {
+            return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
+        }
         let programs = self.programs.or_default()?;
         let mut config = in_memory(programs.clone());
         config.switch.forward = ForwardMode::Xconnect;
@@ -113,9 +121,10 @@ impl Replay {
         exact: &mut [Box<dyn Exact>],
         totals: &mut Totals,
     ) -> Result<(), String> {
-        let broken = |error| format!("{}: {error}", file.display());
-        let mut reader = CaptureReader::open(file).map_err(broken)?;
-        let progress = ProgressBar::new_spinner().with_message(format!("replaying {}", file.display()));
+        let name = captures::name(file);
+        let broken = |error| format!("{name}: {error}");
+        let mut reader = captures::open(file)?;
+        let progress = ProgressBar::new_spinner().with_message(format!("replaying {name}"));
         let mut headers = Headers::default();
         while let Some(captured) = reader.next() {
             let captured = captured.map_err(broken)?;
@@ -125,6 +134,12 @@ impl Replay {
             let wire_len = captured.wire_len as usize;
             totals.bytes += wire_len as u64;
             totals.cut += u64::from(wire_len > captured.bytes.len());
+            if captured.link != LinkType::Ethernet {
+                if totals.reframed == 0 {
+                    progress.suspend(|| captures::say_reframed(file, captured.link));
+                }
+                totals.reframed += 1;
+            }
             replayer.cut_packet(0, captured.at_ns, captured.bytes, wire_len);
             if !exact.is_empty() && parse(captured.bytes, &mut headers).is_ok() {
                 exact.iter_mut().for_each(|exact| exact.packet(&headers, wire_len));
@@ -165,6 +180,7 @@ impl Replay {
             drops: replayer.ports().packets,
             unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,
+            reframed_packets: totals.reframed,
             error: totals.error,
             programs: documents,
         };

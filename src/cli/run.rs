@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Programs, overrule};
-use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, PortConfig};
+use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
 use crate::switch::TelemetryHeader;
@@ -28,6 +28,10 @@ pub struct Run {
     /// How the output port is chosen
     #[arg(long, value_enum)]
     forward: Option<ForwardMode>,
+    /// With --forward learn: drop frames to 01:80:c2:00:00:00 to 0f, as of STP, LACP and LLDP, or
+    /// forward them; PAUSE is dropped with either
+    #[arg(long, value_enum)]
+    link_local: Option<LinkLocal>,
     /// With --forward xconnect: two ports that are joined
     #[arg(long = "pair", value_name = "A,B", value_parser = pair)]
     pairs: Vec<[String; 2]>,
@@ -139,6 +143,7 @@ impl Run {
         overrule(&mut switch.target, &self.target);
         overrule(&mut switch.name, &self.name);
         overrule(&mut switch.forward, &self.forward);
+        overrule(&mut switch.link_local, &self.link_local);
         overrule(&mut switch.epoch, &self.epoch);
         overrule(&mut switch.telemetry_header, &self.telemetry_header);
         overrule(&mut switch.order, &self.order);

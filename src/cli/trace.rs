@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, Programs, in_memory, output};
+use super::{Failure, Programs, captures, in_memory, output};
 use crate::api::observers::TraceQuery;
 use crate::api::view::packet::Packet;
 use crate::config::{Config, ForwardMode, Length};
@@ -15,7 +15,7 @@ use crate::observe::PacketTrace;
 use crate::pisa::PortId;
 use crate::replay::Replayer;
 use crate::telemetry::epoch::Nanos;
-use crate::trace::{CaptureReader, Captured};
+use crate::trace::{Captured, LinkType};
 use crate::wire::{Filter, Headers, parse};
 
 mod text;
@@ -26,7 +26,7 @@ const MAX_FRAME: usize = 9216 + 64;
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["read", "hex", "next"]))]
 pub struct Trace {
-    /// A packet of this capture, pcap or pcapng
+    /// A packet of this capture, pcap or pcapng, with gzip and zstd or without; '-' reads stdin
     #[arg(short, long, value_name = "FILE")]
     read: Option<PathBuf>,
     /// A frame from the destination MAC on, in hexadecimal; '-' reads it from stdin
@@ -152,10 +152,11 @@ impl Trace {
     }
 
     fn captured(&self, file: &Path) -> Result<(Packet, String), Failure> {
-        let broken = |error| Failure::Failed(format!("{}: {error}", file.display()));
+        let name = captures::name(file);
+        let broken = |error| Failure::Failed(format!("{name}: {error}"));
         let config = self.config()?;
         let (mut replayer, ingress) = (self.replayer(&config)?, self.ingress(&config)?);
-        let mut reader = CaptureReader::open(file).map_err(broken)?;
+        let mut reader = captures::open(file).map_err(Failure::Failed)?;
         let mut number = 0;
         while let Some(captured) = reader.next() {
             let captured = captured.map_err(broken)?;
@@ -171,8 +172,11 @@ impl Trace {
                     )));
                 }
                 (true, false) => {
+                    if captured.link != LinkType::Ethernet {
+                        captures::say_reframed(file, captured.link);
+                    }
                     let trace = replayer.trace(port, at, frame, wire_len);
-                    return Ok((packet(&trace, &config), format!("Packet {number} of {}", file.display())));
+                    return Ok((packet(&trace, &config), format!("Packet {number} of {name}")));
                 }
                 (false, false) if !self.fresh => replayer.cut_packet(port, at, frame, wire_len),
                 (false, _) => {}
@@ -182,7 +186,7 @@ impl Trace {
             (Some(filter), _) => format!("matches {filter:?}", filter = filter.to_string()),
             (None, number) => format!("is number {}", number.unwrap_or(1)),
         };
-        Err(Failure::Failed(format!("{}: of {number} packets none {what}", file.display())))
+        Err(Failure::Failed(format!("{name}: of {number} packets none {what}")))
     }
 
     fn is_wanted(&self, number: u64, captured: &Captured<'_>) -> bool {

@@ -55,6 +55,9 @@ pub struct SwitchConfig {
     pub mac_table: u32,
     /// Silence after which `learn` forgets a MAC address.
     pub mac_age: Length,
+    /// The action of `learn` for frames to 01:80:c2:00:00:00 to 0f, as of STP, LACP and LLDP: drop,
+    /// or forward. PAUSE frames (01:80:c2:00:00:01) are dropped with either.
+    pub link_local: LinkLocal,
     /// Routes of each family that `route` has room for; every own address takes four.
     #[schemars(range(min = 16, max = 1 << 20))]
     pub route_table: u32,
@@ -102,6 +105,7 @@ impl Default for SwitchConfig {
             buffers: None,
             mac_table: 8192,
             mac_age: Length(Duration::from_secs(300)),
+            link_local: LinkLocal::Drop,
             route_table: 16_384,
             neighbour_table: 4096,
             acl_default: AclDefault::Permit,
@@ -127,6 +131,16 @@ pub enum ForwardMode {
     Xconnect,
     /// IPv4 and IPv6 routing.
     Route,
+}
+
+/// The action of `learn` for frames that end at the next bridge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLocal {
+    #[default]
+    Drop,
+    /// Forward them like other multicast, but for PAUSE frames.
+    Forward,
 }
 
 /// The action for packets that no rule decides.

@@ -186,7 +186,7 @@ impl Shared {
             && config.switch.forward == ForwardMode::Learn
             && state.config.switch.forward == ForwardMode::Learn
         {
-            // Only the size of the table can differ.
+            // Only the size of the table can differ, and the action for the bridge group.
             let old = self.learning();
             if let Some((new, dataplanes)) = old.as_ref().map(|old| old.resized(&config.switch, workers)) {
                 (learning, forwards) = (Some(Some(new)), Some(dataplanes));

@@ -45,6 +45,8 @@ impl Diff {
         diff.forward |= diff.value("switch.forward", forward(running.forward), forward(switch.forward));
         let learns = switch.forward == ForwardMode::Learn;
         diff.forward |= diff.value("switch.mac_table", running.mac_table, switch.mac_table) && learns;
+        let link_local = |config: &SwitchConfig| format!("{:?}", config.link_local);
+        diff.forward |= diff.value("switch.link_local", link_local(running), link_local(switch)) && learns;
         if !learns && (state.pairs != next.pairs || diff.ports) {
             diff.forward = true;
         }
@@ -126,12 +128,13 @@ fn forward(mode: ForwardMode) -> String {
 }
 
 /// The keys of `[switch]` that can change at run time.
-const CHANGEABLE: [&str; 13] = [
+const CHANGEABLE: [&str; 14] = [
     "acl_default",
     "epoch",
     "forward",
     "history",
     "idle",
+    "link_local",
     "mac_age",
     "mac_table",
     "neighbour_table",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::config::SwitchConfig;
+use crate::config::{LinkLocal, SwitchConfig};
 use crate::forward::{Forward, learn};
 use crate::pisa::PortId;
 use crate::pisa::hash::Polynomial;
@@ -23,12 +23,13 @@ pub struct Learning {
 impl Learning {
     /// The control half, and the dataplane half of each replica.
     pub fn new(config: &SwitchConfig, polynomial: Polynomial, replicas: usize) -> (Self, Vec<Forward>) {
-        Self::with(learn::Control::new(sizes(config), polynomial), polynomial, replicas)
+        Self::with(learn::Control::new(settings(config), polynomial), polynomial, replicas)
     }
 
-    /// The same with the MAC addresses of this one in a table of another size.
+    /// The same with the MAC addresses of this one in a table of another size, or with another
+    /// action for the bridge group.
     pub fn resized(&self, config: &SwitchConfig, replicas: usize) -> (Self, Vec<Forward>) {
-        Self::with(self.control.resized(sizes(config), self.polynomial), self.polynomial, replicas)
+        Self::with(self.control.resized(settings(config), self.polynomial), self.polynomial, replicas)
     }
 
     fn with(control: learn::Control, polynomial: Polynomial, replicas: usize) -> (Self, Vec<Forward>) {
@@ -79,6 +80,11 @@ impl Learning {
     }
 }
 
-fn sizes(config: &SwitchConfig) -> learn::Config {
-    learn::Config { capacity: config.mac_table as usize, ageing: config.mac_age.0, ..learn::Config::default() }
+fn settings(config: &SwitchConfig) -> learn::Config {
+    learn::Config {
+        capacity: config.mac_table as usize,
+        ageing: config.mac_age.0,
+        link_local: config.link_local == LinkLocal::Forward,
+        ..learn::Config::default()
+    }
 }

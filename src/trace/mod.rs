@@ -32,7 +32,9 @@ pub use keys::Keys;
 pub(crate) use keys::{EPHEMERAL, EPHEMERAL_BITS, ephemeral};
 pub use lengths::Lengths;
 pub use order::Order;
-pub use pcap::{CaptureError, CaptureReader, CaptureWriter, Captured, INBOUND, OUTBOUND, PcapNgStream};
+pub use pcap::{
+    CaptureError, CaptureReader, CaptureWriter, Captured, CompressionError, INBOUND, LinkType, OUTBOUND, PcapNgStream,
+};
 pub use rng::SplitMix64;
 pub use sizes::SizeLaw;
 pub use truth::{FlowTruth, Truth};

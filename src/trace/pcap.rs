@@ -16,21 +16,28 @@ use thiserror::Error;
 
 mod blocks;
 mod framing;
+mod link;
+mod source;
 mod stream;
 use blocks::Interfaces;
 use framing::Blocks;
+pub use link::LinkType;
+pub use source::CompressionError;
+use source::Source;
 pub use stream::PcapNgStream;
 
 /// An error in a capture.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+    #[error("{0}")]
+    Compressed(CompressionError),
     #[error("the file is empty")]
     Empty,
     #[error("neither pcap nor pcapng: it starts with {0:02x?}")]
     Magic(Vec<u8>),
-    #[error("link type {0:?}; only Ethernet is understood")]
+    #[error("link type {0:?}, which is not read")]
     LinkType(DataLink),
     #[error("the file ends inside packet {packet}")]
     Truncated { packet: u64 },
@@ -42,13 +49,23 @@ pub enum CaptureError {
     TooLate(u64),
 }
 
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> Self {
+        error.downcast().map_or_else(Self::Io, Self::Compressed)
+    }
+}
+
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
     /// Nanoseconds since the capture's epoch.
     pub at_ns: u64,
+    /// The link type that it was captured with.
+    pub link: LinkType,
     /// Length on the wire; `bytes` may be shorter.
     pub wire_len: u32,
+    /// The Ethernet frame. Where it was captured with another link type, an Ethernet header stands
+    /// in place of its own, and `wire_len` is that of the frame.
     pub bytes: &'a [u8],
     /// The interface's name in pcapng.
     pub interface: Option<&'a str>,
@@ -71,6 +88,9 @@ pub const OUTBOUND: u32 = 2;
 
 /// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
 const MAX_RECORD: usize = 256 * 1024;
+
+/// The link type in its word of a pcap's header. The rest is about frame check sequences.
+const LINK_TYPE: u32 = 0x03ff_ffff;
 
 /// The largest length on the wire accepted, in bytes: above every frame that segmentation offload
 /// makes.
@@ -114,16 +134,20 @@ impl<W: Write> CaptureWriter<W> {
 
 const NANOS: u64 = 1_000_000_000;
 
-type Whole<R> = io::Chain<Cursor<Vec<u8>>, R>;
+/// The capture, decompressed.
+type Stream<R> = io::Chain<Cursor<Vec<u8>>, Source<R>>;
 
 enum Format<R: Read> {
-    Pcap(PcapReader<Whole<R>>),
-    PcapNg { blocks: Blocks<BufReader<Whole<R>>>, interfaces: Interfaces },
+    Pcap { reader: PcapReader<Stream<R>>, link: LinkType },
+    PcapNg { blocks: Blocks<BufReader<Stream<R>>>, interfaces: Interfaces },
 }
 
-/// Reads pcap and pcapng, distinguished by their first bytes.
+/// Reads pcap and pcapng, compressed with gzip, zstd or not at all, distinguished by their first
+/// bytes.
 pub struct CaptureReader<R: Read> {
     format: Format<R>,
+    /// The Ethernet frame of a packet with another link type.
+    frame: Vec<u8>,
     packet: u64,
     ended: bool,
 }
@@ -135,13 +159,11 @@ impl CaptureReader<File> {
 }
 
 impl<R: Read> CaptureReader<R> {
-    pub fn new(mut from: R) -> Result<Self, CaptureError> {
-        let mut magic = Vec::new();
-        (&mut from).take(4).read_to_end(&mut magic)?;
-        let whole = Cursor::new(magic.clone()).chain(from);
+    pub fn new(from: R) -> Result<Self, CaptureError> {
+        let (magic, stream) = source::peek(Source::new(from)?)?;
         let format = match magic[..] {
             [0x0a, 0x0d, 0x0d, 0x0a] => {
-                let mut blocks = Blocks::new(BufReader::new(whole));
+                let mut blocks = Blocks::new(BufReader::new(stream));
                 if let Some(Err(error)) = blocks.next(0) {
                     return Err(error);
                 }
@@ -151,16 +173,15 @@ impl<R: Read> CaptureReader<R> {
             | [0xd4, 0xc3, 0xb2, 0xa1]
             | [0xa1, 0xb2, 0x3c, 0x4d]
             | [0x4d, 0x3c, 0xb2, 0xa1] => {
-                let reader = PcapReader::new(whole).map_err(|e| broken(e, 0))?;
-                if reader.header().datalink != DataLink::ETHERNET {
-                    return Err(CaptureError::LinkType(reader.header().datalink));
-                }
-                Format::Pcap(reader)
+                let reader = PcapReader::new(stream).map_err(|e| broken(e, 0))?;
+                let link = DataLink::from(u32::from(reader.header().datalink) & LINK_TYPE);
+                let link = LinkType::new(link).ok_or(CaptureError::LinkType(link))?;
+                Format::Pcap { reader, link }
             }
             [] => return Err(CaptureError::Empty),
             _ => return Err(CaptureError::Magic(magic)),
         };
-        Ok(Self { format, packet: 0, ended: false })
+        Ok(Self { format, frame: Vec::new(), packet: 0, ended: false })
     }
 
     /// The next packet, lent until the next call; `None` at the end and after an error.
@@ -173,25 +194,35 @@ impl<R: Read> CaptureReader<R> {
         // Set first and taken back on success: a packet that is lent keeps `self` borrowed.
         self.ended = true;
         let next = match &mut self.format {
-            Format::Pcap(reader) => next_pcap(reader, self.packet),
+            Format::Pcap { reader, link } => next_pcap(reader, *link, self.packet),
             Format::PcapNg { blocks, interfaces } => blocks::next_packet(blocks, interfaces, self.packet),
         };
-        if matches!(next, Some(Ok(_))) {
-            self.ended = false;
+        match next? {
+            Ok(captured) => {
+                self.ended = false;
+                Some(Ok(match captured.link {
+                    LinkType::Ethernet => captured,
+                    link => link.to_ethernet(captured, &mut self.frame),
+                }))
+            }
+            error => Some(error),
         }
-        next
     }
 
     /// Packets that the capturer says it missed, as far as has been read.
     pub fn missed(&self) -> u64 {
         match &self.format {
-            Format::Pcap(_) => 0,
+            Format::Pcap { .. } => 0,
             Format::PcapNg { interfaces, .. } => interfaces.missed(),
         }
     }
 }
 
-fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<Captured<'_>, CaptureError>> {
+fn next_pcap<R: Read>(
+    reader: &mut PcapReader<R>,
+    link: LinkType,
+    packet: u64,
+) -> Option<Result<Captured<'_>, CaptureError>> {
     let resolution = reader.header().ts_resolution;
     let raw = match reader.next_raw_packet()? {
         Ok(raw) => raw,
@@ -215,7 +246,7 @@ fn next_pcap<R: Read>(reader: &mut PcapReader<R>, packet: u64) -> Option<Result<
         return malformed(format!("a length of {wire_len} bytes, more than any frame"));
     }
     let at_ns = u64::from(raw.ts_sec) * NANOS + fraction;
-    Some(Ok(Captured { at_ns, wire_len, bytes, interface: None, flags: 0, comment: None }))
+    Some(Ok(Captured { at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None }))
 }
 
 /// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to
@@ -224,7 +255,7 @@ fn broken(error: PcapError, packet: u64) -> CaptureError {
     match error {
         PcapError::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => CaptureError::Truncated { packet },
         PcapError::IncompleteBuffer => CaptureError::Truncated { packet },
-        PcapError::IoError(e) => CaptureError::Io(e),
+        PcapError::IoError(e) => e.into(),
         other => CaptureError::Malformed { packet, reason: other.to_string() },
     }
 }

@@ -109,6 +109,7 @@ pub struct Headers {
     pub dst: Mac,
     pub src: Mac,
     /// EtherType behind all tags and the shim; of an 802.3 frame its length field (at most 1500).
+    /// An IP packet in a PPPoE session has the session's, and `net` says which IP it is.
     pub ethertype: u16,
     /// TCI of the outermost VLAN tag, valid when `tagged`.
     pub vlan_tci: u16,

@@ -28,7 +28,7 @@ pub use filter::{Filter, FilterError};
 pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
-pub use numbers::{ethertype, proto};
+pub use numbers::{ethertype, ppp, proto};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse};
 pub use shim::Shim;
 

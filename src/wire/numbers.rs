@@ -10,8 +10,16 @@ pub mod ethertype {
     pub const QINQ: u16 = 0x88a8;
     /// EtherType of outer tags before 802.1ad.
     pub const QINQ_OLD: u16 = 0x9100;
+    pub const PPPOE_DISCOVERY: u16 = 0x8863;
+    pub const PPPOE_SESSION: u16 = 0x8864;
     /// Local experimental EtherType 1: the telemetry shim.
     pub const SHIM: u16 = 0x88b5;
+}
+
+/// PPP protocols.
+pub mod ppp {
+    pub const IPV4: u16 = 0x0021;
+    pub const IPV6: u16 = 0x0057;
 }
 
 /// IP protocols and IPv6 next headers.

@@ -1,9 +1,9 @@
 //! The parser of the fast path: one frame in, one [`Headers`] out.
 //!
-//! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags and [`MAX_EXTENSIONS`] IPv6 extension
-//! headers, each looked at once. Only a truncated Ethernet header makes a packet undeliverable. A
-//! later header that is unknown or truncated leaves its fields at their defaults, and the packet is
-//! forwarded by the headers before it.
+//! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags, one PPPoE session header and
+//! [`MAX_EXTENSIONS`] IPv6 extension headers, each looked at once. Only a truncated Ethernet header
+//! makes a packet undeliverable. A later header that is unknown or truncated leaves its fields at
+//! their defaults, and the packet is forwarded by the headers before it.
 //!
 //! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves
 //! segmentation to its NIC writes such packets, and captures on that host hold them. A router still
@@ -11,7 +11,7 @@
 
 use thiserror::Error;
 
-use super::{Fragment, Headers, Mac, Net, ethertype, proto, shim};
+use super::{Fragment, Headers, Mac, Net, ethertype, ppp, proto, shim};
 
 /// VLAN tags that are looked behind: 802.1ad's outer and inner. A third is left as the EtherType.
 pub const MAX_TAGS: usize = 2;
@@ -28,6 +28,8 @@ pub struct Runt;
 const MACS: usize = 12;
 const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
+/// The header of a PPPoE session and the PPP protocol behind it.
+const PPPOE: usize = 6 + 2;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 /// Smallest part of a transport header that is parsed, in bytes: it holds the ports, and every
@@ -100,6 +102,7 @@ fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     match headers.ethertype {
         ethertype::IPV4 => parse_ipv4(frame, at, headers),
         ethertype::IPV6 => parse_ipv6(frame, at, headers),
+        ethertype::PPPOE_SESSION => parse_pppoe(frame, at, headers),
         _ => {}
     }
     Ok(())
@@ -133,6 +136,19 @@ fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
         at += 4;
     }
     at
+}
+
+/// Parses the IP packet of a PPPoE session (RFC 2516, 4), if it carries one. The EtherType stays
+/// the session's. The session's length field is not looked at: the IP packet has its own.
+fn parse_pppoe(frame: &[u8], at: usize, headers: &mut Headers) {
+    /// Version 1, type 1, code 0.
+    const SESSION_DATA: u16 = 0x1100;
+    let Some(header) = chunk::<PPPOE>(frame, at).filter(|header| be16(header, 0) == SESSION_DATA) else { return };
+    match be16(header, 6) {
+        ppp::IPV4 => parse_ipv4(frame, at + PPPOE, headers),
+        ppp::IPV6 => parse_ipv6(frame, at + PPPOE, headers),
+        _ => {}
+    }
 }
 
 fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {

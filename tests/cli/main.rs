@@ -2,6 +2,7 @@
 
 mod chamelemon;
 mod broken;
+mod captures;
 mod config;
 mod demo;
 mod json;

@@ -14,6 +14,7 @@ mod faults;
 mod heavy;
 mod hostile;
 mod live;
+mod link_local;
 mod living;
 mod losses;
 mod mishaps;

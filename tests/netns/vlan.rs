@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Lab, Lack, Link, Weir, eventually, pcap, skip};
+use crate::common::{Host, Lab, Lack, Link, Weir, eventually, pcap, skip};
 
 const TAG: [u16; 3] = [0x8100, 0x88a8, 0x8100];
 
@@ -34,27 +34,30 @@ fn tags_survive(test: &str, link: Link, forward: &str) {
     let [a, b] = &hosts[..] else { unreachable!("two hosts") };
     a.reaches(b);
     let sent = frames();
-    pcap::write(&lab.path("in.pcap"), &sent);
+    let ours = cross(&lab, a, b, &sent, sent.len());
+    weir.stop();
+    let lost = sent.iter().filter(|frame| !ours.contains(frame)).count();
+    assert_eq!((lost, ours.len()), (0, sent.len()), "each frame arrives once, with its tags");
+}
 
-    let sink = Weir::start(&lab, &b.space, "sink", "--forward xconnect --port in=veth:h2 --port out=pcap:,out.pcap");
-    let source = Weir::start(&lab, &a.space, "source", "--forward xconnect --port in=pcap:in.pcap --port out=veth:h1");
+/// Sends frames from host 1's interface, waits until `arriving` of them have come to host 2's, and
+/// returns those that came.
+pub fn cross(lab: &Lab, a: &Host, b: &Host, sent: &[Vec<u8>], arriving: usize) -> Vec<Vec<u8>> {
+    pcap::write(&lab.path("in.pcap"), sent);
+    let _ = std::fs::remove_file(lab.path("out.pcap"));
+    let sink = Weir::start(lab, &b.space, "sink", "--forward xconnect --port in=veth:h2 --port out=pcap:,out.pcap");
+    let source = Weir::start(lab, &a.space, "source", "--forward xconnect --port in=pcap:in.pcap --port out=veth:h1");
     let seen = |name: &str, weir: &Weir| {
         let ports = weir.ask("show ports");
         ports["ports"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap()["tx_packets"].as_u64().unwrap()
     };
     eventually("the frames to be sent", || (seen("out", &source) >= 200).then_some(()));
-    eventually("the frames to arrive", || (seen("out", &sink) >= 200).then_some(()));
+    eventually("the frames to arrive", || (seen("out", &sink) >= arriving as u64).then_some(()));
     std::thread::sleep(Duration::from_millis(200));
     source.stop();
     sink.stop();
-    weir.stop();
-
-    let ours: Vec<_> = pcap::read(&lab.path("out.pcap"))
-        .into_iter()
-        .filter(|frame| frame.get(6..12) == Some(&[2, 0, 0, 0, 0, 0x77]))
-        .collect();
-    let lost = sent.iter().filter(|frame| !ours.contains(frame)).count();
-    assert_eq!((lost, ours.len()), (0, sent.len()), "each frame arrives once, with its tags");
+    let ours = |frame: &Vec<u8>| frame.get(6..12) == Some(&[2, 0, 0, 0, 0, 0x77]);
+    pcap::read(&lab.path("out.pcap")).into_iter().filter(ours).collect()
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub fn headers(frame: &[u8]) -> Option<Headers> {
     match h.ethertype {
         ethertype::IPV4 => ipv4(&mut h, l3, rest),
         ethertype::IPV6 => ipv6(&mut h, l3, rest),
+        0x8864 if rest.len() >= 8 && rest[..2] == [0x11, 0] => match word(rest, 6) {
+            0x0021 => ipv4(&mut h, l3 + 8, &rest[8..]),
+            0x0057 => ipv6(&mut h, l3 + 8, &rest[8..]),
+            _ => {}
+        },
         _ => {}
     }
     Some(h)

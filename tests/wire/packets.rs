@@ -116,9 +116,24 @@ prop_compose! {
     }
 }
 
+/// What a PPPoE session carries; now and then another protocol than IP, or no session data.
+fn pppoe() -> impl Strategy<Value = Vec<u8>> {
+    let packet = prop_oneof![
+        4 => ipv4_packet().prop_map(|packet| (0x0021, packet)),
+        4 => ipv6_packet().prop_map(|packet| (0x0057, packet)),
+        1 => (select(vec![0xc021u16, 0x8021, 0x2100]), vec(any::<u8>(), 0..60)),
+    ];
+    let start = prop_oneof![8 => Just([0x11, 0]), 1 => any::<[u8; 2]>()];
+    (start, any::<u16>(), packet).prop_map(|(start, session, (protocol, packet))| {
+        let length = (packet.len() + 2) as u16;
+        [&start[..], &session.to_be_bytes(), &length.to_be_bytes(), &protocol.to_be_bytes(), &packet].concat()
+    })
+}
+
 /// What an Ethernet frame carries and its EtherType or length.
 fn network() -> impl Strategy<Value = (u16, Vec<u8>)> {
     prop_oneof![
+        2 => pppoe().prop_map(|session| (0x8864, session)),
         4 => ipv4_packet().prop_map(|packet| (ethertype::IPV4, packet)),
         4 => ipv6_packet().prop_map(|packet| (ethertype::IPV6, packet)),
         1 => arp_packet().prop_map(|packet| (ethertype::ARP, packet)),

@@ -3,7 +3,7 @@
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, parse, proto};
+use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, ethertype, parse, proto};
 
 use crate::{oracle, packets};
 
@@ -44,9 +44,20 @@ pub fn check(frame: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The frame without its PPPoE session header, which etherparse does not know.
+fn without_session(frame: &[u8]) -> Vec<u8> {
+    let Some(h) = parsed(frame).filter(|h| h.ethertype == ethertype::PPPOE_SESSION && h.net != Net::Other) else {
+        return frame.to_vec();
+    };
+    let inner = if h.net == Net::Ipv4 { ethertype::IPV4 } else { ethertype::IPV6 };
+    let (l2, packet) = frame.split_at(h.l3.into());
+    [&l2[..l2.len() - 10], &inner.to_be_bytes(), packet].concat()
+}
+
 /// Holds the parser to etherparse where that finds no fault with the whole packet.
 pub fn check_etherparse(frame: &[u8]) -> Result<(), TestCaseError> {
-    let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return Ok(()) };
+    let plain = without_session(frame);
+    let Ok(packet) = SlicedPacket::from_ethernet(&plain) else { return Ok(()) };
     let h = parsed(frame).unwrap();
     if h.shim {
         return Ok(());
@@ -132,6 +143,29 @@ fn the_third_tag_is_an_ethertype() {
     let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0];
     let h = parsed(&[[0; 12].as_slice(), &tags].concat()).unwrap();
     assert_eq!((h.vid(), h.inner_tci, h.ethertype, h.net), (1, 2, 0x8100, Net::Other));
+}
+
+/// A PPPoE session with an IP packet has that packet's fields, as behind a tag. Discovery, another
+/// code than that of data, and other PPP protocols have none.
+#[test]
+fn a_session_is_looked_through() {
+    let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0];
+    let session = |ethertype: [u8; 2], code, protocol: [u8; 2]| {
+        let header = [&[0x11, code, 0, 1, 0, 30][..], &protocol].concat();
+        parsed(&[[2; 12].as_slice(), &[0x81, 0, 0, 5], &ethertype, &header, &ip].concat()).unwrap()
+    };
+    let h = session([0x88, 0x64], 0, [0, 0x21]);
+    let plain = parsed(&[[2; 12].as_slice(), &[0x81, 0, 0, 5, 8, 0], &ip].concat()).unwrap();
+    assert_eq!((h.l3, h.l4, h.ethertype), (26, 46, ethertype::PPPOE_SESSION));
+    assert_eq!(Headers { l3: plain.l3, l4: plain.l4, ethertype: plain.ethertype, ..h }, plain);
+    for other in [
+        session([0x88, 0x63], 0, [0, 0x21]),
+        session([0x88, 0x64], 9, [0, 0x21]),
+        session([0x88, 0x64], 0, [0, 0x57]),
+        session([0x88, 0x64], 0, [0xc0, 0x21]),
+    ] {
+        assert_eq!((other.net, other.l3, other.vid()), (Net::Other, 0, 5));
+    }
 }
 
 /// The work for a packet is bounded, however many extension headers it has.

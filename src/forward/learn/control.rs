@@ -21,6 +21,7 @@ pub struct Control {
     /// Indices into `seen` that no MAC address has.
     free: Vec<u32>,
     ageing_seconds: u32,
+    link_local: bool,
     sender: Sender<Digest>,
     digests: Receiver<Digest>,
     refused: u64,
@@ -69,6 +70,7 @@ impl Control {
             seen: (0..config.capacity).map(|_| AtomicU32::new(0)).collect(),
             free: (0..config.capacity as u32).rev().collect(),
             ageing_seconds: 0,
+            link_local: config.link_local,
             sender,
             digests,
             refused: 0,
@@ -104,7 +106,7 @@ impl Control {
 
     /// A dataplane that reads this table and reports to it, for one worker.
     pub fn dataplane(&self) -> Learn {
-        Learn::new(self.macs.reader(), self.seen.clone(), self.sender.clone())
+        Learn::new(self.macs.reader(), self.seen.clone(), self.sender.clone(), self.link_local)
     }
 
     /// Applies the digests that wait, at most one queue full, and publishes the result if anything

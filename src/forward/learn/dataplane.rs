@@ -17,15 +17,17 @@ pub struct Learn {
     /// The second in which an address was last heard, by [`MacEntry::index`](super::MacEntry).
     seen: Arc<[AtomicU32]>,
     reporter: Reporter,
+    /// Whether frames to the bridge group are forwarded, but for PAUSE.
+    link_local: bool,
 }
 
 impl Learn {
-    pub(super) fn new(macs: Reader<MacTable>, seen: Arc<[AtomicU32]>, queue: Sender<Digest>) -> Self {
-        Self { macs, seen, reporter: Reporter::new(queue) }
+    pub(super) fn new(macs: Reader<MacTable>, seen: Arc<[AtomicU32]>, queue: Sender<Digest>, link_local: bool) -> Self {
+        Self { macs, seen, reporter: Reporter::new(queue), link_local }
     }
 
     /// ```text
-    /// to the bridge group: drop
+    /// to the bridge group: drop, unless that is forwarded and not PAUSE
     /// source known at the ingress port: note the time;  else, unless a group or zero: report it
     /// destination a group or unknown: flood;  at the ingress port: drop;  else: to its port
     /// ```
@@ -35,7 +37,7 @@ impl Learn {
         self.reporter.begin(macs.version);
         for phv in phvs {
             let headers = &phv.headers;
-            if is_bridge_group(headers.dst) {
+            if is_kept_back(headers.dst, self.link_local) {
                 phv.verdict = Verdict::Drop(DropReason::LinkLocal);
                 continue;
             }
@@ -66,7 +68,7 @@ impl Learn {
             port: find(mac),
             action: action.into(),
         };
-        if is_bridge_group(dst) {
+        if is_kept_back(dst, self.link_local) {
             let entry = Some("01:80:c2:00:00:00 to 0f".into());
             let (key, action) = (format!("destination {dst}"), "drop, link_local".into());
             probe.lookup(LookupTrace { table: "bridge group", key, entry, port: None, action });
@@ -105,9 +107,15 @@ pub(super) fn touch(seen: &AtomicU32, now: u32) {
 }
 
 /// 01-80-C2-00-00-00 to -0F, which no bridge forwards (IEEE 802.1Q, 8.6.3).
+const BRIDGE_GROUP: u64 = 0x0180_c200_0000;
+/// PAUSE and priority flow control: about one link, and never beyond it (IEEE 802.3, 31B).
+const PAUSE: u64 = BRIDGE_GROUP + 1;
+
+/// Whether frames to this address are dropped, when those to the bridge group are forwarded or not.
 #[inline(always)]
-fn is_bridge_group(mac: Mac) -> bool {
-    mac.to_u64() & !0xf == 0x0180_c200_0000
+fn is_kept_back(mac: Mac, link_local: bool) -> bool {
+    let mac = mac.to_u64();
+    mac & !0xf == BRIDGE_GROUP && (!link_local || mac == PAUSE)
 }
 
 /// Sends digests, each once per version of the table: an unknown MAC address's train of frames

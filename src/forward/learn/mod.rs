@@ -9,7 +9,8 @@
 //! An entry's key is a MAC address and a VLAN (0 for untagged frames); every port belongs to every
 //! VLAN. Group addresses are flooded and never learned. A MAC address that the operator has set
 //! stays where it is, whatever frames say. Frames to the bridge group (01-80-C2-00-00-0x) are for
-//! the switch itself: dropped, and nothing is learned from them.
+//! the switch itself: dropped, and nothing is learned from them. [`Config::link_local`] makes them
+//! frames like others, but for PAUSE.
 
 mod control;
 mod dataplane;
@@ -34,11 +35,13 @@ pub struct Config {
     pub ageing: Duration,
     /// Digests that may wait for the control side.
     pub queue: usize,
+    /// Whether frames to the bridge group are forwarded, but for PAUSE.
+    pub link_local: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { capacity: 8192, ageing: Duration::from_secs(300), queue: 1024 }
+        Self { capacity: 8192, ageing: Duration::from_secs(300), queue: 1024, link_local: false }
     }
 }
 

@@ -13,7 +13,12 @@ use crate::wire::Headers;
 const SECOND: u64 = NS_PER_SECOND;
 
 fn control(capacity: usize) -> Control {
-    Control::new(Config { capacity, ageing: Duration::from_secs(300), queue: 64 }, Polynomial::STANDARD[0])
+    control_with(capacity, false)
+}
+
+fn control_with(capacity: usize, link_local: bool) -> Control {
+    let config = Config { capacity, ageing: Duration::from_secs(300), queue: 64, link_local };
+    Control::new(config, Polynomial::STANDARD[0])
 }
 
 fn frame(vid: u16, src: Mac, dst: Mac, ingress: PortId) -> Phv {
@@ -36,14 +41,19 @@ fn send(learn: &mut Learn, control: &mut Control, mut phvs: Vec<Phv>, now: u64) 
 /// The oracle: VLAN and address to port and the second last heard. Learns between bursts.
 struct Naive {
     capacity: usize,
+    link_local: bool,
     known: HashMap<(u16, Mac), (PortId, u64)>,
 }
 
 impl Naive {
     fn burst(&mut self, phvs: &[Phv], second: u64) -> Vec<Verdict> {
         let before = self.known.clone();
-        let link_local = |mac: Mac| mac.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac.0[5] < 16;
-        for phv in phvs.iter().filter(|phv| !link_local(phv.headers.dst)) {
+        let dropped = |mac: Mac| match mac.0 {
+            [0x01, 0x80, 0xc2, 0, 0, 1] => true,
+            [0x01, 0x80, 0xc2, 0, 0, 0..16] => !self.link_local,
+            _ => false,
+        };
+        for phv in phvs.iter().filter(|phv| !dropped(phv.headers.dst)) {
             let (key, src) = ((phv.headers.vid(), phv.headers.src), phv.headers.src);
             if src.is_group() || src == Mac([0; 6]) {
                 continue;
@@ -57,7 +67,7 @@ impl Naive {
             }
         }
         let verdict = |phv: &Phv| match before.get(&(phv.headers.vid(), phv.headers.dst)) {
-            _ if link_local(phv.headers.dst) => Verdict::Drop(DropReason::LinkLocal),
+            _ if dropped(phv.headers.dst) => Verdict::Drop(DropReason::LinkLocal),
             None => Verdict::Flood,
             Some((port, _)) if *port == phv.ingress => Verdict::Drop(DropReason::SamePort),
             Some((port, _)) => Verdict::Port(*port),
@@ -115,10 +125,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn equals_the_naive_switch(capacity in 1..20usize, steps in prop::collection::vec(step(), 0..60)) {
-        let mut control = control(capacity);
+    fn equals_the_naive_switch(
+        capacity in 1..20usize,
+        link_local: bool,
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut control = control_with(capacity, link_local);
         let mut learn = control.dataplane();
-        let mut naive = Naive { capacity, known: HashMap::new() };
+        let mut naive = Naive { capacity, link_local, known: HashMap::new() };
         let mut second = 1_700_000_000;
         for step in steps {
             match step {
@@ -298,7 +312,7 @@ fn a_table_of_another_size_keeps_what_was_heard_last() {
         send(&mut learn, &mut control, vec![frame(0, host(n), host(99), n as PortId)], u64::from(n) * 100 * SECOND);
     }
     let resized = |capacity| {
-        let config = Config { capacity, ageing: Duration::from_secs(300), queue: 64 };
+        let config = Config { capacity, ..Config::default() };
         control.resized(config, Polynomial::STANDARD[0])
     };
     let now = 1000 * SECOND;

@@ -8,7 +8,7 @@ use pcap_file::pcapng::blocks::{
 };
 
 use super::framing::{Blocks, SECTION_HEADER};
-use super::{CaptureError, Captured, MAX_RECORD, MAX_WIRE, NANOS};
+use super::{CaptureError, Captured, LinkType, MAX_RECORD, MAX_WIRE, NANOS};
 
 /// One interface: its link type and its clock.
 #[derive(Clone, Debug)]
@@ -42,6 +42,11 @@ impl Interfaces {
     }
 }
 
+/// Interfaces of a section that are kept, and bytes of a name of theirs. A file of a few bytes,
+/// compressed, would describe any number.
+const MAX_INTERFACES: usize = 1 << 16;
+const MAX_NAME: usize = 256;
+
 /// The one type of block that `pcap-file` has no name for.
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 
@@ -65,7 +70,10 @@ impl Interface {
         let offset = fields.option(IF_TSOFFSET);
         let offset = offset.and_then(|bytes| Fields { bytes, little: fields.little }.long());
         Some(Self {
-            name: fields.option(IF_NAME).map(|name| String::from_utf8_lossy(name).into_owned()),
+            name: fields
+                .option(IF_NAME)
+                .filter(|name| name.len() <= MAX_NAME)
+                .map(|name| String::from_utf8_lossy(name).into_owned()),
             missed: 0,
             link: DataLink::from(u32::from(link)),
             snap_len: if snap_len == 0 { usize::MAX } else { snap_len as usize },
@@ -184,6 +192,10 @@ fn find<R: Read>(
                 let _ = interfaces.statistics(fields);
             }
             INTERFACE_DESCRIPTION_BLOCK => match Interface::of(fields) {
+                Some(_) if interfaces.0.len() == MAX_INTERFACES => {
+                    let reason = format!("more than {MAX_INTERFACES} interfaces");
+                    return Some(Err(CaptureError::Malformed { packet, reason }));
+                }
                 Some(interface) => interfaces.0.push(interface),
                 None => {
                     let reason = "the description of an interface is shorter than it must be".to_owned();
@@ -217,9 +229,7 @@ fn checked<'a>(
     let malformed = |reason: &str| CaptureError::Malformed { packet, reason: reason.to_owned() };
     let record = record.ok_or_else(|| malformed("its block is shorter than it says"))?;
     let interface = interfaces.0.get(record.interface).ok_or_else(|| malformed("its interface is not described"))?;
-    if interface.link != DataLink::ETHERNET {
-        return Err(CaptureError::LinkType(interface.link));
-    }
+    let link = LinkType::new(interface.link).ok_or(CaptureError::LinkType(interface.link))?;
     if record.bytes.len() > MAX_RECORD {
         return Err(malformed("it is longer than any Ethernet frame"));
     }
@@ -229,5 +239,5 @@ fn checked<'a>(
     let wire_len = record.wire_len.max(record.bytes.len() as u32);
     let Record { bytes, flags, comment, .. } = record;
     let (at_ns, interface) = (interface.nanos(record.ticks), interface.name.as_deref());
-    Ok(Captured { at_ns, wire_len, bytes, interface, flags, comment })
+    Ok(Captured { at_ns, link, wire_len, bytes, interface, flags, comment })
 }

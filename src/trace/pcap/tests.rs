@@ -121,9 +121,12 @@ fn errors_name_the_packet() {
     assert_eq!(error(b""), "the file is empty");
     assert_eq!(error(&file[..10]), "the file ends inside packet 0");
     assert_eq!(error(&file[..file.len() - 1]), "the file ends inside packet 300");
-    let mut raw_ip = file.clone();
-    raw_ip[20] = 101;
-    assert_eq!(error(&raw_ip), "link type RAW; only Ethernet is understood");
+    let mut wireless = file.clone();
+    wireless[20] = 105;
+    assert_eq!(error(&wireless), "link type IEEE802_11, which is not read");
+    let mut checked = file.clone();
+    checked[23] = 0x74;
+    assert_eq!(read(&checked).unwrap().len(), 300, "what is said of frame check sequences is no link type");
     let mut late = file.clone();
     late[28..32].copy_from_slice(&NANOS.to_le_bytes()[..4]);
     assert_eq!(error(&late), "packet 1: 1000000000 nanoseconds are more than a second");
@@ -143,16 +146,98 @@ fn errors_name_the_packet() {
     assert_eq!(error(&short), "packet 1: its block is shorter than it says");
 }
 
+fn link() -> impl Strategy<Value = u8> {
+    prop::sample::select(vec![1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 228, 229])
+}
+
+/// A packet of every link type: where it begins and which EtherType it gets. The Ethernet header
+/// stands in place of what is before it, also in its length.
+#[test]
+fn link_headers_become_ethernet() {
+    let sll = |protocol: u16| {
+        [&[0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 9, 9][..], &protocol.to_be_bytes(), &[0x45; 30]].concat()
+    };
+    let sll2 = |len| [&[8, 6, 0, 0, 0, 0, 0, 1, 0, 1, 0, len, 1, 2, 3, 4, 5, 6, 9, 9][..], &[7; 30]].concat();
+    let with = |head: &[u8]| [head, &[0x45; 30]].concat();
+    let none = [0; 6];
+    let cases: [(u32, Vec<u8>, u16, usize, [u8; 6]); 21] = [
+        (113, sll(0x86dd), 0x86dd, 16, [1, 2, 3, 4, 5, 6]),
+        (113, sll(4), 30, 16, [1, 2, 3, 4, 5, 6]),
+        (113, sll(1), 30, 16, [1, 2, 3, 4, 5, 6]),
+        (113, sll(12), 0xffff, 16, [1, 2, 3, 4, 5, 6]),
+        (276, sll2(6), 0x0806, 20, [1, 2, 3, 4, 5, 6]),
+        (276, sll2(8), 0x0806, 20, none),
+        (101, with(&[0x60]), 0x86dd, 0, none),
+        (14, with(&[0x4f]), 0x0800, 0, none),
+        (101, with(&[0x50]), 0xffff, 0, none),
+        (229, with(&[0x45]), 0x86dd, 0, none),
+        (0, with(&[0, 0, 0, 10]), 0x86dd, 4, none),
+        (0, with(&[23, 0, 0, 0]), 0x86dd, 4, none),
+        (0, with(&[7, 0, 0, 0]), 0xffff, 4, none),
+        (108, with(&[0, 0, 0, 24]), 0x86dd, 4, none),
+        (9, with(&[0xff, 3, 0x57]), 0x86dd, 3, none),
+        (9, with(&[0xc0, 0x21]), 0x880b, 0, none),
+        (50, with(&[0xff, 3, 0x80, 0x21]), 0x880b, 2, none),
+        (50, with(&[0x8f, 0, 0x20, 0]), 0x2000, 4, none),
+        (104, with(&[0xff, 3, 8, 0]), 0x0800, 4, none),
+        (51, with(&[0x11, 0, 0, 1, 0, 32, 0, 0x21]), 0x8864, 0, none),
+        (51, with(&[0x11, 0xa7, 0, 1, 0, 0]), 0x8863, 0, none),
+    ];
+    for (number, record, ethertype, at, src) in cases {
+        let link = LinkType::new(DataLink::from(number)).unwrap();
+        let captured = Captured {
+            at_ns: 7,
+            link,
+            wire_len: record.len() as u32 + 5,
+            bytes: &record,
+            interface: Some("any"),
+            flags: 2,
+            comment: None,
+        };
+        let mut frame = vec![9; 99];
+        let expected = [&[0; 6][..], &src, &ethertype.to_be_bytes(), &record[at..]].concat();
+        let wire_len = expected.len() as u32 + 5;
+        assert_eq!(link.to_ethernet(captured, &mut frame), Captured { bytes: &expected, wire_len, ..captured });
+        // Cut within the link header it is a runt, of the length that it had.
+        let least = if matches!(number, 101 | 14) {
+            1
+        } else if number == 51 {
+            6
+        } else {
+            at
+        };
+        for cut in 0..least {
+            let captured = Captured { bytes: &record[..cut], ..captured };
+            let runt = link.to_ethernet(captured, &mut frame);
+            assert_eq!((runt.bytes, runt.wire_len), (&[][..], captured.wire_len), "{} at {cut}", link.name());
+        }
+    }
+    assert_eq!(LinkType::new(DataLink::IEEE802_11), None);
+}
+
+/// A bomb of interfaces is refused, and a name of any length is not kept.
+#[test]
+fn interfaces_are_bounded() {
+    let name = [&[0, 2, 0x80, 0][..], &[b'x'; 0x8000]].concat();
+    let file = pcapng(false, &name, &[(6, words(false, &[0, 0, 0, 0, 0]))]);
+    assert_eq!(CaptureReader::new(&file[..]).unwrap().next().unwrap().unwrap().interface, None);
+    let interface = (1, words(false, &[1 << 16, 0]));
+    let file = pcapng(false, &[], &vec![interface; 1 << 16]);
+    assert_eq!(read(&file).unwrap_err().to_string(), "packet 1: more than 65536 interfaces");
+}
+
 proptest! {
     /// Whatever is in a file, reading it ends, and without a panic.
     #[test]
-    fn hostile_files_end(ng: bool, at in prop::collection::vec((0usize..2000, any::<u8>()), 0..12), cut in 0usize..4000) {
+    fn hostile_files_end(ng: bool, link in link(), at in prop::collection::vec((0usize..2000, any::<u8>()), 0..12), cut in 0usize..4000) {
         let mut file = if ng {
             let blocks: Vec<_> = (0..20).map(|i| (6, [words(true, &[0, 0, i, 60, 60]), vec![1; 60]].concat())).collect();
             pcapng(true, &[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0], &blocks)
         } else {
             written().0
         };
+        // The link type of the file, or of the only interface of its section.
+        file[if ng { 36 } else { 20 }] = link;
         for (place, value) in at {
             let place = place % file.len();
             file[place] = value;
