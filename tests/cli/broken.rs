@@ -8,7 +8,7 @@ fn broken_captures_are_named() {
     files.capture("good.pcap", "isp,flows=10,packets=100");
     let good = std::fs::read(files.path("good.pcap")).unwrap();
     let mut link = good.clone();
-    link[20] = 101;
+    link[20] = 105;
     let mut long = good.clone();
     long[24 + 8..24 + 12].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
     files.write("empty.pcap", "").write("text.pcap", "flows and weirs\n").write("cut.pcap", &good[..good.len() - 5]);
@@ -19,7 +19,7 @@ fn broken_captures_are_named() {
         ("text.pcap", "neither pcap nor pcapng"),
         ("cut.pcap", "ends inside packet 100"),
         ("magic.pcap", "neither pcap nor pcapng: it starts with [01, 02, 03, 04]"),
-        ("link.pcap", "only Ethernet is understood"),
+        ("link.pcap", "link type IEEE802_11, which is not read"),
         ("long.pcap", "packet 1"),
         ("header.pcap", "ends inside"),
         ("absent.pcap", "No such file"),

@@ -56,7 +56,17 @@ fn the_documented_example() {
     let document = files.weir(words).json();
     assert_eq!(
         keys(&document),
-        ["bytes", "captured_seconds", "cut_packets", "drops", "packets", "programs", "seconds", "unmeasured_packets"]
+        [
+            "bytes",
+            "captured_seconds",
+            "cut_packets",
+            "drops",
+            "packets",
+            "programs",
+            "reframed_packets",
+            "seconds",
+            "unmeasured_packets"
+        ]
     );
     assert_eq!(keys(&document["programs"]), ["hashpipe"]);
     let program = &document["programs"]["hashpipe"];

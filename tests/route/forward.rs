@@ -259,6 +259,19 @@ fn flows_are_dealt_out_and_stay() {
     }
 }
 
+/// The IP packet within a PPPoE session is another's to route.
+#[test]
+fn sessions_are_not_routed() {
+    let mut bench = Bench::new(&config());
+    let (plain, v6) = (udp4(0, [10, 2, 0, 1], 64, b"x"), udp6(0, "fd02::1", 64, b"x"));
+    for (frame, protocol) in [(plain, 0x21), (v6, 0x57)] {
+        assert!(bench.one(0, &frame).is_some());
+        let session = [&frame[..12], &[0x88, 0x64, 0x11, 0, 0, 9, 0, 0, 0, protocol], &frame[14..]].concat();
+        assert_eq!(bench.one(0, &session), None);
+    }
+    assert_eq!(bench.dropped(DropReason::NotRouted), 2);
+}
+
 #[test]
 fn fragments_of_a_packet_stay_together() {
     let mut bench = Bench::new(&config());

@@ -142,9 +142,11 @@ impl Tables<'_> {
         if headers.tagged {
             return Err(DropReason::Tagged);
         }
+        // A PPPoE session ends at its access concentrator, which this router is not.
+        if headers.ethertype == ethertype::PPPOE_SESSION {
+            return Err(DropReason::NotRouted);
+        }
         let action = match (headers.net, headers.ethertype) {
-            // A session ends at its access concentrator, which this router is not.
-            (_, ethertype::PPPOE_SESSION) => return Err(DropReason::NotRouted),
             (Net::Ipv4, _) => self.match4(headers)?,
             (Net::Ipv6, _) if headers.dst_ip >> 120 == 0xff => return self.group6(headers),
             (Net::Ipv6, _) => match self.link_local6(headers, self.own_link_local(phv.ingress, mac))? {
