@@ -51,9 +51,10 @@ pub fn cross(lab: &Lab, a: &Host, b: &Host, sent: &[Vec<u8>], arriving: usize) -
         let ports = weir.ask("show ports");
         ports["ports"].as_array().unwrap().iter().find(|p| p["name"] == name).unwrap()["tx_packets"].as_u64().unwrap()
     };
-    eventually("the frames to be sent", || (seen("out", &source) >= 200).then_some(()));
+    eventually("the frames to be sent", || (seen("out", &source) >= sent.len() as u64).then_some(()));
     eventually("the frames to arrive", || (seen("out", &sink) >= arriving as u64).then_some(()));
-    std::thread::sleep(Duration::from_millis(200));
+    // Among those that arrived may be frames of the kernel's.
+    std::thread::sleep(Duration::from_millis(500));
     source.stop();
     sink.stop();
     let ours = |frame: &Vec<u8>| frame.get(6..12) == Some(&[2, 0, 0, 0, 0, 0x77]);

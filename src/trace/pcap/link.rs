@@ -165,6 +165,8 @@ fn family(family: u32) -> u16 {
 fn ppp_packet(frame: &[u8]) -> Option<(usize, u16)> {
     let at = if frame.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
     let (len, protocol) = match *frame.get(at..)? {
+        // An address, and no control.
+        [0xff] => return None,
         [short, ..] if short & 1 == 1 => (1, short.into()),
         [high, low, ..] => (2, u16::from_be_bytes([high, low])),
         _ => return None,
