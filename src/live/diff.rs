@@ -45,8 +45,8 @@ impl Diff {
         diff.forward |= diff.value("switch.forward", forward(running.forward), forward(switch.forward));
         let learns = switch.forward == ForwardMode::Learn;
         diff.forward |= diff.value("switch.mac_table", running.mac_table, switch.mac_table) && learns;
-        let link_local = |config: &SwitchConfig| format!("{:?}", config.link_local);
-        diff.forward |= diff.value("switch.link_local", link_local(running), link_local(switch)) && learns;
+        let [was, link_local] = [running, switch].map(|switch| format!("{:?}", switch.link_local));
+        diff.forward |= diff.value("switch.link_local", was, link_local) && learns;
         if !learns && (state.pairs != next.pairs || diff.ports) {
             diff.forward = true;
         }

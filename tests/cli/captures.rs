@@ -15,7 +15,8 @@ use crate::{Ended, Files, binary};
 const ETHERNET: u32 = 1;
 
 /// A link type: its number, and the record of a frame. `None` where it does not carry the frame.
-type Link = (u32, fn(&[u8]) -> Option<Vec<u8>>);
+type Link = (u32, Record);
+type Record = fn(&[u8]) -> Option<Vec<u8>>;
 
 const LINKS: [Link; 18] = [
     (113, sll),
@@ -383,7 +384,7 @@ fn packets_without_a_whole_link_header_are_dropped_and_counted() {
     let (files, frame) = (Files::new(), frames().swap_remove(0));
     let pppoe = |frame: &[u8]| Some([&[0x11, 0, 0, 9, 0, 0, 0, 0x21], &frame[14..]].concat());
     // A link type, the bytes that a short record has, and a packet of a protocol without EtherType.
-    let cases: [(u32, fn(&[u8]) -> Option<Vec<u8>>, usize, &[u8]); 6] = [
+    let cases: [(u32, Record, usize, &[u8]); 6] = [
         (113, LINKS[0].1, 15, &[0; 18]),
         (276, LINKS[1].1, 19, &[0; 22]),
         (101, LINKS[2].1, 0, &[0x10; 40]),

@@ -150,6 +150,9 @@ fn link() -> impl Strategy<Value = u8> {
     prop::sample::select(vec![1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 228, 229])
 }
 
+/// A link type's number, a record, and of the packet in it the EtherType, the place, the sender.
+type Linked = (u32, Vec<u8>, u16, usize, [u8; 6]);
+
 /// A packet of every link type: where it begins and which EtherType it gets. The Ethernet header
 /// stands in place of what is before it, also in its length.
 #[test]
@@ -160,7 +163,7 @@ fn link_headers_become_ethernet() {
     let sll2 = |len| [&[8, 6, 0, 0, 0, 0, 0, 1, 0, 1, 0, len, 1, 2, 3, 4, 5, 6, 9, 9][..], &[7; 30]].concat();
     let with = |head: &[u8]| [head, &[0x45; 30]].concat();
     let none = [0; 6];
-    let cases: [(u32, Vec<u8>, u16, usize, [u8; 6]); 21] = [
+    let cases: [Linked; 21] = [
         (113, sll(0x86dd), 0x86dd, 16, [1, 2, 3, 4, 5, 6]),
         (113, sll(4), 35, 16, [1, 2, 3, 4, 5, 6]),
         (113, sll(1), 35, 16, [1, 2, 3, 4, 5, 6]),
