@@ -164,14 +164,16 @@ impl Guest {
 
     /// Exit code and output of the command that was sent.
     fn answer(&mut self) -> (i32, String) {
+        self.read_answer().expect("the guest answers")
+    }
+
+    fn read_answer(&mut self) -> Option<(i32, String)> {
         let mut line = String::new();
-        self.shell.read_line(&mut line).expect("the guest answers");
-        let mut numbers = line.split_ascii_whitespace();
-        let mut number = || numbers.next().and_then(|word| word.parse::<i32>().ok()).expect("a number");
-        let (code, length) = (number(), number());
-        let mut output = vec![0; length as usize];
-        self.shell.read_exact(&mut output).expect("the guest answers");
-        (code, String::from_utf8_lossy(&output).into_owned())
+        self.shell.read_line(&mut line).ok()?;
+        let (code, length) = line.trim().split_once(' ')?;
+        let mut output = vec![0; length.parse().ok()?];
+        self.shell.read_exact(&mut output).ok()?;
+        Some((code.parse().ok()?, String::from_utf8_lossy(&output).into_owned()))
     }
 
     /// Runs a line of the guest's shell; returns its exit code and what it printed.
@@ -227,7 +229,7 @@ impl Guest {
 
     /// Starts a switch, and waits until its ports are up.
     pub fn start(&mut self, arguments: &str) {
-        self.run("rm -f /tmp/weir.*");
+        self.run("rm -f /tmp/weir.json /tmp/weir.log /tmp/weir.pid /tmp/weir.code");
         self.run(&format!(
             "(weir run --json {arguments} >/tmp/weir.json 2>/tmp/weir.log & \
              echo $! >/tmp/weir.pid; wait $!; echo $? >/tmp/weir.code) &"
@@ -265,7 +267,10 @@ impl Drop for Guest {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let console = std::fs::read_to_string(&self.console).unwrap_or_default();
-            eprintln!("weir said in the guest:\n{}\nits console:\n{console}", self.log());
+            // Its shell may be what has failed.
+            let asked = writeln!(self.shell.get_mut(), "cat /tmp/weir.log");
+            let log = if asked.is_ok() { self.read_answer().map(|answer| answer.1) } else { None };
+            eprintln!("weir said in the guest:\n{}\nits console:\n{console}", log.unwrap_or_default());
         }
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
