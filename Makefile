@@ -16,7 +16,7 @@ export WEIR_NOT_RUN := $(CURDIR)/target/not-run
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns breaks bench figures figures-network fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-nic breaks bench figures figures-network fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ test: setup lint doc ## everything: lints, documentation, unit tests with and wi
 
 test-netns: setup ## only the tests between network namespaces
 	$(CARGO) test $(LOCKED) --test netns
+
+test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some minutes, and not part of `make test`
+	@tests/nic/image.sh
+	WEIR_REQUIRE_NETNS=1 $(CARGO) test $(LOCKED) --test nic -- --ignored --test-threads 1
 
 breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
 	@$(CARGO) run $(LOCKED) --quiet --package bench $(PORTLESS) -- breaks $(PROMISES)
@@ -87,9 +91,12 @@ doc: setup-build ## the library's documentation, without warnings
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
 
-.PHONY: setup-build setup-bench
+.PHONY: setup-build setup-bench setup-nic
 setup-build:
 	@scripts/setup.sh build
+
+setup-nic:
+	@scripts/setup.sh nic
 
 setup-bench:
 	@scripts/setup.sh build bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that weir is built, tested and measured with: only those that are missing.
 #
-#   scripts/setup.sh [build] [test] [bench] [package]     default: build test
+#   scripts/setup.sh [build] [test] [bench] [package] [nic]     default: build test
 #   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
 set -euo pipefail
 
@@ -23,6 +23,14 @@ package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory
 bench   dpdk-dev       dpdk-testpmd, which the throughput of weir is compared with
+nic     qemu-system-x86  a machine with network cards, emulated
+nic     busybox-static the first program of its guest
+nic     kmod           kernel modules of the guest (depmod, modprobe)
+nic     dpdk           dpdk-devbind.py, which gives cards to weir
+nic     pciutils       lspci, which dpdk-devbind.py asks
+nic     procps         sysctl in the guest, as weir doctor prints it
+nic     sudo           likewise
+nic     python3        flows of known ports between the hosts
 '
 
 say() { printf '%s\n' "$*" >&2; }
@@ -58,9 +66,9 @@ groups=()
 for argument in "$@"; do
     case $argument in
     --check) check_only=true ;;
-    build | test | bench | package) groups+=("$argument") ;;
+    build | test | bench | package | nic) groups+=("$argument") ;;
     *)
-        say "usage: scripts/setup.sh [--check] [build] [test] [bench] [package]"
+        say "usage: scripts/setup.sh [--check] [build] [test] [bench] [package] [nic]"
         exit 2
         ;;
     esac

@@ -67,8 +67,8 @@ pub struct EthStats {
 #[derive(Debug)]
 pub struct EthDev {
     id: u16,
-    /// Name on the `vdev` bus of a device that we made.
-    vdev: Option<CString>,
+    /// Its bus, and its name there.
+    place: (&'static CStr, CString),
     info: Info,
     rx_taken: Box<[AtomicBool]>,
     tx_taken: Box<[AtomicBool]>,
@@ -103,7 +103,7 @@ impl EthDev {
         // SAFETY: EAL runs, as the pool holds it; three C strings, which the call copies.
         let code = unsafe { sys::rte_eal_hotplug_add(c"vdev".as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         DpdkError::check("rte_eal_hotplug_add", code)?;
-        Self::start(port_by_name(&name)?, Some(name), config, pool)
+        Self::start(port_by_name(&name)?, (c"vdev", name), config, pool)
     }
 
     /// Starts the device at a PCI address; EAL has probed it if the address was among its
@@ -116,17 +116,22 @@ impl EthDev {
             let code = unsafe { sys::rte_eal_hotplug_add(c"pci".as_ptr(), name.as_ptr(), c"".as_ptr()) };
             DpdkError::check("rte_eal_hotplug_add", code)?;
         }
-        Self::start(port_by_name(&name)?, None, config, pool)
+        Self::start(port_by_name(&name)?, (c"pci", name), config, pool)
     }
 
-    fn start(id: u16, vdev: Option<CString>, config: &EthConfig, pool: &Arc<Mempool>) -> Result<Self, DpdkError> {
+    fn start(
+        id: u16,
+        place: (&'static CStr, CString),
+        config: &EthConfig,
+        pool: &Arc<Mempool>,
+    ) -> Result<Self, DpdkError> {
         let info = Info::of(id)?;
         let config = &EthConfig { rx_queues: info.rx_queues(config), ..*config };
         let flags = |n: u16| (0..n).map(|_| AtomicBool::new(false)).collect();
         // From here on Drop closes the device, also when a step fails.
         let device = Self {
             id,
-            vdev,
+            place,
             info,
             rx_taken: flags(config.rx_queues),
             tx_taken: flags(config.tx_queues),
@@ -347,6 +352,7 @@ impl EthDev {
         if self.driver() == "net_ring" {
             self.drain();
         }
+        let (bus, name) = &self.place;
         // SAFETY: the port is valid until it is closed, which happens once, and no caller uses its
         // queues.
         unsafe {
@@ -355,9 +361,7 @@ impl EthDev {
             }
             sys::rte_eth_dev_stop(self.id);
             sys::rte_eth_dev_close(self.id);
-            if let Some(name) = &self.vdev {
-                sys::rte_eal_hotplug_remove(c"vdev".as_ptr(), name.as_ptr());
-            }
+            sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr());
         }
     }
 

@@ -15,7 +15,7 @@ use super::slots::{PortSlot, PortSlots, buffers_held};
 use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PortConfig, TlsConfig};
-use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
+use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, MAX_CPUS, Mempool, PoolOptions, usable_cpus};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
 use crate::network::tls::{self, Clients};
 use crate::port::Dev;
@@ -30,17 +30,21 @@ const COLLECT: Duration = Duration::from_millis(20);
 
 pub(super) type WorkerThread = JoinHandle<Result<(), LcoreError>>;
 
-/// The cores that poll: those asked for, or the last that this process may use.
+/// The cores that poll: those asked for, isolated ones too, or the last of the process's affinity
+/// mask.
 pub(super) fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
-    let there: Vec<_> = core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
-    if let Some(missing) = config.switch.cores.iter().find(|core| !there.contains(core)) {
+    let asked = &config.switch.cores;
+    if asked.is_empty() {
+        let last = core_affinity::get_core_ids().unwrap_or_default().pop();
+        let unknown = || LiveError::Usage("switch.cores: name a core, the machine's cannot be found out".into());
+        return Ok(vec![last.ok_or_else(unknown)?.id]);
+    }
+    let usable = usable_cpus(asked.iter().copied());
+    if let Some(missing) = asked.iter().find(|core| !usable.contains(core)) {
+        let there = usable_cpus(0..MAX_CPUS);
         return Err(LiveError::Usage(format!("switch.cores = {missing}: this process may use cores {there:?}")));
     }
-    match (config.switch.cores.as_slice(), there.last()) {
-        ([], None) => Err(LiveError::Usage("switch.cores: name a core, the machine's cannot be found out".into())),
-        ([], Some(&last)) => Ok(vec![last]),
-        (asked, _) => Ok(asked.to_vec()),
-    }
+    Ok(asked.to_vec())
 }
 
 pub(super) fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {

@@ -78,6 +78,12 @@ impl Dev {
         }
     }
 
+    /// Whether packets for it come in while the port is down, as its driver cannot stop them. A
+    /// file and a ring wait.
+    pub fn is_fed_by_a_peer(&self) -> bool {
+        matches!(self, Self::Pci { .. } | Self::Vhost { .. } | Self::VirtioUser { .. } | Self::Memif { .. })
+    }
+
     /// Whether two ports would have the same device, which one alone can have.
     pub fn is_one_with(&self, other: &Self) -> bool {
         match (self, other) {

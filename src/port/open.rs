@@ -184,7 +184,9 @@ impl Port {
     pub fn rx_queue(&self, i: u16) -> Option<RxQueue> {
         let seat = take(&self.rx, i)?;
         let driver = match &self.device {
-            Device::Eth(device) => RxDriver::Eth { queue: device.rx_queue(i)?, mend: self.mend(device) },
+            Device::Eth(device) => {
+                RxDriver::Eth { queue: device.rx_queue(i)?, mend: self.mend(device), fed: self.dev.is_fed_by_a_peer() }
+            }
             Device::Veth(veth) => RxDriver::Veth(veth.rx(i)?),
             Device::Memory(memory, _) => RxDriver::Memory(memory.clone()),
         };

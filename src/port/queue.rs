@@ -45,7 +45,12 @@ pub(super) struct Mend {
 
 #[derive(Debug)]
 pub(super) enum RxDriver {
-    Eth { queue: EthRx, mend: Mend },
+    /// `fed`: by a peer that goes on sending while the port is down.
+    Eth {
+        queue: EthRx,
+        mend: Mend,
+        fed: bool,
+    },
     Veth(VethRx),
     Memory(Memory),
 }
@@ -77,11 +82,12 @@ impl RxQueue {
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) {
         if !self.link.admin_up() {
+            self.discard(burst);
             return;
         }
         let before = burst.len();
         match &mut self.driver {
-            RxDriver::Eth { queue, mend } => {
+            RxDriver::Eth { queue, mend, .. } => {
                 queue.receive(burst);
                 if mend.vlan {
                     restore_vlan(burst, before, &self.counters);
@@ -98,6 +104,18 @@ impl RxQueue {
         }
         if self.faults.is_on() {
             self.faults.pass(burst, before);
+        }
+    }
+
+    /// Takes what a peer sends to a port that is down. Most drivers cannot stop their device, and
+    /// its packets would wait there and leave when the port is up again, hours later perhaps.
+    #[cold]
+    fn discard(&mut self, burst: &mut Burst) {
+        if let RxDriver::Eth { queue, fed: true, .. } = &mut self.driver {
+            let before = burst.len();
+            queue.receive(burst);
+            self.counters.lose(PortDrop::RxMissed, (burst.len() - before) as u64);
+            burst.truncate(before);
         }
     }
 

@@ -12,7 +12,7 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     #[repr(u8)]
     pub enum PortDrop {
-        /// Came in faster than it was fetched.
+        /// Came in faster than it was fetched, or while the port was set down.
         RxMissed = "rx_missed",
         /// The pool had no buffer for it.
         RxNoBuffer = "rx_no_buffer",

@@ -148,7 +148,7 @@ impl Totals {
     /// Whatever came in, and every copy made of it, went out or was dropped for a reason that has a
     /// name. What a device refused is what it says that it did: the switch has that as the rest of
     /// a burst, which would hide a lost packet.
-    fn balance(&self) {
+    pub fn balance(&self) {
         let drops = |port: &Value| port["drops"].as_object().expect("drops").values().map(number).sum::<u64>();
         let removed = &self.0["removed"];
         let dropped: u64 = self.ports().iter().map(drops).sum::<u64>() + drops(removed);

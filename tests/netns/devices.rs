@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{BINARY, Iperf, Lab, Lack, Link, Protocol, Testpmd, Weir, is_root, skip};
+use crate::common::{BINARY, Host, Iperf, Lab, Lack, Link, Protocol, Testpmd, Weir, is_root, skip};
 use crate::traffic::{TCP_ALIVE, everything};
 
 /// XDP programs are loaded by root alone, not in a user namespace.
@@ -175,19 +175,27 @@ fn virtio_user_with_testpmd() {
     );
 }
 
-/// Two hosts, each at a switch of its own, and the switches joined by shared memory.
-fn two_switches(test: &str, first: &str, second: &str) {
-    let Some(lab) = Lab::new(test) else { return };
+const MEMIF: [&str; 2] = ["memif:0,socket=SOCKET", "memif:0,role=client,socket=SOCKET"];
+const VHOST: [&str; 2] = ["vhost:SOCKET", "virtio-user:SOCKET"];
+
+/// Two hosts, each at a switch of its own, and the switches joined by shared memory, at ports that
+/// are named `between`.
+fn joined(lab: &Lab, devices: [&str; 2]) -> ([Weir; 2], Vec<Host>) {
     let ports = lab.ports(Link::Veth, 2);
     let socket = lab.path("between.sock").display().to_string();
     let start = |n: usize, dev: &str| {
         let dev = dev.replace("SOCKET", &socket);
         let core = (n - 1) % std::thread::available_parallelism().map_or(1, usize::from);
         let arguments = format!("--core {core} --mtu 9000 --port port{n}=veth:p{n} --port between={dev}");
-        Weir::start(&lab, &lab.switch, &format!("switch{n}"), &arguments)
+        Weir::start(lab, &lab.switch, &format!("switch{n}"), &arguments)
     };
-    let switches = [start(1, first), start(2, second)];
-    let hosts = ports.connect();
+    let switches = [start(1, devices[0]), start(2, devices[1])];
+    (switches, ports.connect())
+}
+
+fn two_switches(test: &str, devices: [&str; 2]) {
+    let Some(lab) = Lab::new(test) else { return };
+    let (switches, hosts) = joined(&lab, devices);
     let [a, b] = &hosts[..] else { unreachable!("two hosts") };
     a.reaches(b);
     assert!(a.ping(b, "-c 5 -i 0.05") && b.ping6(a, "-c 5 -i 0.05"));
@@ -210,12 +218,32 @@ fn two_switches(test: &str, first: &str, second: &str) {
 
 #[test]
 fn memif_between_switches() {
-    two_switches("memif_between_switches", "memif:0,socket=SOCKET", "memif:0,role=client,socket=SOCKET");
+    two_switches("memif_between_switches", MEMIF);
 }
 
 #[test]
 fn vhost_between_switches() {
-    two_switches("vhost_between_switches", "vhost:SOCKET", "virtio-user:SOCKET");
+    two_switches("vhost_between_switches", VHOST);
+}
+
+/// A peer knows nothing of a port that its owner sets down, and goes on sending.
+#[test]
+fn nothing_waits_in_a_port_that_is_down() {
+    for (devices, down) in [(MEMIF, 1), (VHOST, 0), (VHOST, 1)] {
+        let Some(lab) = Lab::new("nothing_waits_in_a_port_that_is_down") else { return };
+        let (switches, hosts) = joined(&lab, devices);
+        let [near, far] = [&hosts[1 - down], &hosts[down]];
+        near.reaches(far);
+        switches[down].ask("port down between");
+        let before = far.counts()[1];
+        assert!(!near.ping(far, "-c 30 -i 0.02 -W 1"), "{devices:?}");
+        switches[down].ask("port up between");
+        let ports = switches[down].ask("show ports");
+        assert!(ports["ports"][1]["device"]["rx_missed"].as_u64() >= Some(30), "{devices:?} {ports:#}");
+        assert!(far.counts()[1] - before < 30, "{devices:?}: they were sent late");
+        near.reaches(far);
+        switches.into_iter().for_each(|weir| drop(weir.stop()));
+    }
 }
 
 /// A socket that a killed switch left behind is no obstacle, and the peer finds the new one.

@@ -1,7 +1,7 @@
 //! The checks, each a function of what was found on the machine.
 
 use super::Check;
-use super::machine::{Access, Machine, Nic, RESTRICTIONS};
+use super::machine::{Access, Machine, Nic, RESTRICTIONS, UNSAFE_VFIO};
 
 /// Memory for the packet buffers of a switch with a few ports, in MiB.
 const BUFFERS_MIB: u64 = 256;
@@ -86,7 +86,12 @@ fn field(text: &str, key: &str) -> Option<u64> {
 }
 
 fn cores(machine: &Machine) -> Check {
-    let count = super::host::allowed(machine).len();
+    let mut usable = super::host::allowed(machine);
+    // They are in no affinity mask, and workers can be pinned to them.
+    usable.extend(super::host::cpus(&machine.host.isolated));
+    usable.sort_unstable();
+    usable.dedup();
+    let count = usable.len();
     let slow = machine.governors.iter().find(|governor| matches!(governor.as_str(), "powersave" | "conservative"));
     if let Some(governor) = slow {
         let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
@@ -164,8 +169,8 @@ fn pci(machine: &Machine) -> Vec<Check> {
     // Without a device to give away an IOMMU is of no use, and says nothing of weir.
     let any = checks.iter().zip(&machine.nics).any(|(check, nic)| check.mend.is_some() || is_taken(nic));
     if any && machine.iommu_groups == 0 {
-        let mend = "boot with intel_iommu=on (or amd_iommu=on) iommu=pt; in a virtual machine: \
-                    echo 1 | sudo tee /sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+        let mend = "boot with intel_iommu=on (or amd_iommu=on) iommu=pt, and VT-d (or AMD-Vi) on in the \
+                    firmware; without one the commands above bind cards that can reach all memory";
         checks.push(Check::warn("iommu", "none").mend(mend));
     }
     checks
@@ -197,8 +202,20 @@ fn nic_check(machine: &Machine, nic: &Nic) -> Check {
         true => format!("{address} ({driver}) is free"),
         false => format!("{address} ({driver}) is {interfaces} and unused"),
     };
-    let bind = format!("sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci {address}");
-    Check::warn("pci", format!("{found}; bound to vfio-pci it could be a port")).mend(bind)
+    let (driver, command) = binding(machine, address);
+    Check::warn("pci", format!("{found}; bound to {driver} it could be a port")).mend(command)
+}
+
+/// The driver that hands a card to weir on this machine, and the command. Without an IOMMU vfio-pci
+/// takes cards in its unsafe mode alone, which Debian's kernels lack: binding to it would leave the
+/// card without any driver.
+fn binding(machine: &Machine, address: &str) -> (&'static str, String) {
+    let (driver, before) = match (machine.iommu_groups > 0, machine.unsafe_vfio) {
+        (true, _) => ("vfio-pci", String::new()),
+        (false, true) => ("vfio-pci", format!("echo 1 | sudo tee {UNSAFE_VFIO} && ")),
+        (false, false) => ("uio_pci_generic", String::new()),
+    };
+    (driver, format!("sudo modprobe {driver} && {before}sudo dpdk-devbind.py --bind={driver} {address}"))
 }
 
 /// Any route counts, save IPv6's own for link-local and multicast addresses.

@@ -34,6 +34,8 @@ pub struct Machine {
     /// Settings that forbid them, by name under /proc/sys.
     pub restrictions: Vec<(&'static str, String)>,
     pub iommu_groups: usize,
+    /// The kernel's VFIO can be told to do without an IOMMU.
+    pub unsafe_vfio: bool,
     pub nics: Vec<Nic>,
     /// Programs asked for, and whether they are on the PATH.
     pub tools: Vec<(Tool, bool)>,
@@ -76,6 +78,9 @@ pub const TOOLS: [Tool; 4] = [
     Tool { name: "nsenter", package: "util-linux" },
 ];
 
+/// VFIO's setting to do without an IOMMU, in kernels with CONFIG_VFIO_NOIOMMU.
+pub const UNSAFE_VFIO: &str = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+
 /// Each forbids user namespaces when it has the value beside it.
 pub const RESTRICTIONS: [(&str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
@@ -104,6 +109,7 @@ impl Machine {
             user_namespaces: succeeds("unshare", &["--user", "--map-root-user", "--net", "true"]),
             restrictions: RESTRICTIONS.iter().map(|(name, _)| (*name, setting(name))).collect(),
             iommu_groups: entries(Path::new("/sys/kernel/iommu_groups")).len(),
+            unsafe_vfio: has_unsafe_vfio(),
             nics: nics(Path::new("/sys/bus/pci/devices")),
             tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
             sockets,
@@ -123,6 +129,13 @@ fn dpdk_version() -> Option<String> {
 #[cfg(not(feature = "dpdk"))]
 fn dpdk_version() -> Option<String> {
     None
+}
+
+/// The setting is there once the module is loaded; before, the module's file knows of it.
+fn has_unsafe_vfio() -> bool {
+    let setting = Path::new(UNSAFE_VFIO);
+    let name = file_name(setting);
+    setting.exists() || ["modinfo", "/usr/sbin/modinfo"].iter().any(|p| output_of(p, &["-p", "vfio"]).contains(&name))
 }
 
 /// The directory that `weir run` would take for its socket, or the last one tried and why it cannot

@@ -14,6 +14,7 @@ fn good() -> Machine {
         governors: vec!["performance".into()],
         routes: "Iface\tDestination\tGateway\neth0\t00000000\t0102000A\n".into(),
         tun: Access::Granted,
+        iommu_groups: 9,
         user_namespaces: true,
         tools: TOOLS.map(|tool| (tool, true)).into(),
         sockets: "/run/weir".into(),
@@ -129,11 +130,37 @@ fn a_nic_in_use_is_never_offered() {
 }
 
 #[test]
+fn the_driver_to_bind_is_one_that_can_take_the_card() {
+    let with = |iommu_groups, unsafe_vfio| binding(&Machine { iommu_groups, unsafe_vfio, ..good() }, "0000:03:00.0").1;
+    let vfio = "sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci 0000:03:00.0";
+    assert_eq!((with(9, false).as_str(), with(9, true).as_str()), (vfio, vfio));
+    assert_eq!(
+        with(0, true),
+        "sudo modprobe vfio-pci && echo 1 | sudo tee /sys/module/vfio/parameters/enable_unsafe_noiommu_mode && \
+         sudo dpdk-devbind.py --bind=vfio-pci 0000:03:00.0"
+    );
+    assert_eq!(
+        with(0, false),
+        "sudo modprobe uio_pci_generic && sudo dpdk-devbind.py --bind=uio_pci_generic 0000:03:00.0"
+    );
+}
+
+#[test]
+fn isolated_cores_count() {
+    let isolated = Machine {
+        status: "Cpus_allowed_list:\t0-1\n".into(),
+        host: Host { isolated: "1-3".into(), ..good().host },
+        ..good()
+    };
+    assert_eq!((cores(&isolated).found.as_str(), cores(&isolated).status), ("4", Status::Ok));
+}
+
+#[test]
 fn an_iommu_is_asked_for_only_where_a_nic_could_use_it() {
     let with = |driver: &str, interface: &str| {
         let interfaces = vec![interface.to_owned()];
         let nic = Nic { address: "0000:03:00.0".into(), driver: Some(driver.into()), interfaces, busy: false };
-        pci(&Machine { nics: vec![nic], ..good() }).iter().any(|check| check.name == "iommu")
+        pci(&Machine { nics: vec![nic], iommu_groups: 0, ..good() }).iter().any(|check| check.name == "iommu")
     };
     assert!(with("ixgbe", "eth1"));
     assert!(with("vfio-pci", "none"));
