@@ -32,7 +32,8 @@ pub fn draw(title: &str, groups: &[Group], note: &str, path: &Path) -> Result<()
     // A background of its own makes it legible on dark pages too.
     root.fill(&WHITE).map_err(failed)?;
     let text = |size: i32, h| (FONT, size).into_font().color(&INK).pos(Pos::new(h, VPos::Center));
-    let write = |words: String, at: (i32, i32), size, h| root.draw(&Text::new(words, at, text(size, h))).map_err(failed);
+    let write =
+        |words: String, at: (i32, i32), size, h| root.draw(&Text::new(words, at, text(size, h))).map_err(failed);
     write(title.to_owned(), (24, 28), 19, HPos::Left)?;
     let mut y = HEAD;
     for (heading, bars) in groups {

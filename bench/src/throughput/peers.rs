@@ -221,7 +221,8 @@ fn chart(all: &[Rates], rounds: usize, path: &std::path::Path) -> Result<()> {
     };
     let groups = DEVICES.map(|device| (format!("{device} ports"), bars(device)));
     let pages = if huge { "with huge pages" } else { "without huge pages" };
-    let note = format!("64-byte frames, both directions added, median of {rounds} runs in turns; {}, {pages}", machine());
+    let note =
+        format!("64-byte frames, both directions added, median of {rounds} runs in turns; {}, {pages}", machine());
     bars::draw("Million packets per second through one core", &groups, &note, path)
 }
 

@@ -144,7 +144,8 @@ fn metrics_are_for_operators_over_tls() {
     let text = lab.good().text("/metrics", format.content_type()).unwrap();
     assert_eq!(text, metrics::text(&fake().status(), format));
     let nobody = lab.ca.signs(lab.dir.path(), "nobody", roles(&[]));
-    let refused = lab.client(&nobody, &lab.ca, "localhost").text("/metrics", format.content_type()).unwrap_err().to_string();
+    let refused =
+        lab.client(&nobody, &lab.ca, "localhost").text("/metrics", format.content_type()).unwrap_err().to_string();
     assert!(refused.contains("CertificateUnknown"), "{refused}");
 }
 
