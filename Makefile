@@ -3,7 +3,9 @@
 CARGO ?= cargo
 # Exactly the versions of Cargo.lock.
 LOCKED := --locked
-PORTLESS := --no-default-features
+# Without live ports; and without the API, its clients and controllers as well.
+PORTLESS := --no-default-features --features weir/control
+OFFLINE := --no-default-features
 
 # Tests that the build without live ports changes: commands, and what they promise. The library's own tests are the same, less those
 # of what is left out.
@@ -21,12 +23,15 @@ SECONDS ?= 60
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## ten million packets between two virtual hosts, and what weir measured of them; needs no root
-	@target/release/weir demo
+demo: setup-demo ## two switches with a lossy link between them, and what weir measured of it; needs no root
+	@[ -x target/demo/weir ] || echo "Building the demo: about two minutes of two cores the first time, then seconds." \
+		"It is quick to compile; make build and packages are optimised further, and have all commands." >&2
+	@$(CARGO) build $(LOCKED) --profile demo $(OFFLINE) --bin weir
+	@target/demo/weir demo
 
 build: setup-build ## the release binary, target/release/weir
-	@echo "Building weir (some minutes the first time) …" >&2
-	@$(CARGO) build $(LOCKED) --release --quiet --bin weir
+	@[ -x target/release/weir ] || echo "Building weir: some minutes the first time." >&2
+	@$(CARGO) build $(LOCKED) --release --bin weir
 
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
@@ -46,7 +51,7 @@ test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some
 	WEIR_REQUIRE_NETNS=1 $(CARGO) test $(LOCKED) --test nic -- --ignored --test-threads 1
 
 breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
-	@$(CARGO) run $(LOCKED) --quiet --package bench $(PORTLESS) -- breaks $(PROMISES)
+	@$(CARGO) run $(LOCKED) --quiet --package bench $(OFFLINE) -- breaks $(PROMISES)
 
 bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same ports; then cycles a packet, step by step
 	@echo "Building (release) …" >&2
@@ -57,12 +62,12 @@ bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same port
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
 	@for paper in hashpipe chamelemon-losses chamelemon-tasks; do \
-		$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures $$paper --out out/figures || exit 1; \
+		$(CARGO) run $(LOCKED) --release --quiet --package bench $(OFFLINE) -- figures $$paper --out out/figures || exit 1; \
 	done
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2
-	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(PORTLESS) -- figures chamelemon-network --out out/figures
+	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(OFFLINE) -- figures chamelemon-network --out out/figures
 
 fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 	@for target in fuzz/targets/*.rs; do \
@@ -79,7 +84,8 @@ lint: setup-build ## formatting and clippy, with and without live ports
 	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets -- -D warnings && \
-		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings; \
+		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings && \
+		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@$(CARGO) metadata $(LOCKED) --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
 		{ echo "fuzz/Cargo.lock is not up to date: cargo update --workspace --manifest-path fuzz/Cargo.toml" >&2; exit 1; }
@@ -91,7 +97,10 @@ doc: setup-build ## the library's documentation, without warnings
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
 
-.PHONY: setup-build setup-bench setup-nic
+.PHONY: setup-demo setup-build setup-bench setup-nic
+setup-demo:
+	@scripts/setup.sh demo
+
 setup-build:
 	@scripts/setup.sh build
 

@@ -1,23 +1,14 @@
-//! Generates what switches and controllers say to each other, and, with the feature `dpdk`, the bindings to the installed DPDK.
-
-const PROTO: (&str, &str) = ("src/network/rpc", "controller.proto");
+//! Tells the program how it was compiled and, with the feature `dpdk`, generates the bindings to the installed DPDK.
 
 fn main() {
-    messages();
+    // The directory of the profile, three above OUT_DIR: cargo calls one that is derived by the name of its parent.
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    let profile = out.ancestors().nth(3).and_then(std::path::Path::file_name).expect("it is below the profile's");
+    println!("cargo:rustc-env=WEIR_PROFILE={}", profile.display());
+    println!("cargo:rustc-env=WEIR_OPTIMISATION={}", std::env::var("OPT_LEVEL").expect("cargo sets it"));
+    println!("cargo:rerun-if-changed=build.rs");
     #[cfg(feature = "dpdk")]
     dpdk::generate();
-}
-
-/// protox reads the file, so nobody needs protoc.
-fn messages() {
-    let (directory, file) = PROTO;
-    println!("cargo:rerun-if-changed={directory}/{file}");
-    let described = protox::compile([file], [directory]).unwrap_or_else(|error| panic!("{error}"));
-    let builder = tonic_prost_build::configure()
-        .bytes(".weir")
-        .skip_debug([".weir.controller.v1.Welcome"])
-        .build_transport(false);
-    builder.compile_fds(described).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[cfg(feature = "dpdk")]
@@ -48,7 +39,6 @@ mod dpdk {
 
     pub fn generate() {
         println!("cargo:rerun-if-changed={HEADER}");
-        println!("cargo:rerun-if-changed=build.rs");
         let library = pkg_config::Config::new().atleast_version(OLDEST).probe("libdpdk").unwrap_or_else(|e| fail(&e));
         let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
         let wrappers = out.join("dpdk_inline.c");

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs the system packages that weir is built, tested and measured with: only those that are missing.
 #
-#   scripts/setup.sh [build] [test] [bench] [package] [nic]     default: build test
+#   scripts/setup.sh [demo] [build] [test] [bench] [package] [nic]     default: build test
 #   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
 set -euo pipefail
 
 # group   package        what it is for
 readonly PACKAGES='
+demo    gcc            links
+demo    libc6-dev      the C library to link with
 build   gcc            compiles the wrappers of the inline functions of DPDK, and links
 build   libc6-dev      the C library to link with
 build   pkg-config     finds libdpdk
@@ -66,9 +68,9 @@ groups=()
 for argument in "$@"; do
     case $argument in
     --check) check_only=true ;;
-    build | test | bench | package | nic) groups+=("$argument") ;;
+    demo | build | test | bench | package | nic) groups+=("$argument") ;;
     *)
-        say "usage: scripts/setup.sh [--check] [build] [test] [bench] [package] [nic]"
+        say "usage: scripts/setup.sh [--check] [demo] [build] [test] [bench] [package] [nic]"
         exit 2
         ;;
     esac
@@ -89,7 +91,9 @@ done < <(sed '/^$/d' <<<"$PACKAGES")
 
 # Other systems name their packages differently: list what is needed, and go on if the one hard requirement is there.
 if ! command -v dpkg-query >/dev/null; then
-    if pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; then
+    if [[ ${groups[*]} == demo ]]; then
+        command -v cc >/dev/null && exit 0
+    elif pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; then
         exit 0
     fi
     say "This is not Debian or Ubuntu, so weir cannot install its packages here. Under Debian's names they are:"

@@ -1,148 +1,31 @@
 //! The HTTP API, on threads of its own; it never touches a worker.
 
-mod answers;
-pub mod baseline;
-pub mod client;
-pub mod controller;
 pub mod flows;
-mod messages;
-pub mod metrics;
-pub mod serve;
-pub mod observers;
 pub mod view;
 
-use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+#[cfg(feature = "control")]
+mod answers;
+#[cfg(feature = "control")]
+pub mod baseline;
+#[cfg(feature = "control")]
+pub mod client;
+#[cfg(feature = "control")]
+pub mod controller;
+#[cfg(feature = "control")]
+mod messages;
+#[cfg(feature = "control")]
+pub mod metrics;
+#[cfg(feature = "control")]
+pub mod observers;
+#[cfg(feature = "control")]
+pub mod serve;
+#[cfg(feature = "control")]
+mod service;
 
-use axum::extract::State;
-use axum::routing::{delete, get, post, put};
-use axum::{Json, Router};
-
+#[cfg(feature = "control")]
 pub use messages::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
+#[cfg(feature = "control")]
+pub use service::{Answering, Service, respond, serve, serve_metrics, tasks};
 
-use super::tables::Tables;
-use crate::api::serve::{Counters, Served, TlsListener};
-use crate::telemetry::AnswerStore;
-
-use crate::observe::Observers;
-use crate::program::answers::Task;
-
-/// The switch behind the API. Methods may block for a moment, but not for long.
-pub trait Service: Answering {
-    fn ports(&self) -> view::Ports;
-    fn status(&self) -> view::Status;
-    /// The ports' counters since the last [`Service::reset`].
-    fn since_reset(&self) -> view::SinceReset;
-    /// From now on `since_reset` counts from here. The counters themselves are not touched.
-    fn reset(&self);
-    fn macs(&self) -> view::MacTable;
-    fn set_link(&self, port: &str, up: bool) -> Result<(), String>;
-    /// Takes frames for other MAC addresses in, or no longer.
-    fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
-    /// Changes a port's largest IP packet, in bytes. The packet buffers bound it.
-    fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String>;
-    fn tables(&self) -> &Tables;
-    /// Opens a device and adds it. Gives the new port.
-    fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
-    /// Gives what the port had counted.
-    fn remove_port(&self, port: &str) -> Result<view::Port, String>;
-    /// Becomes what the configuration file says now, or stays as it is.
-    fn reload(&self) -> Result<view::Reloaded, String>;
-    fn observers(&self) -> &Observers;
-    /// How it stands with its controller.
-    fn controller(&self) -> Result<view::ControllerLink, String> {
-        Err("the switch reports to no controller; start it with --controller ADDRESS".into())
-    }
-    /// The ports by number, for traces and captures.
-    fn observed_ports(&self) -> Vec<observers::ObservedPort>;
-}
-
-/// Owner of answer stores: a switch, or the controller of a network.
-pub trait Answering: Send + Sync + 'static {
-    /// The name and the answers of the program that is asked for this task.
-    ///
-    /// # Errors
-    /// If there is no such program.
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String>;
-
-    /// The heavy flows of the epochs that are asked for.
-    ///
-    /// # Errors
-    /// If no program finds any.
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
-        let (program, store) = self.store(Task::Heavy, query)?;
-        Ok(view::HeavyFlows::new(program, &answers::selected(&store, query), query.top, query.threshold))
-    }
-}
-
-/// The routes of answers by task.
-pub fn tasks<A: Answering>() -> Router<Arc<A>> {
-    use answers::task;
-    Router::new()
-        .route("/v1/heavy", task(Task::Heavy, |program, s, q| view::HeavyFlows::new(program, &s, q.top, q.threshold)))
-        .route("/v1/losses", task(Task::Losses, |_, s, q| view::Losses::new(&s, q.top, q.threshold)))
-        .route("/v1/flows", task(Task::Flows, |_, s, q| view::FlowSizes::new(s, q.top, q.threshold)))
-        .route("/v1/changes", task(Task::Changes, |_, s, q| view::HeavyChanges::new(s, q.top, q.threshold)))
-        .route("/v1/cardinality", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
-        .route("/v1/entropy", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
-        .route("/v1/attention", task(Task::Attention, |_, s, _| view::Attention::new(&s)))
-}
-
-fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
-    use answers::setting;
-    Router::new()
-        .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(answers::add_port::<S>))
-        .route("/v1/ports/{name}", delete(answers::remove_port::<S>))
-        .route("/v1/controller", get(async |State(s): State<Arc<S>>| answers::answer(s.controller())))
-        .route("/v1/reload", post(answers::reload::<S>))
-        .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
-        .route("/v1/reset", put(answers::reset::<S>))
-        .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
-        .route("/metrics", get(answers::metrics::<S>))
-        .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.macs())))
-        .merge(tasks())
-        .route("/v1/ports/{name}/link", setting(|s: &S, name, link: &Link| s.set_link(name, link.up)))
-        .route("/v1/ports/{name}/promiscuous", setting(|s: &S, name, p: &Promiscuous| s.set_promiscuous(name, p.on)))
-        .route("/v1/ports/{name}/mtu", setting(|s: &S, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes)))
-        .route(observers::TRACE, post(observers::trace::<S>))
-        .route("/v1/capture", post(observers::capture::<S>))
-        .route("/v1/captures/{id}", delete(observers::end_capture::<S>))
-        .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
-        .route("/v1/tables/{name}", get(answers::show_table::<S>).post(answers::change_table::<S>))
-        .fallback(answers::unknown)
-        .method_not_allowed_fallback(answers::unknown)
-        .with_state(service)
-}
-
-/// Answers the requests in `bytes`, as they would come over a connection.
-pub fn respond<S: Service>(service: Arc<S>, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let router = serve::limited(router(service, Arc::default()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let mut answer = Vec::new();
-    runtime.block_on(serve::converse(tokio::io::join(bytes, &mut answer), router));
-    Ok(answer)
-}
-
-/// Serves the control socket until the process ends, and TCP as well where there is a listener for
-/// it.
-pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, service: Arc<S>) -> io::Result<()> {
-    let counters = Arc::new(Counters::default());
-    let served = Served::Http(serve::limited(router(service, counters.clone())));
-    if let Some(tls) = tls {
-        serve::tls(tls, served.clone(), counters.clone())?;
-    }
-    serve::unix(listener, served, counters)
-}
-
-/// Serves `/metrics` over TCP, and nothing else, until the process ends.
-pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
-    let router =
-        Router::new().route("/metrics", get(answers::metrics::<S>)).fallback(answers::unknown).with_state(service);
-    serve::plain(listener, serve::limited(router))
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "control"))]
 pub(crate) mod tests;

@@ -1,8 +1,6 @@
 //! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the
 //! frames' own clock.
 
-use std::time::{Duration, Instant};
-
 use crate::api::view;
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
@@ -31,8 +29,6 @@ pub struct Replayer {
     now: Nanos,
     tx_bursts: TxBursts<HeapFrame>,
     pool: Vec<HeapFrame>,
-    memory_bits: u64,
-    switching: Duration,
 }
 
 impl Replayer {
@@ -48,8 +44,7 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, mut collector, learning, routing, placement, ports, .. } =
-            assemble(&config, epoch, 1)?;
+        let Assembly { mut switches, mut collector, learning, routing, ports, .. } = assemble(&config, epoch, 1)?;
         let run = Run::of(&mut collector, &config.programs);
         Ok(Self {
             tx_bursts: TxBursts::new(config.ports.len()),
@@ -63,8 +58,6 @@ impl Replayer {
             burst: Burst::new(),
             ingress: 0,
             now: 0,
-            switching: Duration::ZERO,
-            memory_bits: placement.register_bits_used(),
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
         })
     }
@@ -126,9 +119,7 @@ impl Replayer {
     /// Processes what has been taken in, and counts what goes out.
     pub fn flush(&mut self) {
         loop {
-            let started = Instant::now();
             self.switch.process(self.ingress, &mut self.burst, self.now, &mut self.tx_bursts);
-            self.switching += started.elapsed();
             self.send();
             if self.burst.is_empty() {
                 return;
@@ -165,16 +156,6 @@ impl Replayer {
     /// What the programs have measured of the epochs that are closed.
     pub fn run(&self) -> &Run {
         &self.run
-    }
-
-    /// Register memory of the programs, in hardware bits.
-    pub fn memory_bits(&self) -> u64 {
-        self.memory_bits
-    }
-
-    /// Time spent in the switch so far, without the reading or making of frames.
-    pub fn switching(&self) -> Duration {
-        self.switching
     }
 
     /// Packets that no program measures: neither IPv4 nor IPv6.

@@ -153,7 +153,7 @@ fn line(captured: &Captured<'_>, json: bool) -> Result<String, Failure> {
         let line = Line { at_ns, port, direction, reason, wire_bytes, captured_bytes, headers, summary };
         return serde_json::to_string(&line).map_err(Failure::failed);
     }
-    let time = summary::time(at_ns);
+    let time = output::time_of(at_ns);
     let time = time.split_once('T').map_or(&*time, |(_, time)| time.trim_end_matches('Z'));
     let reason = reason.map(|reason| format!(", {reason}")).unwrap_or_default();
     Ok(format!("{time}  {port}  {direction:4}  {summary}, {wire_bytes} bytes{reason}"))

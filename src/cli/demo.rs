@@ -1,177 +1,379 @@
-//! `weir demo`: two virtual hosts talk through a switch in memory, and the report stands beside the
+//! `weir demo`: two switches with a lossy link between them, and what they measured beside the
 //! truth.
 
 use std::time::Instant;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::measured::Measured;
-use super::replay::score_text;
-use super::{Failure, Programs, in_memory, output, show};
-use crate::api::view::{Drops, Ports};
-use crate::config::ForwardMode;
-use crate::pisa::PortId;
-use crate::program::{Exact, ProgramConfig};
-use crate::replay::Replayer;
-use crate::trace::{Frames, Trace, Workload};
-use crate::wire::Mac;
+use super::{Failure, Programs, in_memory, output, placed};
+use crate::api::flows::NamedFlow;
+use crate::api::view::{Counts, HeavyFlow};
+use crate::program::answers::{EpochAnswers, FlowName, Reasons, Task};
+use crate::program::{ProgramConfig, Unit};
+use crate::sim::report::{LossReport, LossScore};
+use crate::sim::{Crossed, Fabric, Generation, Loss, ProgramReport, Setup, Shape, Simulation};
+use crate::switch::TelemetryHeader;
+use crate::telemetry::score::Score;
+use crate::trace::Workload;
+use crate::wire::FlowKey;
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// The traffic: LAW/ORDER[,flows=…,packets=…,seed=…]
-    #[arg(long, default_value = "isp/burst,flows=400000,packets=10000000")]
-    workload: String,
+    /// The traffic of one second: LAW/ORDER[,flows=…,packets=…,seed=…]
+    #[arg(long, default_value = "isp/burst,flows=50000,packets=2000000")]
+    workload: Workload,
+    /// What the link loses of the packets, in both directions: link=0,rate=…, or flows=…,rate=…
+    #[arg(long, default_value = "link=0,rate=0.05%", value_name = "LOSS")]
+    loss: Loss,
     #[command(flatten)]
     programs: Programs,
-    /// Show this many of the heaviest flows
-    #[arg(long, default_value_t = 10, value_name = "K")]
+    /// Name this many of the flows that lost most, and of the heaviest
+    #[arg(long, default_value_t = 5, value_name = "K")]
     top: usize,
 }
 
-/// The heavy flows that the score is taken over: the paper's largest k.
-const SCORED: usize = 300;
-
-const HOST_A: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
-const HOST_B: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
+/// The epoch, which is all there is, in nanoseconds.
+const EPOCH: u64 = 1_000_000_000;
+/// Delay of the link: packets within it make up bursts.
+const DELAY: u64 = 50_000;
+const MILLISECOND: u64 = 1_000_000;
 
 #[derive(Serialize)]
 struct Document {
+    build: Build,
     workload: String,
+    loss: String,
+    flows: u64,
     packets: u64,
-    bytes: u64,
-    /// Time to make the packets and to switch them.
+    delivered_packets: u64,
+    lost_packets: u64,
+    /// Time to make the packets, and to take them through switches and link.
     seconds: f64,
-    /// Time in the switch alone.
-    switching_seconds: f64,
-    packets_per_second: f64,
+    /// Packets that switches took in, over `seconds`; none where the compiler did not optimise.
+    switched_packets_per_second: Option<f64>,
+    losses: Option<Lost>,
+    heavy: Option<HeavyFlows>,
+    switches: Vec<Switch>,
+    links: Vec<Link>,
+}
+
+/// How this program was compiled.
+#[derive(Serialize)]
+struct Build {
+    profile: &'static str,
+    optimised: bool,
+}
+
+/// The flows that lost packets, as a program found them.
+#[derive(Serialize)]
+struct Lost {
+    program: String,
     memory_bytes: u64,
-    programs: std::collections::BTreeMap<String, Measured>,
-    ports: Ports,
+    #[serde(flatten)]
+    score: LossScore,
+    incomplete: Reasons,
+    flows: Vec<LostFlow>,
+}
+
+#[derive(Serialize)]
+struct LostFlow {
+    #[serde(flatten)]
+    name: NamedFlow,
+    lost_packets: u64,
+    true_lost_packets: u64,
+    true_packets: u64,
+}
+
+/// The heaviest flows, as a program found them.
+#[derive(Serialize)]
+struct HeavyFlows {
+    program: String,
+    memory_bytes: u64,
+    unit: Unit,
+    flows: Vec<HeavyFlow>,
+    score: Score,
+}
+
+#[derive(Serialize)]
+struct Switch {
+    name: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// One direction of the link.
+#[derive(Serialize)]
+struct Link {
+    from: String,
+    to: String,
+    sent_packets: u64,
+    delivered_packets: u64,
+    lost_packets: u64,
 }
 
 impl Demo {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let workload: Workload = self.workload.parse().map_err(|e| Failure::Usage(format!("--workload: {e}")))?;
-        let programs = self.programs.or_default()?;
-        let mut config = in_memory(programs.clone());
-        config.switch.forward = ForwardMode::Learn;
-        let mut replayer = Replayer::single_epoch(config)?;
+        let programs = self.chosen()?;
+        let failure = |error| Failure::Usage(format!("--workload, --loss or --program: {error}"));
+        let setup = self.setup(programs)?;
+        output::say("Two switches with a lossy link between them, and a host at each. Sending their packets …");
+        let started = Instant::now();
+        let mut simulation = Simulation::new(&setup).map_err(failure)?;
+        simulation.epoch(&setup.workload, setup.victims());
+        let report = simulation.finish().pop().ok_or_else(|| Failure::failed("no epoch has ended"))?;
+        let seconds = started.elapsed().as_secs_f64();
 
-        output::say("Two hosts, a and b, each on a port of a switch in memory. Making their traffic …");
-        let trace = workload.generate();
-        let seconds = drive(&trace, &mut replayer);
-        let document = self.document(&programs, &trace, &replayer, seconds);
+        let network = simulation.network();
+        let build = Build { profile: env!("WEIR_PROFILE"), optimised: matches!(env!("WEIR_OPTIMISATION"), "2" | "3") };
+        let truth = network.generation(0);
+        let found = |task| {
+            let (number, program) = best(&setup.programs, task)?;
+            let (name, _) = ProgramConfig::named(&setup.programs).nth(number)?;
+            Some((program, report.programs.get(&name)?, simulation.last(number)?))
+        };
+        let document = Document {
+            workload: setup.workload.to_string(),
+            loss: self.loss.to_string(),
+            flows: report.flows,
+            packets: report.sent_packets,
+            delivered_packets: report.delivered_packets,
+            lost_packets: report.lost_packets,
+            seconds,
+            switched_packets_per_second: build.optimised.then(|| network.hops() as f64 / seconds),
+            build,
+            losses: found(Task::Losses).and_then(|(program, report, last)| self.losses(program, report, last, truth)),
+            heavy: found(Task::Heavy).map(|(program, report, last)| self.heavy(program, report, last, truth)),
+            switches: switches(&simulation),
+            links: links(&simulation),
+        };
         output::document(json, &document, text)
     }
 
-    fn document(&self, programs: &[ProgramConfig], trace: &Trace, replayer: &Replayer, seconds: f64) -> Document {
-        let ports = replayer.ports();
-        let packets = trace.sequence.len() as u64;
-        let switching = replayer.switching().as_secs_f64();
-        let mut documents = std::collections::BTreeMap::new();
-        for (i, (name, program)) in ProgramConfig::named(programs).enumerate() {
-            let exact = exact(trace, program);
-            let measured = Measured::new(i, replayer.run(), (self.top, SCORED), Some(&*exact));
-            documents.insert(name, measured);
+    /// The programs given, or those that answer best what is shown.
+    fn chosen(&self) -> Result<Vec<ProgramConfig>, Failure> {
+        let given = self.programs.parse()?;
+        if !given.is_empty() {
+            return Ok(given);
         }
-        Document {
+        let all: Vec<_> = ProgramConfig::defaults().collect();
+        let mut chosen: Vec<ProgramConfig> = Vec::new();
+        for (_, program) in [Task::Losses, Task::Heavy].into_iter().filter_map(|task| best(&all, task)) {
+            if !chosen.contains(program) {
+                chosen.push(program.clone());
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn setup(&self, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
+        Ok(Setup {
+            topology: Shape::Line { switches: 2 }.build().map_err(Failure::failed)?,
+            programs,
+            everywhere: true,
             workload: self.workload.clone(),
-            packets,
-            bytes: ports.ports.iter().map(|port| port.counts.rx_bytes).sum(),
-            seconds,
-            switching_seconds: switching,
-            packets_per_second: packets as f64 / switching,
-            memory_bytes: replayer.memory_bits() / 8,
-            programs: documents,
-            ports,
+            losses: vec![self.loss.clone()],
+            epoch: EPOCH,
+            transit: 10 * MILLISECOND,
+            latency: MILLISECOND,
+            shifts: true,
+            delay: DELAY,
+            rate: None,
+            queue_timeout: MILLISECOND,
+            faults: Vec::new(),
+            wait: None,
+            fabric: Fabric { telemetry_header: TelemetryHeader::default(), ..Fabric::default() },
+        })
+    }
+
+    /// `None` when the program cannot tell.
+    fn losses(
+        &self,
+        program: &ProgramConfig,
+        report: &ProgramReport,
+        last: &EpochAnswers,
+        truth: &Generation,
+    ) -> Option<Lost> {
+        let LossReport { losses, incomplete } = report.losses.clone()?;
+        let [mut lost, mut sent] = [program.exact(), program.exact()];
+        for flow in &truth.flows {
+            let tuple = flow.tuple.flow();
+            // Losses are packets, whatever else the program counts.
+            lost.flow(&tuple, flow.lost.into(), flow.lost.into());
+            sent.flow(&tuple, flow.sent.into(), flow.sent.into());
+        }
+        let found = last.losses.as_ref()?.flows.iter().filter(|loss| loss.lost > 0);
+        let row = |flow: FlowName, packets| {
+            let true_of = |counts: &dyn crate::program::Exact| {
+                flow.flow().and_then(|flow| counts.counts().get(&flow).copied()).unwrap_or_default()
+            };
+            LostFlow {
+                name: flow.into(),
+                lost_packets: packets,
+                true_lost_packets: true_of(&*lost),
+                true_packets: true_of(&*sent),
+            }
+        };
+        let mut flows: Vec<_> = found.map(|loss| row(loss.flow, loss.lost)).collect();
+        flows.sort_by_key(|flow| std::cmp::Reverse((flow.lost_packets, flow.true_packets)));
+        flows.truncate(self.top);
+        Some(Lost { program: program.name().into(), memory_bytes: memory(program)?, score: losses?, incomplete, flows })
+    }
+
+    fn heavy(
+        &self,
+        program: &ProgramConfig,
+        report: &ProgramReport,
+        last: &EpochAnswers,
+        truth: &Generation,
+    ) -> HeavyFlows {
+        let mut exact = program.exact();
+        for flow in &truth.flows {
+            exact.flow(&flow.tuple.flow(), flow.sent.into(), u64::from(flow.sent) * u64::from(truth.packet_bytes));
+        }
+        let unit = last.network.unit;
+        let row = |heavy: HeavyFlow| {
+            let truth = exact.counts().get(&heavy.name.flow).copied().unwrap_or_default();
+            heavy.with_truth(truth)
+        };
+        let heaviest = last.network.heavy.iter().take(self.top);
+        HeavyFlows {
+            program: program.name().into(),
+            memory_bytes: memory(program).unwrap_or_default(),
+            unit,
+            flows: heaviest.map(|heavy| row(HeavyFlow::new(heavy, unit))).collect(),
+            score: report.score,
         }
     }
 }
 
-/// Sends the trace through: flows with an even number from a to b, the others from b to a, and now
-/// and then a frame that no switch should let through. Returns the seconds that it took.
-fn drive(trace: &Trace, replayer: &mut Replayer) -> f64 {
-    let from_a = Frames::new(HOST_A, HOST_B);
-    let from_b = Frames::new(HOST_B, HOST_A);
-    let tuples = trace.tuples();
-    let progress = ProgressBar::new(trace.sequence.len() as u64).with_style(
-        ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} packets, {per_sec}, {eta} to go")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let mut buffer = [0; 16 * 1024];
-    let started = Instant::now();
-    for (number, &flow) in (0u64..).zip(&trace.sequence) {
-        let tuple = tuples[flow as usize];
-        let frame = &mut buffer[..trace.workload.frame_len(number, tuple)];
-        let (port, frames): (PortId, _) = if flow.is_multiple_of(2) { (0, &from_a) } else { (1, &from_b) };
-        frames.fill(tuple, number, frame);
-        let at = trace.workload.at_ns(number);
-        replayer.packet(port, at, frame);
-        if number.is_multiple_of(100_000) {
-            hostile(number / 100_000, port, at, frame, replayer);
-        }
-        if number.is_multiple_of(1 << 16) {
-            progress.set_position(number);
-        }
-    }
-    replayer.finish();
-    progress.finish_and_clear();
-    started.elapsed().as_secs_f64()
+/// The program that answers a task first, and its place.
+fn best(programs: &[ProgramConfig], task: Task) -> Option<(usize, &ProgramConfig)> {
+    let ranked = programs.iter().enumerate().filter_map(|(i, program)| Some((program.rank(task)?, i, program)));
+    ranked.min_by_key(|(rank, ..)| *rank).map(|(_, i, program)| (i, program))
 }
 
-/// A runt, a telemetry shim from a host, and a frame for the bridge itself, in turn.
-fn hostile(turn: u64, port: PortId, at: u64, frame: &mut [u8], replayer: &mut Replayer) {
-    match turn % 3 {
-        0 => replayer.packet(port, at, &frame[..9]),
-        1 => {
-            frame[12..14].copy_from_slice(&crate::wire::ethertype::SHIM.to_be_bytes());
-            replayer.packet(port, at, frame);
-        }
-        _ => {
-            frame[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0]);
-            frame[12..14].copy_from_slice(&[0, 3]);
-            replayer.packet(port, at, frame);
-        }
-    }
+/// Bytes of registers that a program takes of one switch.
+fn memory(program: &ProgramConfig) -> Option<u64> {
+    let placement = placed(&in_memory(vec![program.clone()]), None).ok()?;
+    Some(placement.register_bits_used() / 8)
 }
 
-/// Exact counts in the program's own terms.
-fn exact(trace: &Trace, program: &ProgramConfig) -> Box<dyn Exact> {
-    let mut exact = program.exact();
-    trace.truth().flows().iter().for_each(|flow| exact.flow(&flow.flow, flow.packets, flow.bytes));
-    exact
+fn switches(simulation: &Simulation) -> Vec<Switch> {
+    let network = simulation.network();
+    let names = network.topology().switches().iter().cloned();
+    names.zip(network.counts()).map(|(name, counts)| Switch { name, counts }).collect()
+}
+
+/// Both directions of the link.
+fn links(simulation: &Simulation) -> Vec<Link> {
+    let network = simulation.network();
+    let name = |switch: u32| network.topology().switches()[switch as usize].clone();
+    let link = |Crossed { from, crossed, lost, .. }: Crossed| {
+        Some(Link {
+            from: name(network.owner(from).0),
+            to: name(network.peer(from)?),
+            sent_packets: crossed + lost,
+            delivered_packets: crossed,
+            lost_packets: lost,
+        })
+    };
+    network.crossed().filter_map(link).collect()
 }
 
 fn text(document: &Document) -> String {
     let mut text = format!(
-        "{} packets ({}) made and switched in {:.1} s.\nThe switch took {:.2} s of it on one core: {:.1} M packets/s.\n",
+        "{} packets of {} flows, a second of traffic, in {:.1} s. The link lost {} of them.\n",
         output::grouped(document.packets),
-        document.workload,
+        output::grouped(document.flows),
         document.seconds,
-        document.switching_seconds,
-        document.packets_per_second / 1e6,
+        output::grouped(document.lost_packets),
     );
-    for (name, program) in &document.programs {
-        text += &format!(
-            "\n{name} found these flows to be the heaviest, in {} KB of registers, the truth beside them:\n\n{}\n\n{}\n",
-            output::grouped(document.memory_bytes / 1000),
-            program.text(),
-            program.score.as_ref().map(score_text).unwrap_or_default(),
-        );
-    }
-    text += &format!(
-        "\nEvery packet that came in went out or is counted:\n\n{}\n\n{}\n",
-        show::ports_text(&document.ports),
-        show::drops_text(&Drops::of(&document.ports)),
-    );
-    text + NEXT
+    text += &match document.switched_packets_per_second {
+        Some(rate) => format!("The switches took in {:.1} M packets/s on one core", rate / 1e6),
+        None => "This is a build for testing, which is slow".into(),
+    };
+    text += match document.build.profile {
+        "demo" => " (the demo's build; make build optimises further).\n",
+        _ => ".\n",
+    };
+    text += &match &document.losses {
+        Some(losses) => losses_text(losses),
+        None => "\nNo program of these tells the flows that lost packets.\n".into(),
+    };
+    text += &match &document.heavy {
+        Some(heavy) => heavy_text(heavy),
+        None => "\nNo program of these tells the heavy flows.\n".into(),
+    };
+    text + &balance_text(document) + NEXT
+}
+
+fn losses_text(losses: &Lost) -> String {
+    let Lost { program, memory_bytes, score, incomplete, flows } = losses;
+    let row = |flow: &LostFlow| {
+        [
+            flow.name.to_string(),
+            output::grouped(flow.lost_packets),
+            output::grouped(flow.true_lost_packets),
+            output::grouped(flow.true_packets),
+        ]
+    };
+    let says = if incomplete.is_empty() { "says that these are all" } else { "does not call these all" };
+    format!(
+        "\n{program}, {} KB of registers a switch, names {} of the {} flows that lost packets,\n\
+         {} of them with the exact number, and {} others. It {says}. The {} that lost most:\n\n{}\n",
+        output::grouped(memory_bytes / 1000),
+        output::grouped(score.right_flows),
+        output::grouped(score.true_flows),
+        output::grouped(score.exact_flows),
+        output::grouped(score.wrong_flows),
+        flows.len(),
+        output::table(["flow", ">lost packets", ">true", ">of"], flows.iter().map(row)),
+    )
+}
+
+fn heavy_text(heavy: &HeavyFlows) -> String {
+    let HeavyFlows { program, memory_bytes, unit, flows, score } = heavy;
+    format!(
+        "\n{program}, {} KB of registers a switch, names {} of the {} heaviest of {} flows:\n\n{}\n",
+        output::grouped(memory_bytes / 1000),
+        output::percent(score.recall),
+        score.k,
+        output::grouped(score.flows as u64),
+        output::heavy_table(flows, *unit),
+    )
+}
+
+fn balance_text(document: &Document) -> String {
+    let switch = |Switch { name, counts }: &Switch| {
+        [
+            format!("switch {name}"),
+            output::grouped(counts.rx_packets + counts.copied_packets),
+            output::grouped(counts.tx_packets),
+            output::grouped(counts.dropped_packets()),
+        ]
+    };
+    let link = |link: &Link| {
+        [
+            format!("link {} → {}", link.from, link.to),
+            output::grouped(link.sent_packets),
+            output::grouped(link.delivered_packets),
+            output::grouped(link.lost_packets),
+        ]
+    };
+    let rows = document.switches.iter().map(switch).chain(document.links.iter().map(link));
+    format!(
+        "\nEvery packet is accounted for:\n\n{}\n\nsent {} = delivered {} + lost {}\n",
+        output::table(["where", ">in", ">out", ">dropped or lost"], rows),
+        output::grouped(document.packets),
+        output::grouped(document.delivered_packets),
+        output::grouped(document.lost_packets),
+    )
 }
 
 const NEXT: &str = "
 What next:
   weir replay FILE.pcap --score    your own capture through the same dataplane, beside exact counts
+  weir sim                         a network of ten switches, over several epochs
   weir budget                      what the pipeline takes of a switch ASIC, stage by stage
-  weir doctor                      what this machine lacks for live ports
-  weir run --help                  two hosts of your own, through TAP or veth ports (README.md walks through it)";
+  weir doctor                      what this machine lacks for live ports (make build, README.md)";

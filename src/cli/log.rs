@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::output;
 
@@ -18,7 +20,7 @@ pub enum Format {
 static FORMAT: OnceLock<Format> = OnceLock::new();
 
 /// Logs weir's own messages and warnings of libraries; `verbose` asks for more, `RUST_LOG`
-/// overrules both.
+/// overrules both, unless it cannot be read.
 pub fn start(verbose: u8, format: Format) {
     let level = match verbose {
         0 => "warn,weir=info",
@@ -26,12 +28,15 @@ pub fn start(verbose: u8, format: Format) {
         _ => "debug",
     };
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
-    let filter = EnvFilter::builder().parse_lossy(asked.as_deref().unwrap_or(level));
+    let filter: Option<Targets> = asked.and_then(|asked| asked.parse().ok()).or_else(|| level.parse().ok());
     let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
-        Format::Text => log.with_ansi(colours).without_time().init(),
-        Format::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
+        Format::Text => registry.with(log.with_ansi(colours).without_time()).init(),
+        Format::Json => {
+            registry.with(log.json().flatten_event(true).with_current_span(false).with_span_list(false)).init()
+        }
     }
     let _ = FORMAT.set(format);
 }
@@ -41,6 +46,7 @@ fn is_json() -> bool {
 }
 
 /// The switch named `name` forwards, or the controller serves.
+#[cfg(feature = "control")]
 pub fn ready(name: &str, describe: &str) {
     match is_json() {
         true => tracing::info!(target: "weir", event = "ready", switch = name, "{describe}"),

@@ -1,31 +1,48 @@
 //! The command line: one file for each command.
 
+mod attention;
 mod budget;
+#[cfg(feature = "control")]
 mod capture;
 mod captures;
 mod config;
+#[cfg(feature = "control")]
 mod controller;
+#[cfg(feature = "control")]
+mod counts;
 mod demo;
 mod doctor;
+#[cfg(feature = "control")]
 mod evict;
 mod log;
 pub mod manual;
 mod measured;
+#[cfg(feature = "control")]
 mod network;
+#[cfg(feature = "control")]
 mod notify;
 mod output;
+#[cfg(feature = "control")]
 mod port;
+#[cfg(feature = "control")]
 mod remote;
+#[cfg(feature = "control")]
 mod reload;
 mod replay;
 #[cfg(feature = "dpdk")]
 mod rootless;
+#[cfg(feature = "control")]
 mod run;
+#[cfg(feature = "control")]
 mod show;
 mod sim;
+#[cfg(feature = "control")]
 mod stats;
+#[cfg(feature = "control")]
 mod summary;
+#[cfg(feature = "control")]
 mod table;
+#[cfg(feature = "control")]
 mod top;
 mod trace;
 
@@ -61,17 +78,43 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Two virtual hosts, generated traffic and a report with the truth beside it: no root, NIC or
-    /// huge pages
+    /// Two switches with a lossy link between them, and the truth beside what they measured: no
+    /// root, NIC or huge pages
     Demo(demo::Demo),
-    /// Run the switch
-    Run(run::Run),
-    /// Collect from the switches of a network, answer for all of it, and decide what they measure
-    Controller(controller::Controller),
+    #[cfg(feature = "control")]
+    #[command(flatten)]
+    Connected(Connected),
     /// Run the same dataplane over captures
     Replay(replay::Replay),
     /// Simulate a network of switches, with what they measure beside what is true
     Sim(sim::Sim),
+    /// Show one packet's way through the pipeline: each match, each cell before and after, the
+    /// verdict
+    Trace(trace::Trace),
+    /// Show what the pipeline takes of its hardware target, stage by stage
+    Budget(budget::Budget),
+    /// Check a configuration file, or print its JSON Schema
+    Config(config::ConfigCommand),
+    /// Say what is missing on this machine, each with the command that mends it
+    Doctor,
+    /// Print the completions of a shell
+    Completions(manual::Completions),
+    /// Print a manual page, or write them all
+    Man(manual::Man),
+    /// A command that this build is without.
+    #[cfg(not(feature = "control"))]
+    #[command(external_subcommand)]
+    Without(Vec<String>),
+}
+
+/// Commands that are a switch or a controller, or ask one.
+#[cfg(feature = "control")]
+#[derive(Debug, Subcommand)]
+enum Connected {
+    /// Run the switch
+    Run(run::Run),
+    /// Collect from the switches of a network, answer for all of it, and decide what they measure
+    Controller(controller::Controller),
     /// Ask a running switch
     Show(show::Show),
     /// Watch a running switch, full screen
@@ -91,21 +134,29 @@ enum Command {
     Reload(reload::Reload),
     /// Remove a switch that left a controller's network for good
     Evict(evict::Evict),
-    /// Show one packet's way through the pipeline: each match, each cell before and after, the
-    /// verdict
-    Trace(trace::Trace),
     /// Copy packets out of a running switch, as lines or as pcapng
     Capture(capture::Capture),
-    /// Show what the pipeline takes of its hardware target, stage by stage
-    Budget(budget::Budget),
-    /// Check a configuration file, or print its JSON Schema
-    Config(config::ConfigCommand),
-    /// Say what is missing on this machine, each with the command that mends it
-    Doctor,
-    /// Print the completions of a shell
-    Completions(manual::Completions),
-    /// Print a manual page, or write them all
-    Man(manual::Man),
+}
+
+#[cfg(feature = "control")]
+impl Connected {
+    fn run(self, json: bool) -> Result<(), Failure> {
+        match self {
+            Self::Run(command) => command.run(json),
+            Self::Controller(command) => command.run(),
+            Self::Show(command) => command.run(json),
+            Self::Top(command) => command.run(json),
+            Self::Stats(command) => command.run(json),
+            Self::Metrics(command) => command.run(json),
+            #[cfg(feature = "dpdk")]
+            Self::Shell(command) => command.run(),
+            Self::Port(command) => command.run(json),
+            Self::Table(command) => command.run(json),
+            Self::Reload(command) => command.run(json),
+            Self::Evict(command) => command.run(json),
+            Self::Capture(command) => command.run(json),
+        }
+    }
 }
 
 /// Why a command ended early, by exit code.
@@ -210,27 +261,18 @@ fn main(cli: Cli) -> ExitCode {
     let json = cli.json;
     let ended = match cli.command {
         Command::Demo(command) => command.run(json),
-        Command::Run(command) => command.run(json),
-        Command::Controller(command) => command.run(),
+        #[cfg(feature = "control")]
+        Command::Connected(command) => command.run(json),
         Command::Replay(command) => command.run(json),
         Command::Sim(command) => command.run(json),
-        Command::Show(command) => command.run(json),
-        Command::Top(command) => command.run(json),
-        Command::Stats(command) => command.run(json),
-        Command::Metrics(command) => command.run(json),
-        #[cfg(feature = "dpdk")]
-        Command::Shell(command) => command.run(),
-        Command::Port(command) => command.run(json),
-        Command::Table(command) => command.run(json),
-        Command::Reload(command) => command.run(json),
-        Command::Evict(command) => command.run(json),
         Command::Trace(command) => command.run(json),
-        Command::Capture(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
         Command::Doctor => return doctor::run(json),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
+        #[cfg(not(feature = "control"))]
+        Command::Without(words) => Err(without(&words)),
     };
     let (code, message) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
@@ -240,6 +282,16 @@ fn main(cli: Cli) -> ExitCode {
     };
     log::failed(code, &message);
     ExitCode::from(code)
+}
+
+/// A command that is not there, or only in a build with everything.
+#[cfg(not(feature = "control"))]
+fn without(words: &[String]) -> Failure {
+    let command = words.first().map(String::as_str).unwrap_or_default();
+    Failure::Usage(format!(
+        "{command:?} is no command of this build, which has no live ports, API or controller; weir help lists those \
+         that it has, and make build makes one with all"
+    ))
 }
 
 /// A configuration for commands that have no ports of their own: two in memory.

@@ -95,8 +95,15 @@ pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
 
 /// Times of day from the start of the first epoch to the end of the last:
 /// "21:40:01.123 to 21:40:11.123 UTC".
+#[cfg(any(feature = "control", test))]
 pub fn span((first, last): (u64, u64), epoch_ns: u64) -> String {
     format!("{} to {} UTC", epoch_start(first, epoch_ns), epoch_start(last.saturating_add(1), epoch_ns))
+}
+
+/// When a packet was seen, in UTC: `2026-11-20T21:40:01.123456789Z`.
+pub fn time_of(at_ns: u64) -> String {
+    let at = UNIX_EPOCH.checked_add(Duration::from_nanos(at_ns));
+    at.map_or_else(|| at_ns.to_string(), |at| humantime::format_rfc3339_nanos(at).to_string())
 }
 
 /// "1 packet", "2 packets".

@@ -191,7 +191,7 @@ mod live {
     use super::Run;
     use crate::api::view::{Drops, HeavyFlows, Ports};
     use crate::cli::notify::Notify;
-    use crate::cli::{Failure, log, output, reload, rootless, show};
+    use crate::cli::{Failure, counts, log, output, reload, rootless};
     use crate::live::{Live, LiveError, Reread, Rights};
     use crate::privileges::PrivilegeError;
 
@@ -275,7 +275,7 @@ mod live {
                 notify.ready(&live.describe());
             }
             if print.swap(false, Relaxed) {
-                output::say(&show::ports_text(&live.ports()));
+                output::say(&counts::ports_text(&live.ports()));
             }
         }
         notify.stopping();
@@ -289,7 +289,7 @@ mod live {
         if json {
             return output::json(&Totals { seconds, ports, heavy });
         }
-        let drops = show::drops_text(&Drops::of(&ports));
-        output::print(&format!("{}\n\n{drops}", show::ports_text(&ports)))
+        let drops = counts::drops_text(&Drops::of(&ports));
+        output::print(&format!("{}\n\n{drops}", counts::ports_text(&ports)))
     }
 }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, losses_text,
 };
@@ -191,70 +192,6 @@ pub fn since_reset_text(since: &view::SinceReset) -> String {
     let since_when = if since.reset { "the reset" } else { "the start (there was no reset)" };
     let total = balance_text(&since.total_packets);
     format!("{}\n\ncounted from {since_when} {seconds:.1} s ago; in all {total}", ports_text(&since.ports))
-}
-
-pub fn ports_text(ports: &view::Ports) -> String {
-    let row = |port: &view::Port| {
-        let lost: u64 = port.counts.device.values().sum();
-        [
-            port.name.clone(),
-            port.dev.clone(),
-            link_text(port.enabled, port.link_up).into(),
-            output::grouped(port.counts.rx_packets),
-            output::grouped(port.counts.rx_bytes),
-            output::grouped(port.counts.tx_packets),
-            output::grouped(port.counts.tx_bytes),
-            output::grouped(port.counts.dropped_packets()),
-            output::grouped(lost),
-        ]
-    };
-    let headings =
-        ["port", "device", "link", ">rx packets", ">rx bytes", ">tx packets", ">tx bytes", ">dropped", ">device lost"];
-    let table = output::table(headings, ports.ports.iter().map(row));
-    let sum = &ports.packets;
-    let mut text = format!("{table}\n\n{}", balance_text(sum));
-    if sum.unaccounted() != 0 {
-        text += &format!("   ({} under way)", sum.unaccounted());
-    }
-    let measurement = &ports.measurement;
-    for (n, what) in [
-        (measurement.late_epochs, "epochs ran on into the next, because the collector was behind"),
-        (measurement.late_sub_epochs, "sub-epochs ran on into the next, because the collector was behind"),
-        (measurement.lost_epochs, "epochs' records were lost"),
-        (measurement.lost_learn_digests, "learn digests found their queue full"),
-        (measurement.refused_macs, "times a new MAC address found the table full"),
-    ] {
-        if n > 0 {
-            text += &format!("\n{} {what}", output::grouped(n));
-        }
-    }
-    text
-}
-
-fn balance_text(sum: &view::Packets) -> String {
-    format!(
-        "rx {} + copies {} = tx {} + dropped {}",
-        output::grouped(sum.rx_packets),
-        output::grouped(sum.copied_packets),
-        output::grouped(sum.tx_packets),
-        output::grouped(sum.dropped_packets),
-    )
-}
-
-pub fn link_text(enabled: bool, up: bool) -> &'static str {
-    match (enabled, up) {
-        (false, _) => "disabled",
-        (true, true) => "up",
-        (true, false) => "down",
-    }
-}
-
-pub fn drops_text(drops: &view::Drops) -> String {
-    if drops.drops.is_empty() {
-        return "no packet was dropped".into();
-    }
-    let row = |drop: &view::Drop| [drop.port.clone(), drop.reason.clone(), output::grouped(drop.packets)];
-    output::table(["port", "reason", ">packets"], drops.drops.iter().map(row))
 }
 
 fn macs_text(macs: &view::MacTable) -> String {

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, network, output};
+use super::{Failure, Programs, attention, output};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
@@ -266,7 +266,7 @@ fn tables(epochs: &[EpochReport]) -> String {
         let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();
         let measured: Vec<_> = reports.iter().filter_map(|(epoch, report)| measured(epoch, report)).collect();
         if !measured.is_empty() {
-            let table = network::attention_table(&measured, None, true);
+            let table = attention::attention_table(&measured, None, true);
             text += &format!("\n{name}, what it measured with, and what it found:\n\n{table}\n");
         }
         text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&reports));

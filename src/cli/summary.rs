@@ -3,12 +3,6 @@
 use crate::api::view::packet::PacketHeaders;
 use crate::wire::{Flow, Headers, Net, arp, ethertype, icmp, proto, tcp};
 
-/// When a packet was seen, in UTC: `2026-11-20T21:40:01.123456789Z`.
-pub fn time(at_ns: u64) -> String {
-    let at = std::time::UNIX_EPOCH.checked_add(std::time::Duration::from_nanos(at_ns));
-    at.map_or_else(|| at_ns.to_string(), |at| humantime::format_rfc3339_nanos(at).to_string())
-}
-
 /// A packet's ends and protocol: `10.0.0.1 → 10.0.0.2 icmp echo request`. `frame` may be cut short;
 /// None for a runt.
 pub fn packet(frame: &[u8], headers: Option<&Headers>) -> String {

@@ -2,12 +2,13 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 
+#[cfg(feature = "control")]
 use super::show::Where;
 use super::{Failure, Programs, captures, in_memory, output};
+#[cfg(feature = "control")]
 use crate::api::observers::TraceQuery;
 use crate::api::view::packet::Packet;
 use crate::config::{Config, ForwardMode, Length};
@@ -69,6 +70,7 @@ pub struct Trace {
     /// With --next: give up after this long
     #[arg(long, default_value = "10s", value_name = "LENGTH")]
     timeout: Length,
+    #[cfg(feature = "control")]
     #[command(flatten)]
     at: Where,
 }
@@ -84,16 +86,21 @@ impl Trace {
         if json { output::json(&packet) } else { output::print(&text::text(&packet, &what)) }
     }
 
+    #[cfg(not(feature = "control"))]
+    fn next(&self, _: &Filter) -> Result<(Packet, String), Failure> {
+        Err(Failure::Usage("--next: this build asks no running switch; make build makes one that does".into()))
+    }
+
     /// The next packet of a running switch.
+    #[cfg(feature = "control")]
     fn next(&self, filter: &Filter) -> Result<(Packet, String), Failure> {
         if !self.programs.parse()?.is_empty() {
             return Err(Failure::Usage("--program with --next: the switch runs what it runs".into()));
         }
-        let wait = self.timeout.0;
+        let (wait, max) = (self.timeout.0, std::time::Duration::from_secs(3600));
         let (filter, port) = (filter.to_string(), self.port.clone());
         let query = TraceQuery { filter, port, timeout_seconds: wait.as_secs_f64() };
-        let packet: Option<Packet> =
-            self.at.client()?.post_within("/v1/trace", &query, wait.min(Duration::from_secs(3600)))?;
+        let packet: Option<Packet> = self.at.client()?.post_within("/v1/trace", &query, wait.min(max))?;
         let nothing = || Failure::Failed(format!("no packet matched within {}", self.timeout));
         Ok((packet.ok_or_else(nothing)?, "The packet".into()))
     }

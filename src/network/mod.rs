@@ -3,7 +3,10 @@
 
 pub mod controller;
 pub mod documents;
+#[cfg(feature = "control")]
 pub mod rpc;
+#[cfg(feature = "control")]
 pub mod server;
 pub mod socket;
+#[cfg(feature = "control")]
 pub mod tls;

@@ -15,6 +15,7 @@ use super::source::Source;
 use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
 use super::{Setup, SimError, Victims};
+use crate::api::view::Counts;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, TxBursts};
 use crate::telemetry::epoch::Nanos;
@@ -376,6 +377,18 @@ impl Network {
     /// Packets that switches have taken in.
     pub fn hops(&self) -> u64 {
         self.hops
+    }
+
+    /// Counters of each switch, its ports added up, by its place in the topology.
+    pub fn counts(&self) -> impl Iterator<Item = Counts> {
+        let of = |(switch, node): (u32, &Node)| {
+            let mut counts = Counts::default();
+            for port in 0..self.traffic.addresses.of_switch(switch).len() as PortId {
+                node.workers.iter().for_each(|worker| counts.count(worker.stats().port(port)));
+            }
+            counts
+        };
+        (0..).zip(&self.nodes).map(of)
     }
 
     /// Packets that came to a host with a telemetry shim. There must be none.

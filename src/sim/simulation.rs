@@ -10,6 +10,7 @@ use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault};
 use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
+use crate::program::answers::EpochAnswers;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 
@@ -19,6 +20,8 @@ struct Measuring {
     controller: SimulatedController,
     /// What was told of each epoch when it closed, by its number as clocks show it.
     told: BTreeMap<u64, ProgramReport>,
+    /// The answers about the epoch that closed last.
+    last: Option<EpochAnswers>,
 }
 
 /// A network, what collects its records, and the virtual time.
@@ -53,7 +56,7 @@ impl Simulation {
         let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
         let program = |(name, program): (String, &ProgramConfig)| -> Result<_, SimError> {
             let controller = SimulatedController::new(program, setup, &switches)?;
-            Ok(Measuring { name, controller, told: BTreeMap::new() })
+            Ok(Measuring { name, controller, told: BTreeMap::new(), last: None })
         };
         Ok(Self {
             programs: ProgramConfig::named(&setup.programs).map(program).collect::<Result<_, _>>()?,
@@ -71,6 +74,12 @@ impl Simulation {
 
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The answers of program number `program` about the epoch that closed last, with at most
+    /// [`ProgramReport::LIMITS`] of each kind.
+    pub fn last(&self, program: usize) -> Option<&EpochAnswers> {
+        self.programs.get(program)?.last.as_ref()
     }
 
     /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets
@@ -122,7 +131,7 @@ impl Simulation {
     fn revise(&mut self) -> Vec<EpochReport> {
         let mut reports = std::mem::take(&mut self.reports);
         let Some(ledger) = self.network.ledger() else { return reports };
-        for Measuring { name, controller, told } in &self.programs {
+        for Measuring { name, controller, told, .. } in &self.programs {
             let answers = controller.answers();
             for report in &mut reports {
                 let epoch = report.epoch + self.first;
@@ -196,12 +205,13 @@ impl Simulation {
         let (network, first, now) = (&self.network, self.first, self.network.right_time());
         let mut updates = Vec::new();
         for (program, (measuring, records)) in self.programs.iter_mut().zip(records).enumerate() {
-            let Measuring { controller, told, .. } = measuring;
+            let Measuring { controller, told, last, .. } = measuring;
             let config = controller.program().clone();
             let update = controller.follow(records, now, |answers| {
                 let Some(epoch) = answers.epoch.checked_sub(first) else { return };
                 let truth = network.generation(epoch);
                 told.insert(answers.epoch, ProgramReport::new(&config, answers, truth, |at| fabric(network, at)));
+                *last = Some(answers.clone());
             });
             updates.extend(update.map(|update| (program, update)));
         }

@@ -4,54 +4,96 @@ use serde_json::Value;
 
 use crate::{keys, weir};
 
+const SMALL: &str = "demo --workload isp/burst,flows=400,packets=20000 --loss link=0,rate=1%";
+
+/// Each loss is named with its exact number, and each number has the truth beside it.
 #[test]
-fn demo_reports_beside_the_truth() {
-    let document = weir("demo --workload isp/burst,flows=400,packets=20000 --top 5 --json").json();
-    let top = [
-        "bytes",
-        "memory_bytes",
-        "packets",
-        "packets_per_second",
-        "ports",
-        "programs",
-        "seconds",
-        "switching_seconds",
-        "workload",
-    ];
-    assert_eq!(keys(&document), top);
-    let program = &document["programs"]["hashpipe"];
-    assert_eq!(keys(program), ["heavy", "score", "unit"]);
-    let heavy = program["heavy"].as_array().unwrap();
-    assert_eq!(heavy.len(), 5);
-    for flow in heavy {
-        assert_eq!(keys(flow), ["flow", "packets", "true_packets"]);
-        assert_eq!(flow["packets"], flow["true_packets"], "16 times as many slots as flows");
-    }
-    assert_eq!((&program["score"]["recall"], &program["score"]["k"]), (&1.0.into(), &300.into()));
+fn demo_names_losses_and_heavy_flows_beside_the_truth() {
+    let document = weir(&format!("{SMALL} --top 7 --json")).json();
+    let number = |key: &str| document[key].as_u64().unwrap();
+    assert_eq!(number("packets"), number("delivered_packets") + number("lost_packets"));
+    assert!((100..400).contains(&number("lost_packets")), "{document}");
+
+    let losses = &document["losses"];
+    assert_eq!((&losses["program"], &losses["complete"]), (&"chamelemon".into(), &true.into()));
+    assert_eq!((&losses["exact_flows"], &losses["wrong_flows"]), (&losses["true_flows"], &0.into()));
+    assert_eq!((&losses["packets"], &losses["true_packets"]), (&document["lost_packets"], &document["lost_packets"]));
+    let flows = losses["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 7);
+    assert!(flows.iter().all(|flow| flow["lost_packets"] == flow["true_lost_packets"]), "{losses}");
+    let lost = |flow: &Value| flow["lost_packets"].as_u64().unwrap();
+    assert!(flows.is_sorted_by(|a, b| lost(a) >= lost(b)) && lost(&flows[0]) > 1);
+
+    let heavy = &document["heavy"];
+    assert_eq!((&heavy["program"], &heavy["score"]["recall"]), (&"hashpipe".into(), &1.0.into()));
     // 6 × (4096 × 136 + 1024 × 328) bits; the IPv6 cell is 296 bits and its count.
-    assert_eq!(document["memory_bytes"], 6 * (4096 * 136 + 1024 * 328) / 8);
-    balance(&document["ports"]);
+    assert_eq!(heavy["memory_bytes"], 6 * (4096 * 136 + 1024 * 328) / 8);
+    let flows = heavy["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 7);
+    assert!(flows.iter().all(|flow| flow["packets"] == flow["true_packets"]), "{heavy}");
 }
 
-fn balance(ports: &Value) {
-    let sum = &ports["packets"];
-    let n = |key: &str| sum[key].as_u64().unwrap();
-    assert_eq!(n("rx_packets") + n("copied_packets"), n("tx_packets") + n("dropped_packets"));
-    assert!(n("rx_packets") >= 20_000 && n("dropped_packets") > 0);
-    let mut dropped = 0;
-    for port in ports["ports"].as_array().unwrap() {
-        dropped += port["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+/// What goes into a switch or a direction of the link comes out or is counted; what one gives, the
+/// next takes.
+#[test]
+fn demo_accounts_for_every_packet() {
+    let document = weir(&format!("{SMALL} --json")).json();
+    let n = |value: &Value, key: &str| value[key].as_u64().unwrap();
+    let (switches, links) = (&document["switches"], &document["links"]);
+    let [a, b] = [&links[0], &links[1]];
+    for link in [a, b] {
+        assert!(n(link, "lost_packets") > 0);
+        assert_eq!(n(link, "sent_packets"), n(link, "delivered_packets") + n(link, "lost_packets"));
     }
-    assert_eq!(dropped, n("dropped_packets"));
+    let mut taken = 0;
+    for switch in switches.as_array().unwrap() {
+        assert_eq!(n(switch, "rx_packets") + n(switch, "copied_packets"), n(switch, "tx_packets"), "{switch}");
+        taken += n(switch, "rx_packets");
+    }
+    assert_eq!(taken, n(&document, "packets") + n(a, "delivered_packets") + n(b, "delivered_packets"));
+    assert_eq!(n(&document, "lost_packets"), n(a, "lost_packets") + n(b, "lost_packets"));
 }
 
+/// The same but for the time that it took; it fits a terminal, and says which build it is.
 #[test]
 fn demo_as_a_person_reads_it() {
-    let ended = weir("demo --workload zipf1.1/uniform,flows=200,packets=5000 --top 3 --program hashpipe:count=bytes");
+    let ended = weir(SMALL);
     assert_eq!(ended.code, 0);
-    for part in ["hashpipe found these flows", "bytes", "true", "rx 5 001", "runt", "What next:", "weir replay"] {
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert!(lines.len() <= 42 && lines.iter().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    for part in [
+        "chamelemon, 679 KB",
+        "hashpipe, 669 KB",
+        "It says that these are all",
+        "link s0 → s1",
+        "= delivered",
+        "What next:",
+    ] {
         assert!(ended.stdout.contains(part), "{part} is not in\n{}", ended.stdout);
     }
+    // Tests are no measurement.
+    assert!(lines[1].starts_with("This is a build for testing") && !ended.stdout.contains("packets/s"));
+    assert_eq!(weir(&format!("{SMALL} --json")).json()["switched_packets_per_second"], Value::Null);
+    let again = weir(SMALL).stdout;
+    assert_eq!(again.lines().skip(1).collect::<Vec<_>>(), lines[1..]);
+}
+
+/// From the third line on, which times and the build do not change.
+#[test]
+fn the_readme_shows_the_demo() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let shown = readme.split("```").find(|block| block.contains("What next:")).unwrap().trim();
+    let printed = weir("demo").stdout;
+    let stable = |text: &str| text.trim().lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(stable(&printed), stable(shown), "README.md shows what weir demo printed before:\n{printed}");
+}
+
+#[test]
+fn demo_says_what_no_program_tells() {
+    let text = weir(&format!("{SMALL} --top 3 --program hashpipe:count=bytes")).stdout;
+    assert!(text.contains("No program of these tells the flows that lost packets") && text.contains("bytes"), "{text}");
+    let wrong = weir("demo --loss link=1,rate=1%");
+    assert!(wrong.refused(2).contains("links are 0 to 0"), "{}", wrong.stderr);
 }
 
 #[test]

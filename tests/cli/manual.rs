@@ -36,7 +36,7 @@ fn pages_one_by_one_and_all_at_once() {
     let heavy = weir("man show heavy").stdout;
     assert!(heavy.contains("\\-\\-threshold"), "{heavy}");
     let message = weir("man nonsense");
-    assert!(message.refused(2).contains("there are demo, run, controller, replay"), "{}", message.stderr);
+    assert!(message.refused(2).contains("there are demo, run, controller, show"), "{}", message.stderr);
 
     let files = Files::new();
     assert_eq!(files.weir("man --dir man1").code, 0);

@@ -17,7 +17,7 @@ fn binary() -> &'static PathBuf {
         let told = |key: &str| ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"].iter().any(|told| key.starts_with(told));
         std::env::vars().filter(|(key, _)| told(key)).for_each(|(key, _)| _ = cargo.env_remove(key));
         if cfg!(not(feature = "dpdk")) {
-            cargo.arg("--no-default-features");
+            cargo.args(["--no-default-features", "--features", "control"]);
         }
         assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
         let tests = std::env::current_exe().unwrap();

@@ -9,9 +9,9 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use super::draw::{Screen, View, si};
 use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::api::view::EpochAttention;
-use crate::cli::network::{parameter, parameter_keys, parameter_name};
+use crate::cli::attention::{parameter, parameter_keys, parameter_name};
+use crate::cli::counts::link_text;
 use crate::cli::output;
-use crate::cli::show::link_text;
 use crate::program::Unit;
 use crate::text::named;
 

@@ -1,8 +1,7 @@
 //! A traced packet, to be read by a person.
 
 use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders};
-use crate::cli::output::grouped;
-use crate::cli::summary;
+use crate::cli::output::{grouped, time_of};
 use crate::observe::ProgramTrace;
 use crate::pisa::AccessTrace;
 
@@ -59,7 +58,7 @@ impl Page {
 pub fn text(packet: &Packet, what: &str) -> String {
     let mut page = Page::new();
     let bytes = grouped(packet.wire_bytes);
-    let at = if packet.at_ns == 0 { String::new() } else { format!(", {}", summary::time(packet.at_ns)) };
+    let at = if packet.at_ns == 0 { String::new() } else { format!(", {}", time_of(packet.at_ns)) };
     page.text += &page.bold(&format!("{what}: {bytes} bytes in by port {}{at}", packet.port));
     page.text += "\n";
     parsed(&mut page, packet.headers.as_ref());

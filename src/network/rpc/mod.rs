@@ -20,10 +20,10 @@ pub use link::Link;
 pub use messages::{BadMessage, Hello, Offer, Refusal, Welcome};
 pub use server::{Certified, Network, serve};
 
-/// What `controller.proto` describes.
+/// What `controller.proto` describes; `tests/messages.rs` generates it.
 #[allow(clippy::all, clippy::pedantic, missing_docs)]
 pub mod proto {
-    include!(concat!(env!("OUT_DIR"), "/weir.controller.v1.rs"));
+    include!("generated.rs");
 }
 
 /// The version of the protocol.

@@ -73,6 +73,9 @@ impl Polynomial {
     }
 
     /// a² mod f. A square has the coefficients of a with zeros between them.
+    // Inlined into the loop of `is_irreducible`, its unrolled loop costs LLVM 22 minutes: the search
+    // for CRCs (HashRecognize) follows both uses of each of 32 values.
+    #[inline(never)]
     const fn squared(self, a: u32) -> u32 {
         let mut square = a as u64;
         square = (square | square << 16) & 0x0000_ffff_0000_ffff;
