@@ -1,15 +1,20 @@
 //! A service that is none, and what clients get of it.
 
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
 use crate::network::socket;
+use crate::observe::Observers;
 use crate::program::Unit;
-use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers};
-use crate::tables::{self, Change, Op, Table};
+use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers, Task};
+use crate::tables::{self, Change, Op, Table, Tables};
+use crate::telemetry::AnswerStore;
 use crate::wire::Flow;
 
 pub(crate) struct Fake(Tables, Observers);

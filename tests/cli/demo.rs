@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{keys, weir};
+use crate::weir;
 
 const SMALL: &str = "demo --workload isp/burst,flows=400,packets=20000 --loss link=0,rate=1%";
 
