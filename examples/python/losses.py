@@ -48,8 +48,8 @@ def endpoint(address, port):
 
 def name(loss):
     """A flow in one line. An IPv6 flow may be known by its digest alone."""
-    flow = loss.get("flow")
-    if flow is None:
+    flow = loss["flow"]
+    if "ipv6_digest" in loss:
         return f"IPv6 flow {loss['ipv6_digest']}"
     return f"{endpoint(flow['src'], flow['sport'])} > {endpoint(flow['dst'], flow['dport'])} proto {flow['proto']}"
 
