@@ -88,6 +88,79 @@ fn the_readme_shows_the_demo() {
     assert_eq!(stable(&printed), stable(shown), "README.md shows what weir demo printed before:\n{printed}");
 }
 
+/// The picture on README's first screen has the numbers of the output below it. `WEIR_GENERATE=1`
+/// draws it again.
+#[test]
+fn the_picture_shows_the_demo() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let shown = readme.split("```").find(|block| block.contains("What next:")).unwrap();
+    let path = root.join("docs/pictures/two-switches.svg");
+    let drawn = picture(shown);
+    if std::env::var_os("WEIR_GENERATE").is_some() {
+        std::fs::write(&path, &drawn).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), drawn, "WEIR_GENERATE=1 cargo test --test cli the_picture");
+}
+
+/// The two switches of the demo, what the link between them lost, and what was named of it.
+fn picture(output: &str) -> String {
+    let lines: Vec<_> = output.lines().collect();
+    // Columns are two or more spaces apart.
+    let cells = |start: &str| {
+        let line = lines.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {output}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+    };
+    let ways = ["link s0 → s1", "link s1 → s0"].map(cells);
+    let sum = lines.iter().find(|line| line.starts_with("sent ")).unwrap();
+    let first = lines.iter().position(|line| line.starts_with("flow  ")).unwrap() + 1;
+    let flows = lines[first..first + 3].iter().enumerate().map(|(row, line)| {
+        let cells: Vec<_> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let y = 262 + 24 * row;
+        format!(
+            r#"<text x="60" y="{y}" class="m">{}</text><text x="610" y="{y}" class="m e">{}</text>
+<text x="760" y="{y}" class="m e">{}</text><text x="900" y="{y}" class="m e">{}</text>
+"#,
+            cells[0], cells[1], cells[2], cells[3]
+        )
+    });
+    let named = lines.iter().find_map(|line| line.split_once(" names ")).unwrap().1.trim_end_matches(',');
+    let box_of = |x: u32, words: &str, kind: &str| {
+        format!(
+            r#"<rect x="{x}" y="66" width="130" height="56" rx="5" class="{kind}"/><text x="{}" y="99" class="c b">{words}</text>
+"#,
+            x + 65
+        )
+    };
+    let boxes: String =
+        [(40, "host", "h"), (250, "weir s0", "s"), (580, "weir s1", "s"), (790, "host", "h")].map(|(x, w, k)| box_of(x, w, k)).concat();
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 350" width="960" height="350" role="img">
+<title>Two weir switches, a link between them that loses packets, and the flows that lost them</title>
+<style>
+text {{ font: 15px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }}
+.m {{ font: 14px ui-monospace, Menlo, Consolas, monospace }} .b {{ font-weight: 600 }} .g {{ fill: #57606a; font-size: 13px }}
+.c {{ text-anchor: middle }} .e {{ text-anchor: end }} .r {{ fill: #bc4c00; font-weight: 600 }}
+.h {{ fill: #f6f8fa; stroke: #8c959f }} .s {{ fill: #ddf4ff; stroke: #0969da }}
+line {{ stroke: #57606a; stroke-width: 1.5 }} .l {{ stroke: #bc4c00; stroke-dasharray: 6 5 }}
+</style>
+<rect x="0.5" y="0.5" width="959" height="349" rx="8" fill="#ffffff" stroke="#d0d7de"/>
+<text x="40" y="36" class="b">Which flows lost packets on the way, and how many?</text>
+{boxes}<line x1="170" y1="94" x2="250" y2="94"/><line x1="710" y1="94" x2="790" y2="94"/>
+<line x1="380" y1="94" x2="580" y2="94" class="l"/>
+<text x="480" y="82" class="c r">→ lost {} of {}</text><text x="480" y="116" class="c r">← lost {} of {}</text>
+<text x="480" y="158" class="c">{}</text>
+<text x="480" y="184" class="c g">No switch sees a loss: weir counts what enters and what leaves, and names {}</text>
+<line x1="40" y1="206" x2="920" y2="206"/>
+<text x="60" y="234" class="g">flow</text><text x="610" y="234" class="g e">packets lost, by weir</text>
+<text x="760" y="234" class="g e">in truth</text><text x="900" y="234" class="g e">of packets sent</text>
+{}<text x="60" y="334" class="g">…</text>
+</svg>
+"##,
+        ways[0][3], ways[0][1], ways[1][3], ways[1][1], sum, named, flows.collect::<String>()
+    )
+}
+
 #[test]
 fn demo_says_what_no_program_tells() {
     let text = weir(&format!("{SMALL} --top 3 --program hashpipe:count=bytes")).stdout;

@@ -212,14 +212,16 @@ fn report(all: &[Rates], rounds: usize) {
     }
 }
 
-/// The medians as bars, a group for each device; with huge pages, or without if there are none.
+/// The medians as bars, a group for each device; with huge pages, or without if there are none. A
+/// ring passes buffers on and no packets, which is no rate to show beside those of ports.
 fn chart(all: &[Rates], rounds: usize, path: &std::path::Path) -> Result<()> {
     let huge = all.iter().any(|entry| entry.huge);
     let bars = |device: &str| {
         let of_device = all.iter().filter(|entry| entry.device == device && entry.huge == huge);
         of_device.map(|entry| (entry.contender.name(), Spread::of(entry.rates.clone()).median / 1e6)).collect()
     };
-    let groups = DEVICES.map(|device| (format!("{device} ports"), bars(device)));
+    let ports = DEVICES.iter().filter(|device| **device != "ring");
+    let groups: Vec<_> = ports.map(|device| (format!("{device} ports"), bars(device))).collect();
     let pages = if huge { "with huge pages" } else { "without huge pages" };
     let note =
         format!("64-byte frames, both directions added, median of {rounds} runs in turns; {}, {pages}", machine());
