@@ -80,7 +80,7 @@ mod dpdk {
         println!(
             "cargo:warning=live ports need DPDK {OLDEST} or newer with headers, and libclang: apt-get install libdpdk-dev libclang-dev pkg-config"
         );
-        println!("cargo:warning=or build without them: cargo build --no-default-features");
+        println!("cargo:warning=or build without them: cargo build --no-default-features --features control");
         eprintln!("{error}");
         process::exit(1);
     }

@@ -106,6 +106,36 @@ fn what_is_sent_is_what_the_device_got_and_what_faults_took() {
     assert_eq!(pool.available(), BUFFERS);
 }
 
+/// It would leave when the port is up again, whenever that is.
+#[test]
+fn what_is_held_back_is_lost_when_the_port_is_set_down() {
+    let pool = pool();
+    let (port, mut rx, mut tx) = open(&pool, "memory");
+    let handle = port.memory().unwrap();
+    set(&port, "rx:delay=1m;tx:delay=1m");
+    inject(&handle, 5);
+    assert!(receive(&mut rx).is_empty() && rx.holds());
+    let mut burst: Burst = (0..3).map(|_| pool.alloc().unwrap()).collect();
+    burst.iter_mut().for_each(|mbuf| assert!(mbuf.fill(&[7; 60])));
+    tx.transmit(&mut burst);
+    assert!(tx.holds());
+
+    port.set_link(false).unwrap();
+    assert!(receive(&mut rx).is_empty());
+    tx.flush();
+    assert!(!rx.holds() && !tx.holds());
+    assert_eq!(port.stats().dropped(PortDrop::FaultHeld), 8);
+    port.set_link(true).unwrap();
+    tx.flush();
+    assert!(handle.collect().is_none() && receive(&mut rx).is_empty());
+    // The faults themselves stay.
+    inject(&handle, 2);
+    assert!(receive(&mut rx).is_empty() && rx.holds());
+    drop((rx, tx));
+    assert_eq!(port.stats().dropped(PortDrop::FaultHeld), 10);
+    assert_eq!(pool.available(), BUFFERS);
+}
+
 /// What comes free when the queue is full is lost by the fault, and what was given now stays with
 /// the caller.
 #[test]

@@ -78,10 +78,14 @@ impl Dev {
         }
     }
 
-    /// Whether packets for it come in while the port is down, as its driver cannot stop them. A
-    /// file and a ring wait.
+    /// Whether packets for it come in or wait while the port is down, as its driver cannot stop
+    /// them. A file and a ring wait.
     pub fn is_fed_by_a_peer(&self) -> bool {
-        matches!(self, Self::Pci { .. } | Self::Vhost { .. } | Self::VirtioUser { .. } | Self::Memif { .. })
+        match self {
+            Self::Pci { .. } | Self::Vhost { .. } | Self::VirtioUser { .. } | Self::Memif { .. } => true,
+            Self::Tap { .. } | Self::Xdp { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether two ports would have the same device, which one alone can have.

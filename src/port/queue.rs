@@ -107,16 +107,23 @@ impl RxQueue {
         }
     }
 
-    /// Takes what a peer sends to a port that is down. Most drivers cannot stop their device, and
-    /// its packets would wait there and leave when the port is up again, hours later perhaps.
+    /// Takes what a peer sends to a port that is down, or has sent just before, and what faults hold
+    /// back. Most drivers cannot stop their device, and these packets would wait and leave when the
+    /// port is up again, hours later perhaps.
     #[cold]
     fn discard(&mut self, burst: &mut Burst) {
-        if let RxDriver::Eth { queue, fed: true, .. } = &mut self.driver {
-            let before = burst.len();
-            queue.receive(burst);
-            self.counters.lose(PortDrop::RxMissed, (burst.len() - before) as u64);
-            burst.truncate(before);
+        self.faults.forget();
+        let (before, counters) = (burst.len(), &*self.counters);
+        match &mut self.driver {
+            RxDriver::Eth { queue, fed: true, .. } => queue.receive(burst),
+            RxDriver::Veth(veth) => veth.receive(burst, counters, &self.link),
+            RxDriver::Eth { .. } | RxDriver::Memory(_) => return,
         }
+        if burst.len() == before {
+            self.waiting_since = None;
+        }
+        counters.lose(PortDrop::RxMissed, (burst.len() - before) as u64);
+        burst.truncate(before);
     }
 
     /// Its worker has not polled it since then, which is remembered until the queue is found empty.
@@ -174,12 +181,17 @@ impl TxQueue {
         if self.faults.is_on() { self.transmit_faulty(burst) } else { self.hand_over(burst) }
     }
 
-    /// Sends what faults have held back until now. To be called now and then, also when there is
-    /// nothing to transmit.
+    /// Sends what faults have held back until now, and drops it when the port is down. To be called
+    /// now and then, also when there is nothing to transmit.
     #[inline]
     pub fn flush(&mut self) {
-        if self.holds() && self.link.admin_up() {
+        if !self.holds() {
+            return;
+        }
+        if self.link.admin_up() {
             self.transmit_faulty(&mut Burst::new());
+        } else {
+            self.faults.forget();
         }
     }
 

@@ -33,7 +33,7 @@ named! {
         /// Delayed by such a fault, but there was no room to hold it, or none in the device's queue
         /// when its time had come.
         FaultOverflow = "fault_overflow",
-        /// Still held back by such a fault when the port closed.
+        /// Still held back by such a fault when the port closed or was set down.
         FaultHeld = "fault_held",
     }
 }

@@ -132,8 +132,9 @@ fn picture(output: &str) -> String {
             x + 65
         )
     };
-    let boxes: String =
-        [(40, "host", "h"), (250, "weir s0", "s"), (580, "weir s1", "s"), (790, "host", "h")].map(|(x, w, k)| box_of(x, w, k)).concat();
+    let boxes: String = [(40, "host", "h"), (250, "weir s0", "s"), (580, "weir s1", "s"), (790, "host", "h")]
+        .map(|(x, w, k)| box_of(x, w, k))
+        .concat();
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 350" width="960" height="350" role="img">
 <title>Two weir switches, a link between them that loses packets, and the flows that lost them</title>
@@ -157,7 +158,13 @@ line {{ stroke: #57606a; stroke-width: 1.5 }} .l {{ stroke: #bc4c00; stroke-dash
 {}<text x="60" y="334" class="g">…</text>
 </svg>
 "##,
-        ways[0][3], ways[0][1], ways[1][3], ways[1][1], sum, named, flows.collect::<String>()
+        ways[0][3],
+        ways[0][1],
+        ways[1][3],
+        ways[1][1],
+        sum,
+        named,
+        flows.collect::<String>()
     )
 }
 

@@ -1,5 +1,6 @@
 //! A running switch names the flows whose packets it did not let out, with their exact numbers.
 
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use crate::common::{Lab, Link, eventually};
@@ -56,17 +57,20 @@ fn a_client_in_python() {
     eventually("an epoch", || weir.ask("show losses --last 0s")["last_epoch"].as_u64());
 
     let client = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/losses.py");
-    let python = Command::new("python3")
+    let mut python = Command::new("python3")
         .args([client, "--epochs", EPOCHS])
         .arg(lab.path("switch.sock"))
         .stdout(Stdio::piped())
         .spawn()
         .expect("python3 runs");
+    // It has asked once it has printed an epoch.
+    let mut printed = BufReader::new(python.stdout.take().expect("piped"));
+    let mut text = String::new();
+    printed.read_line(&mut text).expect("a line");
     // Requests without an answer: not one of them leaves.
     assert!(!a.ping(b, &format!("-c {PINGS} -i 0.05 -W 1")), "the port is down");
-    let output = python.wait_with_output().expect("it ends");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(output.status.success(), "{text}");
+    printed.read_to_string(&mut text).expect("UTF-8");
+    assert!(python.wait().expect("it ends").success(), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains(" packets lost, ")).count().to_string(), EPOCHS, "{text}");
     let flow = format!("{}:0 > {}:0 proto 1", a.address(), b.address());
     let lost = text.lines().filter_map(|line| line.strip_suffix(&flow)?.trim().parse::<i64>().ok()).sum::<i64>();

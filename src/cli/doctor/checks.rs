@@ -44,7 +44,7 @@ fn cpu(machine: &Machine) -> Check {
     let check = if has_flag(machine, "sse4_2") {
         Check::ok("cpu", "x86_64 with SSE4.2")
     } else {
-        let mend = "no command can: use a newer CPU, or cargo build --release --no-default-features";
+        let mend = "no command can: use a newer CPU, or cargo build --release --no-default-features --features control";
         Check::missing("cpu", "x86_64 without SSE4.2").mend(mend)
     };
     if machine.dpdk.is_some() { check.vital() } else { check }

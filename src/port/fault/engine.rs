@@ -78,6 +78,13 @@ impl<F: Sealed> Engine<F> {
         self.held.len()
     }
 
+    /// Drops them. Returns their number.
+    pub fn forget(&mut self) -> usize {
+        let held = self.held.len();
+        self.held.clear();
+        held
+    }
+
     /// No rule is left, and no packet.
     pub fn is_idle(&self) -> bool {
         self.rules.is_empty() && self.held.is_empty()

@@ -108,11 +108,16 @@ impl FaultEnd {
             self.engine = None;
         }
     }
+
+    /// Drops the packets that are held back; the faults stay.
+    pub fn forget(&mut self) {
+        let held = self.engine.as_mut().map_or(0, |engine| engine.forget());
+        self.counters.lose(PortDrop::FaultHeld, held as u64);
+    }
 }
 
 impl Drop for FaultEnd {
     fn drop(&mut self) {
-        let held = self.engine.as_ref().map_or(0, |engine| engine.held());
-        self.counters.lose(PortDrop::FaultHeld, held as u64);
+        self.forget();
     }
 }
