@@ -141,7 +141,7 @@ fn picture(output: &str) -> String {
 <style>
 text {{ font: 15px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }}
 .m {{ font: 14px ui-monospace, Menlo, Consolas, monospace }} .b {{ font-weight: 600 }} .g {{ fill: #57606a; font-size: 13px }}
-.c {{ text-anchor: middle }} .e {{ text-anchor: end }} .r {{ fill: #bc4c00; font-weight: 600 }}
+.c {{ text-anchor: middle }} .e {{ text-anchor: end }} .r {{ fill: #bc4c00; font-weight: 600; font-size: 13px }}
 .h {{ fill: #f6f8fa; stroke: #8c959f }} .s {{ fill: #ddf4ff; stroke: #0969da }}
 line {{ stroke: #57606a; stroke-width: 1.5 }} .l {{ stroke: #bc4c00; stroke-dasharray: 6 5 }}
 </style>
