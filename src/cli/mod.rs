@@ -57,7 +57,6 @@ use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
 use crate::program::{self, ProgramConfig, ProgramError};
-use crate::text::is_name;
 
 /// A software switch that measures what it forwards.
 #[derive(Debug, Parser)]
@@ -206,12 +205,14 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
 }
 
 /// The name, if a thing of this kind can have it.
+#[cfg(feature = "control")]
 fn possible_name<'a>(kind: &str, name: &'a str, listed: &str) -> Result<&'a str, Failure> {
     let wrong = || Failure::Usage(format!("no {kind} can be called {name:?}; {listed}"));
-    is_name(name).then_some(name).ok_or_else(wrong)
+    crate::text::is_name(name).then_some(name).ok_or_else(wrong)
 }
 
 /// Takes a value of the command line in place of the configuration file's.
+#[cfg(feature = "control")]
 fn overrule<T: Clone>(value: &mut T, given: &Option<T>) {
     if let Some(given) = given {
         value.clone_from(given);

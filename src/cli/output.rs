@@ -20,6 +20,7 @@ pub fn document<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) ->
 }
 
 /// Nothing needs to be said of what was done, unless a program asks.
+#[cfg(feature = "control")]
 pub fn done(json: bool, document: &impl Serialize) -> Result<(), Failure> {
     if json { self::json(document) } else { Ok(()) }
 }

@@ -81,11 +81,9 @@ impl Dev {
     /// Whether packets for it come in or wait while the port is down, as its driver cannot stop
     /// them. A file and a ring wait.
     pub fn is_fed_by_a_peer(&self) -> bool {
-        match self {
-            Self::Pci { .. } | Self::Vhost { .. } | Self::VirtioUser { .. } | Self::Memif { .. } => true,
-            Self::Tap { .. } | Self::Xdp { .. } => true,
-            _ => false,
-        }
+        let by_a_peer =
+            matches!(self, Self::Pci { .. } | Self::Vhost { .. } | Self::VirtioUser { .. } | Self::Memif { .. });
+        by_a_peer || matches!(self, Self::Tap { .. } | Self::Xdp { .. })
     }
 
     /// Whether two ports would have the same device, which one alone can have.
