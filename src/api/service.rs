@@ -1,4 +1,4 @@
-//! What stands behind the API, and the routes to it.
+//! The traits that a switch or controller implements for the API, and the routes to them.
 
 use std::io;
 use std::net::TcpListener;

@@ -23,7 +23,7 @@ pub struct Demo {
     /// The traffic of one second: LAW/ORDER[,flows=…,packets=…,seed=…]
     #[arg(long, default_value = "isp/burst,flows=50000,packets=2000000")]
     workload: Workload,
-    /// What the link loses of the packets, in both directions: link=0,rate=…, or flows=…,rate=…
+    /// Packets that the link loses, in both directions: link=0,rate=…, or flows=…,rate=…
     #[arg(long, default_value = "link=0,rate=0.05%", value_name = "LOSS")]
     loss: Loss,
     #[command(flatten)]

@@ -208,7 +208,7 @@ pub struct Placed<U> {
 }
 
 impl<U> Placed<U> {
-    /// What errors call it.
+    /// Name in errors.
     fn named(&self, name: &str) -> String {
         format!("{}.{name} of stage {}", self.program, self.logical)
     }

@@ -63,7 +63,7 @@ pub trait Analysis: Send + 'static {
     type Parameters: Parameters;
     /// What the record of one epoch tells of the next one.
     type Early: Send + 'static;
-    /// What it makes of the records of one epoch.
+    /// The result of the records of one epoch.
     type Network: Send + 'static;
 
     /// Tasks that it answers, the main one first. By default the program with the earliest place

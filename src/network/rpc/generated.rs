@@ -31,7 +31,7 @@ pub mod to_switch {
         Update(super::Update),
     }
 }
-/// Who the switch is, and what it measures with: at most 16384 bytes.
+/// Name of the switch, and the programs that it measures with; at most 16384 bytes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hello {
     /// Version of this protocol: 3.
@@ -46,7 +46,7 @@ pub struct Hello {
     /// For so long after the end of an epoch it takes packets of that epoch to leave, in nanoseconds.
     #[prost(uint64, tag = "4")]
     pub transit_ns: u64,
-    /// What it runs, for people to read.
+    /// Name and version of its software, for people.
     #[prost(string, tag = "7")]
     pub software: ::prost::alloc::string::String,
     /// Between switches, class and epoch bit stand in the DSCP of a packet, and not in a shim.
@@ -108,7 +108,7 @@ pub struct Update {
     #[prost(uint32, tag = "3")]
     pub program: u32,
 }
-/// What a program of a switch measured in an epoch, or over several when it was late.
+/// Measurement of one program of a switch in one epoch, or over several when it was late.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Record {
     /// The first and the last epoch that it covers.

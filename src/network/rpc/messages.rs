@@ -74,7 +74,7 @@ pub struct Hello {
     pub header: TelemetryHeader,
     /// The programs whose records it can send; of one that this process cannot read, why not.
     pub programs: Vec<Result<Offer, BadMessage>>,
-    /// What it runs, for people to read.
+    /// Name and version of its software, for people.
     pub software: String,
 }
 
