@@ -46,14 +46,12 @@ fn checksums(bytes: &[u8], headers: &Headers) {
 
 fn shims(bytes: &[u8], headers: &Headers) {
     let mut frame = HeapFrame::new(bytes);
-    let popped = shim::pop(&mut frame);
-    assert_eq!(popped.is_ok(), headers.shim);
-    if let Ok(old) = popped {
-        assert!(shim::push(&mut frame, old));
-        // All but the spare bits are what they were.
-        assert_eq!(frame.bytes().len(), bytes.len());
-        assert_eq!((&frame.bytes()[..15], &frame.bytes()[16..]), (&bytes[..15], &bytes[16..]));
-    } else {
-        assert_eq!(frame.bytes(), bytes);
+    let carried = shim::peek(bytes);
+    assert_eq!(carried.is_ok(), headers.shim);
+    if let Ok(shim) = carried {
+        assert_eq!(shim::read(bytes), Some(shim));
+        assert!(shim::rewrite(&mut frame, shim) && frame.bytes() == bytes);
+        assert!(shim::pop(&mut frame) && shim::push(&mut frame, shim));
     }
+    assert_eq!(frame.bytes(), bytes);
 }

@@ -158,9 +158,14 @@ impl Switch {
             let packet = || frame.bytes().get(usize::from(phv.headers.l3)..).unwrap_or_default();
             return phv.headers.net == Net::Other || wire::dscp::fits(packet());
         }
-        let room = || phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
-        let marked = phv.headers.shim || (room() && wire::shim::fits(frame, tag.growth()));
-        self.stats.port(phv.ingress).without_shim.add(u64::from(!marked));
+        if phv.headers.shim {
+            return true;
+        }
+        let room = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
+        let marked = room && wire::shim::fits(frame, tag.growth());
+        if !marked {
+            self.stats.port(phv.ingress).without_shim.add(1);
+        }
         marked
     }
 }

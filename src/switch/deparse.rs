@@ -51,8 +51,8 @@ impl Switch {
             if self.telemetry.digest { shim.with_digest(phv.digest) } else { shim }
         };
         match (phv.headers.shim, disposition) {
-            (true, Disposition::ToHost) => wire::shim::pop(frame).is_ok(),
-            (true, _) => wire::shim::rewrite(frame, shim()).is_ok(),
+            (true, Disposition::ToHost) => wire::shim::pop(frame),
+            (true, _) => wire::shim::rewrite(frame, shim()),
             (false, Disposition::ToFabric) => wire::shim::push(frame, shim()),
             (false, _) => true,
         }
@@ -62,8 +62,8 @@ impl Switch {
 /// Takes the class off a copy for a mirror port, with which it would count as a packet of the
 /// network. `ends`: the ports that it is between. `None` when that cannot be.
 pub(super) fn unmark<F: Frame>(copy: &mut F, header: TelemetryHeader, ends: [Option<&PortInfo>; 2]) -> Option<()> {
-    if wire::shim::peek(copy.bytes()).is_ok() {
-        wire::shim::pop(copy).ok()?;
+    if wire::shim::peek(copy.bytes()).is_ok() && !wire::shim::pop(copy) {
+        return None;
     }
     let fabric = ends.into_iter().flatten().any(|port| port.role == Role::Fabric);
     if header == TelemetryHeader::Dscp && fabric {

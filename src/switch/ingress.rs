@@ -80,7 +80,7 @@ impl Telemetry {
         }
         if phv.headers.shim {
             phv.wire_bytes -= wire::shim::LEN as u32;
-            let shim = wire::shim::peek(frame).map_err(|_| DropReason::BadShim)?.next_hop();
+            let shim = wire::shim::read(frame).ok_or(DropReason::BadShim)?.next_hop();
             (phv.hop, phv.loops, phv.class, phv.epoch) = (shim.hop, shim.loops, shim.class, shim.epoch);
             if let Some(running) = self.digest_beside {
                 (phv.digest, phv.epoch) = (shim.digest(), wire::shim::nearest_epoch(running, shim.epoch));

@@ -11,7 +11,7 @@
 //! ([`Shim::digest`]), and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
 
 use super::error::{check, need};
-use super::field::{get16, put16};
+use super::field::{get16, get32, put16, put32};
 use super::{Frame, Layer, WireError};
 
 pub use super::ethertype::SHIM as ETHERTYPE;
@@ -55,9 +55,13 @@ pub const NO_CLASS: u8 = 0;
 /// The class of one of several copies or fragments, which a switch that does not measure made of a
 /// packet with a class.
 pub const SEVERAL: u8 = 3;
+/// The largest class.
+const MAX_CLASS: u8 = 3;
 
 /// Offset of the shim in a frame.
 const AT: usize = 12;
+/// Offset in the shim of what stands behind its EtherType.
+const CONTENT: usize = 2;
 
 /// Whether this switch speaks the version in the shim's fourth byte.
 #[inline(always)]
@@ -79,21 +83,9 @@ impl<T: AsRef<[u8]>> View<T> {
         Ok(Self(bytes))
     }
 
-    pub fn hop(&self) -> u8 {
-        self.0.as_ref()[2] >> 2
-    }
-
-    pub fn loops(&self) -> u8 {
-        self.0.as_ref()[2] & 0x03
-    }
-
-    pub fn epoch(&self) -> u32 {
-        let bytes = self.0.as_ref();
-        u32::from(get16(bytes, 4)) << 4 | u32::from(bytes[3] >> 2 & 0x0f)
-    }
-
-    pub fn class(&self) -> u8 {
-        self.0.as_ref()[3] & 0x03
+    #[inline(always)]
+    fn content(&self) -> u32 {
+        get32(self.0.as_ref(), CONTENT)
     }
 }
 
@@ -113,19 +105,32 @@ pub struct Shim {
 impl Shim {
     #[inline(always)]
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self { hop: view.hop(), loops: view.loops(), epoch: view.epoch(), class: view.class() }
+        Self::of_content(view.content())
     }
 
-    /// Writes the shim. Counts beyond their width are written as the largest, of epoch and class
-    /// the low bits.
+    /// Writes the shim: of each field the low bits.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
         put16(bytes, 0, ETHERTYPE);
-        bytes[2] = self.hop.min(MAX_HOP) << 2 | self.loops.min(MAX_LOOPS);
-        bytes[3] = VERSION << 6 | (self.epoch as u8 & 0x0f) << 2 | self.class & 3;
-        put16(bytes, 4, (self.epoch >> 4) as u16);
+        put32(bytes, CONTENT, self.content());
         Ok(())
+    }
+
+    /// From the four bytes behind the EtherType.
+    #[inline(always)]
+    fn of_content(content: u32) -> Self {
+        let [counts, marks] = [(content >> 24) as u8, (content >> 16) as u8];
+        let epoch = content << SHORT_EPOCH_BITS & 0xf_fff0 | u32::from(marks >> 2) & SHORT_EPOCH;
+        Self { hop: counts >> 2, loops: counts & MAX_LOOPS, epoch, class: marks & MAX_CLASS }
+    }
+
+    /// The four bytes behind the EtherType.
+    #[inline(always)]
+    fn content(&self) -> u32 {
+        let counts = self.hop << 2 | self.loops & MAX_LOOPS;
+        let marks = VERSION << 6 | (self.epoch & SHORT_EPOCH) as u8 * 4 | self.class & MAX_CLASS;
+        u32::from(counts) << 24 | u32::from(marks) << 16 | self.epoch >> SHORT_EPOCH_BITS & 0xffff
     }
 
     /// One switch further.
@@ -150,10 +155,16 @@ impl Shim {
 }
 
 /// Reads the shim of a frame and leaves it there.
-#[inline(always)]
 pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
     need(Layer::Shim, AT + LEN + 2, bytes)?;
     Ok(Shim::parse(&View::new(&bytes[AT..])?))
+}
+
+/// Reads the shim of a frame in which the parser found one. `None` for a runt.
+#[inline(always)]
+pub fn read(bytes: &[u8]) -> Option<Shim> {
+    let shim = bytes.get(AT..)?.first_chunk::<LEN>()?;
+    Some(Shim::of_content(get32(shim, CONTENT)))
 }
 
 /// Whether there is room for a shim, once the frame has grown by `growth` bytes.
@@ -175,22 +186,22 @@ pub fn push(frame: &mut impl Frame, shim: Shim) -> bool {
     shim.emit(&mut head[AT..]).is_ok()
 }
 
-/// Removes the shim. An error, and nothing changed, when there is none or one of another version.
+/// Removes the shim of a frame in which the parser found one. False, and nothing changed, for a
+/// runt.
 #[inline(always)]
-pub fn pop(frame: &mut impl Frame) -> Result<Shim, WireError> {
-    let shim = peek(frame.bytes())?;
-    if let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() {
-        let macs: [u8; AT] = std::array::from_fn(|at| head[at]);
-        head[LEN..].copy_from_slice(&macs);
-    }
+pub fn pop(frame: &mut impl Frame) -> bool {
+    let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() else { return false };
+    let macs: [u8; AT] = std::array::from_fn(|at| head[at]);
+    head[LEN..].copy_from_slice(&macs);
     frame.shrink_front(LEN);
-    Ok(shim)
+    true
 }
 
-/// Overwrites the shim that is there. An error, and nothing changed, when there is none or one of
-/// another version.
+/// Overwrites the shim of a frame in which the parser found one. False, and nothing changed, for a
+/// runt.
 #[inline(always)]
-pub fn rewrite(frame: &mut impl Frame, shim: Shim) -> Result<(), WireError> {
-    peek(frame.bytes())?;
-    shim.emit(&mut frame.bytes_mut()[AT..])
+pub fn rewrite(frame: &mut impl Frame, shim: Shim) -> bool {
+    let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() else { return false };
+    put32(head, AT + CONTENT, shim.content());
+    true
 }
