@@ -24,10 +24,13 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup-demo ## two switches with a lossy link between them, and what weir measured of it; needs no root
-	@[ -x target/demo/weir ] || echo "Building the demo: about two minutes of two cores the first time, then seconds." \
-		"It is quick to compile; make build and packages are optimised further, and have all commands." >&2
+	@[ -x target/demo/weir ] || printf '%s\n' \
+		"Building the demo: about two minutes of two cores the first time, then seconds." \
+		"The last crate, weir itself, is half of that. This build is quick to compile;" \
+		"make build and packages are optimised further, and have all commands." >&2
 	@$(CARGO) build $(LOCKED) --profile demo $(OFFLINE) --bin weir
 	@target/demo/weir demo
+	@echo "Here weir is target/demo/weir."
 
 build: setup-build ## the release binary, target/release/weir
 	@[ -x target/release/weir ] || echo "Building weir: some minutes the first time." >&2

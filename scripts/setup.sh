@@ -118,14 +118,14 @@ done
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
 as_root=()
-if [[ $(id -u) -ne 0 ]]; then
+if [[ $(id -u) -ne 0 ]] && command -v sudo >/dev/null; then
     as_root=(sudo)
 fi
 say "To install:  ${as_root[*]:+sudo }apt-get install --no-install-recommends ${missing[*]}"
 if $check_only; then
     exit 1
 fi
-if [[ ${#as_root[@]} -gt 0 ]] && ! command -v sudo >/dev/null; then
+if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
     say "That needs root, and there is no sudo here. Run the line above as root, then try again."
     exit 1
 fi

@@ -33,7 +33,7 @@ fn dpdk(machine: &Machine) -> Check {
     match &machine.dpdk {
         Some(version) => Check::ok("dpdk", version.clone()),
         None => Check::warn("dpdk", "built without: demo, replay and budget work, run does not")
-            .mend("scripts/setup.sh build && cargo build --release"),
+            .mend("make build"),
     }
 }
 
