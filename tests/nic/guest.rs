@@ -1,5 +1,6 @@
 //! A guest of qemu, emulated throughout, that a test runs commands in.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -124,7 +125,9 @@ pub struct Guest {
     qemu: Child,
     shell: BufReader<UnixStream>,
     monitor: UnixStream,
-    console: PathBuf,
+    /// The serial console, and what qemu itself says: much, of BPF programs that it cannot load and
+    /// of DMA that the IOMMU refuses at the end.
+    logs: [PathBuf; 2],
     /// PCI addresses of the cards.
     pub cards: Vec<String>,
 }
@@ -139,19 +142,20 @@ impl Guest {
         }
         let directory = lab.directory();
         let mut command = lab.switch.command("qemu-system-x86_64");
+        let logs = ["console", "qemu"].map(|name| directory.join(name));
         command.args(machine.arguments(directory)).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut qemu = command.spawn().expect("starts");
+        let mut qemu = command.stderr(File::create(&logs[1]).expect("written")).spawn().expect("starts");
         let mut connect = |name: &str| {
             eventually("qemu to listen", || {
-                assert!(qemu.try_wait().expect("ours").is_none(), "qemu ended");
+                let ended = qemu.try_wait().expect("ours").is_some();
+                assert!(!ended, "qemu ended: {}", std::fs::read_to_string(&logs[1]).unwrap_or_default());
                 UnixStream::connect(directory.join(name)).ok()
             })
         };
         let (shell, monitor) = (connect("shell"), connect("monitor"));
         // Longer than any command of a test takes on a loaded machine.
         shell.set_read_timeout(Some(Duration::from_secs(180))).expect("not zero");
-        let console = directory.join("console");
-        let mut guest = Self { qemu, shell: BufReader::new(shell), monitor, console, cards: Vec::new() };
+        let mut guest = Self { qemu, shell: BufReader::new(shell), monitor, logs, cards: Vec::new() };
         guest.answer();
         guest.run(&format!("modprobe {}", machine.card.module()));
         // The addresses of PCI class 02, network, in the order in which qemu has made them.
@@ -267,11 +271,12 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let console = std::fs::read_to_string(&self.console).unwrap_or_default();
+            let [console, qemu] = self.logs.each_ref().map(|log| std::fs::read_to_string(log).unwrap_or_default());
             // Its shell may be what has failed.
             let asked = writeln!(self.shell.get_mut(), "cat /tmp/weir.log");
             let log = if asked.is_ok() { self.read_answer().map(|answer| answer.1) } else { None };
             eprintln!("weir said in the guest:\n{}\nits console:\n{console}", log.unwrap_or_default());
+            eprintln!("qemu said:\n{qemu}");
         }
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();

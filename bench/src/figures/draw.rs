@@ -1,5 +1,6 @@
 //! The drawing itself.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -26,42 +27,51 @@ const COLORS: [RGBColor; 10] = [
 const INK: RGBColor = RGBColor(40, 40, 40);
 const PALE: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
-const SIZE: (u32, u32) = (1240, 600);
+/// A page shows a figure about 830 pixels wide, and its smallest letters have to be legible there.
+const WIDTH: u32 = 1080;
+/// Heights: of panels that stand alone in their row or not, of the title, of a line of small print.
+const PANELS: [u32; 2] = [470, 300];
 const HEAD: u32 = 46;
-const FOOT: u32 = 46;
+const NOTE: usize = 20;
 /// Width of the legend, which stands beside the panels: inside it would cover points.
-const LEGEND: u32 = 236;
-const LEGEND_LINE: i32 = 24;
+const LEGEND: u32 = 256;
+const LEGEND_LINE: i32 = 26;
 /// Characters of small print in a line.
-const NOTE_LINE: usize = 205;
+const NOTE_LINE: usize = 150;
 
 type Svg<'a> = SVGBackend<'a>;
 
 pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    let grid = rows_and_columns(figure.panels.len());
+    let panels = PANELS[usize::from(grid.0 > 1)] * grid.0 as u32;
+    let note = wrapped(&figure.note, NOTE_LINE);
+    let size = (WIDTH, HEAD + panels + (NOTE * note.len()) as u32 + 20);
+    let root = SVGBackend::new(path, size).into_drawing_area();
     let failed = |e| anyhow!("{e:?}");
     root.fill(&WHITE).map_err(failed)?;
     let (head, rest) = root.split_vertically(HEAD);
-    let (body, foot) = rest.split_vertically(SIZE.1 - HEAD - FOOT);
-    let (body, side) = body.split_horizontally(SIZE.0 - LEGEND);
+    let (body, foot) = rest.split_vertically(panels);
+    let (body, side) = body.split_horizontally(WIDTH - LEGEND);
     let centred = |size: i32| (FONT, size).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
-    let middle = SIZE.0 as i32 / 2;
-    head.draw(&Text::new(figure.title.as_str(), (middle, 26), centred(23))).map_err(failed)?;
-    for (line, y) in wrapped(&figure.note, NOTE_LINE).into_iter().zip((16..).step_by(18)) {
-        foot.draw(&Text::new(line, (middle, y), centred(13))).map_err(failed)?;
+    let middle = WIDTH as i32 / 2;
+    head.draw(&Text::new(figure.title.as_str(), (middle, 26), centred(20))).map_err(failed)?;
+    for (line, y) in note.into_iter().zip((20..).step_by(NOTE)) {
+        foot.draw(&Text::new(line, (middle, y), centred(15))).map_err(failed)?;
     }
     draw_legend(figure, &side)?;
     let (x, y) = (&figure.x, &figure.y);
     let points = || figure.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
     let (x0, x1) = x.span(points().map(|point| point.x));
-    for (panel, area) in figure.panels.iter().zip(body.split_evenly(rows_and_columns(figure.panels.len()))) {
+    for (panel, area) in figure.panels.iter().zip(body.split_evenly(grid)) {
         let (y0, y1) = panel.zoom.unwrap_or_else(|| y.span(figure.ys()));
         let within = Within { from: y0, to: y1 };
+        // plotters takes the logarithm of 0.01 for a little more than -2, and then has no line there.
+        let log = |from: f64, to: f64| (from * (1.0 - 1e-9)..to).log_scale();
         let drawn = match (x.log, y.log) {
             (false, false) => draw_panel(figure, panel, &area, within, x0..x1, y0..y1),
-            (true, false) => draw_panel(figure, panel, &area, within, (x0..x1).log_scale(), y0..y1),
-            (false, true) => draw_panel(figure, panel, &area, within, x0..x1, (y0..y1).log_scale()),
-            (true, true) => draw_panel(figure, panel, &area, within, (x0..x1).log_scale(), (y0..y1).log_scale()),
+            (true, false) => draw_panel(figure, panel, &area, within, log(x0, x1), y0..y1),
+            (false, true) => draw_panel(figure, panel, &area, within, x0..x1, log(y0, y1)),
+            (true, true) => draw_panel(figure, panel, &area, within, log(x0, x1), log(y0, y1)),
         };
         drawn?;
     }
@@ -93,7 +103,7 @@ fn draw_legend(figure: &Figure, area: &DrawingArea<Svg, Shift>) -> Result<()> {
             sources.push(curve.source);
         }
     }
-    let text = || (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let text = || (FONT, 16).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     let mut y = 46;
     for (name, color) in colors {
         draw_key(area, y, COLORS[color % COLORS.len()], radius(color), Source::Weir)?;
@@ -195,11 +205,11 @@ where
 {
     let failed = |e| anyhow!("{e:?}");
     let mut chart = ChartBuilder::on(area)
-        .caption(&panel.title, (FONT, 17).into_font().color(&INK))
+        .caption(&panel.title, (FONT, 19).into_font().color(&INK))
         .margin_left(8)
         .margin_right(22)
-        .x_label_area_size(48)
-        .y_label_area_size(62)
+        .x_label_area_size(54)
+        .y_label_area_size(74)
         .build_cartesian_2d(x, y)
         .map_err(failed)?;
     chart
@@ -209,16 +219,17 @@ where
         .axis_style(INK)
         .x_desc(figure.x.label)
         .y_desc(figure.y.label)
-        .axis_desc_style((FONT, 15).into_font().color(&INK))
-        .label_style((FONT, 13).into_font().color(&INK))
+        .axis_desc_style((FONT, 17).into_font().color(&INK))
+        .label_style((FONT, 16).into_font().color(&INK))
         .x_labels(9)
         .y_labels(10)
-        .x_label_formatter(&tick)
-        .y_label_formatter(&tick)
+        .x_label_formatter(&|value| tick(figure.x.log, *value))
+        .y_label_formatter(&|value| tick(figure.y.log, *value))
         .draw()
         .map_err(failed)?;
-    // Hollow points come last: filled ones would hide them.
-    let (ours, others): (Vec<_>, Vec<_>) = panel.curves.iter().partition(|curve| curve.source == Source::Weir);
+    // Hollow points come last: filled ones would hide them. So do small ones among the filled.
+    let (mut ours, others): (Vec<_>, Vec<_>) = panel.curves.iter().partition(|curve| curve.source == Source::Weir);
+    ours.sort_by_key(|curve| Reverse(radius(curve.color)));
     ours.into_iter().chain(others).try_for_each(|curve| draw_curve(&mut chart, curve, within))
 }
 
@@ -260,10 +271,15 @@ where
     Ok(())
 }
 
-/// A number as short as it is exact: 0.001, 25, 40 000.
-fn tick(value: &f64) -> String {
+/// A number as short as it is exact: 0.001, 25, 40 000. On a logarithmic axis of few decades, where
+/// there is a line for each digit, only 1, 2 and 5 have place for theirs.
+fn tick(log: bool, value: f64) -> String {
+    let digit = value / 10f64.powf(value.log10().floor());
+    if log && ![1.0, 2.0, 5.0, 10.0].iter().any(|labelled| (digit - labelled).abs() < 1e-6) {
+        return String::new();
+    }
     let whole = value.round();
-    if *value < 10_000.0 || (value - whole).abs() > 1e-9 {
+    if value < 10_000.0 || (value - whole).abs() > 1e-9 {
         return format!("{}", (value * 1e6).round() / 1e6);
     }
     let digits = format!("{whole}");
@@ -286,6 +302,14 @@ mod tests {
         let pieces = [vec![(0.5, 90.0), (1.0, 95.0), (1.5, 90.0)], vec![(2.0 + 1.0 / 6.0, 90.0), (2.5, 100.0)]];
         assert_eq!(cut(&zigzag), pieces);
         assert!(cut(&[(0.0, 10.0), (1.0, 20.0)]).is_empty() && cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn labels_of_a_logarithmic_axis_stand_apart() {
+        let labels = |log| [0.001, 2.0, 30.0, 50.0, 90.0, 100.0, 10_000.0].map(|value| tick(log, value));
+        assert_eq!(labels(true), ["0.001", "2", "", "50", "", "100", "10 000"]);
+        assert_eq!(labels(false), ["0.001", "2", "30", "50", "90", "100", "10 000"]);
+        assert_eq!(tick(false, 0.0), "0");
     }
 
     #[test]

@@ -32,8 +32,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
 fn dpdk(machine: &Machine) -> Check {
     match &machine.dpdk {
         Some(version) => Check::ok("dpdk", version.clone()),
-        None => Check::warn("dpdk", "built without: demo, replay and budget work, run does not")
-            .mend("make build"),
+        None => Check::warn("dpdk", "built without: demo, replay and budget work, run does not").mend("make build"),
     }
 }
 

@@ -93,12 +93,13 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
 type Value = fn(&EdgesReport) -> Option<f64>;
 
 /// A quantity: what it is called in file names and on the axis, whether the axis is logarithmic,
-/// and its curves.
+/// its ends where the data do not give them, and its curves.
 struct Quantity {
     names: [&'static str; 3],
     label: &'static str,
     column: &'static str,
     log: bool,
+    range: Option<(f64, f64)>,
     curves: &'static [(&'static str, Value)],
 }
 
@@ -108,6 +109,7 @@ const QUANTITIES: [Quantity; 4] = [
         label: "buckets an array",
         column: "buckets",
         log: false,
+        range: None,
         curves: &[
             ("heavy hitters", |r| Some(r.runtime.partition.hh.into())),
             ("heavy losses", |r| Some(r.runtime.partition.hl.into())),
@@ -119,6 +121,7 @@ const QUANTITIES: [Quantity; 4] = [
         label: "flows, decoded or estimated",
         column: "flows",
         log: false,
+        range: None,
         curves: &[
             ("candidates of one switch", |r| r.hh_flows),
             ("heavy losses", |r| r.hl_flows),
@@ -130,6 +133,7 @@ const QUANTITIES: [Quantity; 4] = [
         label: "threshold (packets)",
         column: "packets",
         log: true,
+        range: None,
         curves: &[
             ("T_h", |r| Some(r.runtime.hh_threshold.max(1).into())),
             ("T_l", |r| Some(r.runtime.hl_threshold.max(1).into())),
@@ -140,6 +144,7 @@ const QUANTITIES: [Quantity; 4] = [
         label: "sampled light-loss candidates (%)",
         column: "sampled_percent",
         log: false,
+        range: Some((0.0, 105.0)),
         curves: &[("sample rate", |r| Some(100.0 * r.sampled_share))],
     },
 ];
@@ -148,16 +153,23 @@ fn figures(sweep: Sweep, runs: &[&Run], scale: Option<u32>, quick: bool) -> Vec<
     let figure = |quantity: &Quantity| {
         let alike = runs.chunk_by(|a, b| (a.job.workload, a.job.order) == (b.job.workload, b.job.order));
         let panels: Vec<_> = alike.map(|seeds| panel(seeds, quantity)).collect();
+        let points = panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
+        let means = match points.map(|point| point.trials).max() {
+            Some(seeds @ 2..) => format!("Means of {seeds} seeds, bars span them."),
+            _ => "One seed.".into(),
+        };
+        let cut = cut(scale, runs.iter().any(|run| is_vl2(run)));
         let quick = if quick { " — QUICK" } else { "" };
         let (number, x) = axis(sweep);
-        let y = Axis { log: quantity.log, ..Axis::new(quantity.label, quantity.column) };
+        let (log, range) = (quantity.log, quantity.range);
+        let y = Axis { log, range, ..Axis::new(quantity.label, quantity.column) };
         let name = quantity.names[sweep as usize];
         // The files are named after the part of the figure.
         let part = &name[name.len() - 1..];
         Figure {
             name,
             title: format!("ChameleMon, Figure {number}({part}): {}{quick}", quantity.label),
-            note: format!("weir in the simulated testbed, 10 switches, 8 hosts; {}", cut(scale)),
+            note: format!("weir in the simulated testbed, 10 switches, 8 hosts; {cut}. {means}"),
             x,
             y,
             panels,
@@ -166,10 +178,14 @@ fn figures(sweep: Sweep, runs: &[&Run], scale: Option<u32>, quick: bool) -> Vec<
     QUANTITIES.iter().map(figure).collect()
 }
 
-fn cut(scale: Option<u32>) -> String {
+fn is_vl2(run: &Run) -> bool {
+    WORKLOADS[run.job.workload].0 == "VL2"
+}
+
+fn cut(scale: Option<u32>, has_vl2: bool) -> String {
     match scale {
-        None => "flows are whole, but VL2's are cut to 20 000 packets".into(),
-        Some(0) => "flows are whole".into(),
+        None if has_vl2 => "flows are whole, but VL2's are cut to 20 000 packets".into(),
+        None | Some(0) => "flows are whole".into(),
         Some(scale) => format!("flows are cut to {scale} packets"),
     }
 }

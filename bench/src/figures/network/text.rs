@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use super::runs::{PANELS, Point, Run, Sweep};
-use super::{absorbed, cut, paper};
+use super::{absorbed, cut, is_vl2, paper};
 use weir::program::chamelemon::attention::State;
 
 use crate::edges::EdgesReport;
 
 pub fn of(runs: &[Run], scale: Option<u32>) -> String {
-    let mut text = format!("In the simulated testbed; {}. Ranges are over seeds.\n", cut(scale));
+    let cut = cut(scale, runs.iter().any(is_vl2));
+    let mut text = format!("In the simulated testbed; {cut}. Ranges are over seeds.\n");
     let alike =
         |a: &Run, b: &Run| (a.job.workload, a.job.order, a.job.sweep) == (b.job.workload, b.job.order, b.job.sweep);
     for seeds in runs.chunk_by(alike) {
