@@ -129,7 +129,7 @@ impl Shim {
     #[inline(always)]
     fn content(&self) -> u32 {
         let counts = self.hop << 2 | self.loops & MAX_LOOPS;
-        let marks = VERSION << 6 | (self.epoch & SHORT_EPOCH) as u8 * 4 | self.class & MAX_CLASS;
+        let marks = (VERSION << 6) | ((self.epoch & SHORT_EPOCH) as u8 * 4) | (self.class & MAX_CLASS);
         u32::from(counts) << 24 | u32::from(marks) << 16 | self.epoch >> SHORT_EPOCH_BITS & 0xffff
     }
 
