@@ -23,7 +23,7 @@ pub mod serve;
 mod service;
 
 #[cfg(feature = "control")]
-pub use messages::{Changes, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
+pub use messages::{Changes, Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 #[cfg(feature = "control")]
 pub use service::{Answering, Service, respond, serve, serve_metrics, tasks};
 

@@ -9,6 +9,7 @@ mod model;
 #[path = "live_changes/time.rs"]
 mod time;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ proptest! {
         let live = switch();
         let before = balanced(&live);
         let traffic = Traffic::start(&live);
-        let mut model = Model { live: &live, extra: Vec::new(), injected: 0 };
+        let mut model = Model { live: &live, extra: Vec::new(), faults: BTreeMap::new(), injected: 0 };
         steps.iter().for_each(|step| model.step(step));
         let injected = model.injected;
         let sent = traffic.stop();

@@ -9,6 +9,7 @@ use weir::api::observers::ObservedPort;
 use weir::api::view;
 use weir::api::{Answering, HeavyQuery, NewPort, Service, respond};
 use weir::observe::Observers;
+use weir::port::FaultSpec;
 use weir::program::answers::Task;
 use weir::tables::{Change, Tables};
 use weir::telemetry::AnswerStore;
@@ -77,6 +78,17 @@ impl Service for Fake {
 
     fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
         self.set_link(port, bytes > 0)
+    }
+
+    fn set_fault(&self, port: &str, fault: Option<&FaultSpec>) -> Result<(), String> {
+        if let Some(fault) = fault {
+            assert_eq!(
+                fault.to_string().parse().as_ref(),
+                Ok(fault),
+                "what is asked for can be written and read again"
+            );
+        }
+        self.set_link(port, true)
     }
 
     fn set_link(&self, port: &str, _: bool) -> Result<(), String> {

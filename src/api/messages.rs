@@ -4,7 +4,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::default_mtu;
-use crate::port::Dev;
+use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::switch::Role;
@@ -70,6 +70,14 @@ pub struct Promiscuous {
 #[serde(deny_unknown_fields)]
 pub struct Mtu {
     pub mtu_bytes: u32,
+}
+
+/// `PUT /v1/ports/NAME/fault`. Null ends the faults; the key cannot be left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub fault: Option<FaultSpec>,
 }
 
 /// `POST /v1/tables/NAME`: all of them, in order, or none.

@@ -10,8 +10,9 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use super::serve::{self, Counters, Served, TlsListener};
-use super::{HeavyQuery, Link, Mtu, NewPort, Promiscuous, answers, observers, view};
+use super::{Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous, answers, observers, view};
 use crate::observe::Observers;
+use crate::port::FaultSpec;
 use crate::program::answers::Task;
 use crate::tables::Tables;
 use crate::telemetry::AnswerStore;
@@ -30,6 +31,8 @@ pub trait Service: Answering {
     fn set_promiscuous(&self, port: &str, on: bool) -> Result<(), String>;
     /// Changes a port's largest IP packet, in bytes. The packet buffers bound it.
     fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String>;
+    /// Sets the faults that a port's packets meet, or ends them.
+    fn set_fault(&self, port: &str, fault: Option<&FaultSpec>) -> Result<(), String>;
     fn tables(&self) -> &Tables;
     /// Opens a device and adds it. Gives the new port.
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String>;
@@ -94,6 +97,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/ports/{name}/link", setting(|s: &S, name, link: &Link| s.set_link(name, link.up)))
         .route("/v1/ports/{name}/promiscuous", setting(|s: &S, name, p: &Promiscuous| s.set_promiscuous(name, p.on)))
         .route("/v1/ports/{name}/mtu", setting(|s: &S, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes)))
+        .route("/v1/ports/{name}/fault", setting(|s: &S, name, f: &Fault| s.set_fault(name, f.fault.as_ref())))
         .route(observers::TRACE, post(observers::trace::<S>))
         .route("/v1/capture", post(observers::capture::<S>))
         .route("/v1/captures/{id}", delete(observers::end_capture::<S>))

@@ -11,6 +11,7 @@ use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
 use crate::network::socket;
 use crate::observe::Observers;
+use crate::port::FaultSpec;
 use crate::program::Unit;
 use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers, Task};
 use crate::tables::{self, Change, Op, Table, Tables};
@@ -101,6 +102,10 @@ impl Service for Fake {
         self.set_link(port, fits).and(fits.then_some(()).ok_or_else(|| format!("mtu = {bytes}: at most 2000")))
     }
 
+    fn set_fault(&self, port: &str, _: Option<&FaultSpec>) -> Result<(), String> {
+        self.set_link(port, true)
+    }
+
     fn tables(&self) -> &Tables {
         &self.0
     }
@@ -170,6 +175,10 @@ fn documents_go_round() {
     let on: Promiscuous = client.put("/v1/ports/a/promiscuous", &Promiscuous { on: true }).unwrap();
     assert!(on.on);
     assert_eq!(client.put::<Mtu>("/v1/ports/a/mtu", &Mtu { mtu_bytes: 1400 }).unwrap().mtu_bytes, 1400);
+    for fault in [Some("rx:drop=0.01;tx:delay=5ms".parse().unwrap()), None] {
+        let fault = Fault { fault };
+        assert_eq!(client.put::<Fault>("/v1/ports/a/fault", &fault).unwrap(), fault);
+    }
 }
 
 #[test]
@@ -199,6 +208,11 @@ fn what_cannot_be_done_is_refused_with_a_message() {
     assert_eq!(port("/v1/ports/b/promiscuous", serde_json::json!({"on": true})), "there is no port b; the ports are a");
     assert!(port("/v1/ports/a/mtu", serde_json::json!({"mtu_bytes": -1})).contains("expected u32"));
     assert!(port("/v1/ports/a/promiscuous", serde_json::json!({"up": true})).contains("unknown field `up`"));
+    let fault = |body| port("/v1/ports/a/fault", body);
+    assert!(fault(serde_json::json!({"fault": "rx:lose=1"})).contains("lose: no such setting; there are drop"));
+    // A key that is missing or has another name ends no faults.
+    assert!(fault(serde_json::json!({})).contains("missing field `fault`"));
+    assert!(fault(serde_json::json!({"faults": null})).contains("unknown field `faults`"));
     let nothing = refused(client.get::<view::Ports>("/v1/weather"));
     assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
     assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));

@@ -26,6 +26,11 @@ pub fn ports_text(ports: &view::Ports) -> String {
     if sum.unaccounted() != 0 {
         text += &format!("   ({} under way)", sum.unaccounted());
     }
+    for port in &ports.ports {
+        if let Some(fault) = &port.fault {
+            text += &format!("\nfaults on purpose at {}: {fault}", port.name);
+        }
+    }
     let measurement = &ports.measurement;
     for (n, what) in [
         (measurement.late_epochs, "epochs ran on into the next, because the collector was behind"),

@@ -5,8 +5,9 @@ use clap::{Args, Subcommand};
 use super::show::Where;
 use super::{Failure, output, possible_name};
 use crate::api::view;
-use crate::api::{Link, Mtu, NewPort, Promiscuous};
+use crate::api::{Fault, Link, Mtu, NewPort, Promiscuous};
 use crate::config::{PortConfig, default_mtu};
+use crate::port::FaultError;
 use crate::switch::Role;
 
 #[derive(Debug, Args)]
@@ -52,6 +53,20 @@ enum Verb {
         #[arg(value_name = "BYTES")]
         bytes: u32,
     },
+    /// Lose, delay, double, damage or reorder a port's packets on purpose, or no longer
+    Fault {
+        /// The port's name
+        port: String,
+        /// Faults as the configuration file has them, in place of those so far: rx:drop=1%;tx:delay=5ms.
+        /// none ends them
+        #[arg(value_name = "SPEC", value_parser = fault)]
+        fault: Fault,
+    },
+}
+
+fn fault(text: &str) -> Result<Fault, String> {
+    let fault = if text == "none" { None } else { Some(text.parse().map_err(|e: FaultError| e.to_string())?) };
+    Ok(Fault { fault })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -95,6 +110,9 @@ impl Port {
             }
             Verb::Mtu { port, bytes } => {
                 output::done(json, &client()?.put::<Mtu>(&path(&port, "/mtu")?, &Mtu { mtu_bytes: bytes })?)
+            }
+            Verb::Fault { port, fault } => {
+                output::done(json, &client()?.put::<Fault>(&path(&port, "/fault")?, &fault)?)
             }
         }
     }

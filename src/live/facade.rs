@@ -9,6 +9,7 @@ use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, Service};
 use crate::live::control_queue::ControlHandle;
 use crate::observe::Observers;
+use crate::port::FaultSpec;
 use crate::program::answers::Task;
 use crate::tables::Tables;
 use crate::telemetry::AnswerStore;
@@ -46,6 +47,11 @@ impl Service for ApiFacade {
     fn set_mtu(&self, port: &str, bytes: u32) -> Result<(), String> {
         let port = port.to_owned();
         self.control.ask(move |shared| shared.set_mtu(&port, bytes))
+    }
+
+    fn set_fault(&self, port: &str, fault: Option<&FaultSpec>) -> Result<(), String> {
+        let (port, fault) = (port.to_owned(), fault.cloned());
+        self.control.ask(move |shared| shared.set_fault(&port, fault.as_ref()))
     }
 
     fn add_port(&self, port: &NewPort) -> Result<view::Port, String> {

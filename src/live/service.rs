@@ -15,6 +15,7 @@ use crate::network::rpc::Link;
 use crate::observe::Observers;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
+use crate::port::FaultSpec;
 use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::tables::Tables;
@@ -189,6 +190,10 @@ impl Service for Shared {
 
     fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), String> {
         self.edit(name, |port| port.mtu = bytes).map_err(|error| error.to_string())
+    }
+
+    fn set_fault(&self, name: &str, fault: Option<&FaultSpec>) -> Result<(), String> {
+        self.edit(name, |port| port.fault = fault.cloned()).map_err(|error| error.to_string())
     }
 
     fn controller(&self) -> Result<view::ControllerLink, String> {

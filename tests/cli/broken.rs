@@ -139,6 +139,8 @@ fn a_switch_that_is_not_there_is_named() {
         "port down a",
         "port mtu a 1400",
         "port promiscuous a on",
+        "port fault a rx:drop=1%",
+        "port fault a none",
         "reload",
         "evict edge1",
     ] {
@@ -155,6 +157,8 @@ fn wrong_ports_are_refused_before_the_switch_is_asked() {
         ("port add a=ufo:1", "`ufo:1` is no device"),
         ("port add a=null --role guest", "host, fabric"),
         ("port remove a/b", "no port can be called"),
+        ("port fault a rx:drop=2", "a part from 0 to 1, as 0.01 or 1%"),
+        ("port fault a nothing", "a rule begins with rx: or tx:"),
         ("port", "Usage: weir port"),
         ("port a sideways", "unrecognized subcommand"),
         ("run --port a=null --idle never", "100us"),

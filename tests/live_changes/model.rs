@@ -1,5 +1,7 @@
 //! Any sequence of changes, and what the switch should be after each.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use weir::api::Service;
 use weir::api::view;
@@ -15,8 +17,13 @@ pub enum Step {
     Remove(u8),
     Link(u8, bool),
     Packets(u8, u8, u16),
+    Fault(u8, u8),
     Reload { extra: Vec<u8>, xconnect: bool, program: u8, mac_table: u32, stage_major: bool, fabric: bool },
 }
+
+/// None of them loses what comes in.
+const FAULTS: [Option<&str>; 4] =
+    [None, Some("tx:drop=0.5"), Some("rx:delay=1ms;tx:delay=1ms"), Some("tx:duplicate=0.5,jitter=100us")];
 
 pub fn step() -> impl Strategy<Value = Step> {
     let reload =
@@ -26,6 +33,7 @@ pub fn step() -> impl Strategy<Value = Step> {
         3 => (0..5u8).prop_map(Step::Remove),
         1 => (0..5u8, any::<bool>()).prop_map(|(n, up)| Step::Link(n, up)),
         4 => (0..5u8, 0..9u8, 1..200u16).prop_map(|(n, to, count)| Step::Packets(n, to, count)),
+        3 => (0..7u8, 0..4u8).prop_map(|(n, fault)| Step::Fault(n, fault)),
         3 => reload.prop_map(|(extra, xconnect, program, mac_table, stage_major, fabric)| Step::Reload {
             extra: extra.into_iter().collect(), xconnect, program, mac_table, stage_major, fabric,
         }),
@@ -37,6 +45,8 @@ pub struct Model<'a> {
     pub live: &'a Live,
     /// Ports beside `a` and `b`: name, whether it is a memory port, whether it is up.
     pub extra: Vec<(String, bool, bool)>,
+    /// By port; none of a port that is not here.
+    pub faults: BTreeMap<String, &'static str>,
     pub injected: u64,
 }
 
@@ -59,6 +69,7 @@ impl Model<'_> {
                 let at = there(&name(n), &self.extra);
                 assert_eq!(removed.is_ok(), at.is_some(), "{removed:?}");
                 at.map(|at| self.extra.remove(at));
+                self.faults.remove(&name(n));
             }
             Step::Link(n, up) => {
                 let at = there(&name(n), &self.extra);
@@ -66,6 +77,15 @@ impl Model<'_> {
                 if let Some(at) = at {
                     self.extra[at].2 = *up;
                 }
+            }
+            Step::Fault(n, fault) => {
+                let name = ["a", "b"].get(usize::from(*n)).map_or_else(|| name(&(n - 2)), ToString::to_string);
+                let fault = FAULTS[usize::from(*fault)];
+                let parsed = fault.map(|text| text.parse().unwrap());
+                let is_there = *n < 2 || there(&name, &self.extra).is_some();
+                assert_eq!(service.set_fault(&name, parsed.as_ref()).is_ok(), is_there);
+                self.faults.remove(&name);
+                self.faults.extend(fault.filter(|_| is_there).map(|fault| (name, fault)));
             }
             Step::Packets(n, to, count) => self.packets(&name(n), *to, *count),
             Step::Reload { extra, xconnect, program, mac_table, stage_major, fabric } => {
@@ -85,10 +105,15 @@ impl Model<'_> {
                 file(config);
                 service.reload().unwrap();
                 let kept = |n: &u8| self.extra.iter().find(|(other, memory, _)| *other == name(n) && *memory);
+                self.faults.clear();
                 self.extra = extra.iter().map(|n| (name(n), true, kept(n).is_none_or(|port| port.2))).collect();
             }
         }
-        let names: Vec<_> = self.live.ports().ports.iter().map(|port| port.name.clone()).collect();
+        let ports = self.live.ports().ports;
+        let faults = ports.iter().filter_map(|port| Some((port.name.clone(), port.fault.clone()?)));
+        let wanted = self.faults.iter().map(|(name, fault)| (name.clone(), (*fault).to_owned()));
+        assert_eq!(faults.collect::<BTreeMap<_, _>>(), wanted.collect());
+        let names: Vec<_> = ports.iter().map(|port| port.name.clone()).collect();
         let mut wanted: Vec<_> = self.extra.iter().map(|port| port.0.clone()).chain(["a".into(), "b".into()]).collect();
         wanted.sort();
         assert_eq!(

@@ -32,6 +32,61 @@ fn what_ping_loses_is_what_the_fault_drops() {
     assert_eq!(totals.port("port2")["device"]["fault_overflow"], 0, "{}", totals.0);
 }
 
+/// While the switch runs a fault is set, changed and cleared: at each step the hosts lose what the
+/// port counts, and no more.
+#[test]
+fn faults_are_set_and_cleared_while_it_runs() {
+    let Some(lab) = Lab::new("faults_are_set_and_cleared_while_it_runs") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    reaches6(a, b);
+    let port = |key: &str| weir.ask("show ports")["ports"][0][key].clone();
+    let dropped = || port("device")["fault_drop"].as_u64().expect("a count");
+    assert!(port("fault").is_null() && ping(a, b, "-c 20 -i 0.02").0 == 20);
+
+    let set = weir.ask("port fault port1 rx:every=5,proto=icmp,src=10.0.0.1");
+    assert_eq!(set["fault"], "rx:every=5,src=10.0.0.1,proto=1");
+    assert_eq!(port("fault"), set["fault"]);
+    assert_eq!((ping(a, b, "-c 50 -i 0.02").0, dropped()), (40, 10));
+    weir.ask("port fault port1 rx:drop=100%,proto=icmp,src=10.0.0.1");
+    assert_eq!((ping(a, b, "-c 5 -i 0.02").0, dropped()), (0, 15));
+
+    // What is wrong changes nothing.
+    for (words, why) in [
+        ("port fault port1 rx:lose=1%", "lose: no such setting"),
+        ("port fault port9 none", "there is no port port9; the ports are port1, port2"),
+    ] {
+        let refused = weir.try_ask(words);
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && error.contains(why), "{words}: {error}");
+    }
+    assert_eq!(port("fault"), "rx:drop=1,src=10.0.0.1,proto=1");
+
+    // What is held back when the fault ends leaves in its time.
+    weir.ask("port fault port1 rx:delay=1s,proto=icmp,src=10.0.0.1");
+    let (received, shortest) = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ping(a, b, "-c 1 -W 5"));
+        let held = || (port("fault_effects")["delayed_packets"] == 1).then_some(());
+        crate::common::eventually("the fault to hold it", held);
+        assert!(weir.ask("port fault port1 none")["fault"].is_null());
+        waits.join().expect("ping ends")
+    });
+    assert!(received == 1 && shortest >= 1000.0, "{received} in {shortest} ms");
+    assert!(port("fault").is_null());
+    assert_eq!((ping(a, b, "-c 50 -i 0.02").0, dropped()), (50, 15));
+    // What the host has sent has come in, or the device has lost it by name.
+    let lost = |port: &serde_json::Value| {
+        port["device"].as_object().expect("losses").values().filter_map(serde_json::Value::as_u64).sum::<u64>()
+    };
+    crate::common::eventually("the host's count and the port's to agree", || {
+        let port = &weir.ask("show ports")["ports"][0];
+        (port["rx_packets"].as_u64().expect("a count") + lost(port) == a.counts()[0]).then_some(())
+    });
+    let totals = weir.stop();
+    let lost = ["fault_overflow", "fault_held"].map(|why| totals.port("port1")["device"][why].as_u64());
+    assert_eq!(lost, [Some(0); 2], "{}", totals.0);
+}
+
 #[test]
 fn a_duplicate_is_seen_and_counted() {
     let Some(lab) = Lab::new("a_duplicate_is_seen_and_counted") else { return };
