@@ -78,7 +78,7 @@ Maintainer: the authors of weir <root@localhost>
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f 1)
 Depends: $linked$(driver bus-vdev mempool-ring net-tap net-ring net-null net-pcap)
 Recommends: librte-meta-net, librte-meta-bus, iproute2
-Suggests: dpdk, iperf3, prometheus
+Suggests: bash-completion, dpdk, iperf3, prometheus
 Section: net
 Priority: optional
 Description: software switch that measures what it forwards

@@ -11,7 +11,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::show::Where;
-use super::{Failure, output, summary};
+use super::{Failure, names, output, summary};
 use crate::api::observers::CaptureQuery;
 use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
@@ -21,7 +21,7 @@ use crate::wire::{Filter, Headers, parse};
 #[derive(Debug, Args)]
 pub struct Capture {
     /// Only packets of this port; may be given several times
-    #[arg(long = "port", value_name = "NAME")]
+    #[arg(long = "port", value_name = "NAME", add = names::ports())]
     ports: Vec<String>,
     /// Packets that come in, go out, both, are dropped, or all of these
     #[arg(long, value_enum, default_value = "both")]

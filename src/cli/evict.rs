@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, output, possible_name};
+use super::{Failure, names, output, possible_name};
 use crate::api::view;
 
 #[derive(Debug, Args)]
 pub struct Evict {
     /// The switch's name
-    #[arg(value_name = "SWITCH")]
+    #[arg(value_name = "SWITCH", add = names::members())]
     left: String,
     #[command(flatten)]
     at: Where,

@@ -6,11 +6,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Command, CommandFactory};
 pub use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use super::{Cli, Failure, output};
 
-/// To install them: `weir completions bash > /etc/bash_completion.d/weir`, or for fish in
-/// ~/.config/fish/completions
+/// Set for a shell that asks for completions. Not clap's COMPLETE, which other programs may read.
+pub const COMPLETE: &str = "WEIR_COMPLETE";
+
+/// To enable them: `source <(weir completions bash)` in ~/.bashrc, the same with zsh in ~/.zshrc, or
+/// `weir completions fish | source` in ~/.config/fish/config.fish. Packages bring them
 #[derive(Debug, Args)]
 pub struct Completions {
     shell: Shell,
@@ -18,7 +22,17 @@ pub struct Completions {
 
 impl Completions {
     pub fn run(self) -> Result<(), Failure> {
-        output::print(completions(self.shell, Cli::command()).trim_end())
+        let name = self.shell.to_string();
+        let shells = Shells::builtins();
+        let shell = shells.completer(&name).ok_or_else(|| Failure::Usage(format!("{name}: no such shell")))?;
+        let mut script = Vec::new();
+        shell.write_registration(COMPLETE, "weir", "weir", "weir", &mut script).map_err(Failure::failed)?;
+        let mut script = String::from_utf8_lossy(&script).into_owned();
+        if self.shell == Shell::Zsh {
+            // Where zsh loads the file by itself, the first completion is asked of the file.
+            script += "[[ $funcstack[1] != _weir ]] || _clap_dynamic_completer_weir\n";
+        }
+        output::print(script.trim_end())
     }
 }
 
@@ -51,7 +65,7 @@ impl Man {
     }
 }
 
-/// A shell's completions of a program.
+/// A shell's completions of a program, without names that only run time knows.
 pub fn completions(shell: Shell, mut command: Command) -> String {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

@@ -18,6 +18,8 @@ mod log;
 pub mod manual;
 mod measured;
 #[cfg(feature = "control")]
+mod names;
+#[cfg(feature = "control")]
 mod network;
 #[cfg(feature = "control")]
 mod notify;
@@ -50,7 +52,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 
 use crate::assemble::{AssembleError, place};
 use crate::config::{Config, ConfigError, PortConfig};
@@ -253,6 +256,8 @@ impl Programs {
 /// ```
 pub fn run(programs: program::Programs) -> ExitCode {
     programs.install();
+    // Ends the process where a shell asks for completions.
+    CompleteEnv::with_factory(Cli::command).var(manual::COMPLETE).complete();
     main(Cli::parse())
 }
 

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::show::Where;
-use super::{Failure, output, possible_name};
+use super::{Failure, names, output, possible_name};
 use crate::api::view;
 use crate::api::{Fault, Link, Mtu, NewPort, Promiscuous};
 use crate::config::{PortConfig, default_mtu};
@@ -25,21 +25,25 @@ enum Verb {
     /// Remove a port and close its device
     Remove {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
     },
     /// Take a port up
     Up {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
     },
     /// Take a port down
     Down {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
     },
     /// Take frames for other MAC addresses in, or no longer
     Promiscuous {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
         /// on or off
         #[arg(value_enum)]
@@ -48,6 +52,7 @@ enum Verb {
     /// Change a port's largest IP packet
     Mtu {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
         /// Bytes; the packet buffers bound them
         #[arg(value_name = "BYTES")]
@@ -56,6 +61,7 @@ enum Verb {
     /// Lose, delay, double, damage or reorder a port's packets on purpose, or no longer
     Fault {
         /// The port's name
+        #[arg(add = names::ports())]
         port: String,
         /// Faults as the configuration file has them, in place of those so far: rx:drop=1%;tx:delay=5ms.
         /// none ends them
@@ -87,7 +93,7 @@ struct Add {
     #[arg(long, value_enum, default_value = "host")]
     role: Role,
     /// In a switch that joins ports in pairs: the port that it is joined with
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::ports())]
     pair: Option<String>,
 }
 

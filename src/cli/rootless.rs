@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, names, output};
 use crate::api::view;
 use crate::network::socket;
 
@@ -108,6 +108,7 @@ fn address(n: usize) -> String {
 #[derive(Debug, Args)]
 pub struct Shell {
     /// The port, whose device is a tap
+    #[arg(add = names::ports())]
     port: String,
     /// The host's address; by default 10.0.0.1/16 at the first port, 10.0.0.2/16 at the second, and
     /// so on

@@ -12,7 +12,7 @@ use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, losses_text,
 };
 use super::remote::Remote;
-use super::{Failure, output};
+use super::{Failure, names, output};
 use crate::api::client::{Client, ClientError};
 use crate::api::view;
 use crate::config::Length;
@@ -26,8 +26,8 @@ const SINCE_RESET: &str = "/v1/ports/since-reset";
 pub struct Where {
     /// The switch's name
     // Commands that take a port's name call that `name`.
-    #[arg(id = "switch", long = "name", global = true, default_value = "weir", value_name = "NAME")]
-    name: String,
+    #[arg(id = Self::NAME, long = "name", global = true, default_value = "weir", value_name = "NAME", add = names::running())]
+    pub(super) name: String,
     /// Its control socket, when it is not at the usual place
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -36,6 +36,9 @@ pub struct Where {
 }
 
 impl Where {
+    /// The option's name among the arguments.
+    pub const NAME: &str = "switch";
+
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(client) = self.remote.client()? {
             return Ok(client);

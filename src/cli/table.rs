@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::show::Where;
-use super::{Failure, output, possible_name};
+use super::{Failure, names, output, possible_name};
 use crate::api::Changes;
 use crate::api::view;
 use crate::tables::{Change, Op};
@@ -24,7 +24,10 @@ enum What {
     /// All tables: entries, room, the fields that name an entry, what they take of the target
     List,
     /// The entries of a table, with their counters
-    Show { table: String },
+    Show {
+        #[arg(add = names::tables())]
+        table: String,
+    },
     /// A new entry; refused when there is one of this key
     Add(Entry),
     /// A new entry, or a new action for an old one
@@ -33,6 +36,7 @@ enum What {
     Remove(Entry),
     /// All changes of a file, or none of them
     Apply {
+        #[arg(add = names::tables())]
         table: String,
         /// JSON lines, or TOML with a `[[change]]` for each: `op` (add, set, remove) and the
         /// entry's fields; - is stdin
@@ -42,6 +46,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Entry {
+    #[arg(add = names::tables())]
     table: String,
     /// A field of the entry
     #[arg(value_name = "KEY=VALUE", required = true, value_parser = field)]

@@ -51,6 +51,7 @@ pub struct Trace {
     /// The port that it comes in by; with a file or --hex the first port unless the capture names
     /// one
     #[arg(long, value_name = "NAME")]
+    #[cfg_attr(feature = "control", arg(add = super::names::ports()))]
     port: Option<String>,
     /// Configuration file of the switch; its devices are not opened
     #[arg(short, long, value_name = "FILE", conflicts_with = "next")]

@@ -1,5 +1,6 @@
 //! Where the control socket lies, and who may connect to it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -71,6 +72,21 @@ fn find(directories: &[Directory], name: &str) -> io::Result<PathBuf> {
         }
     }
     Ok(directories.first().map(|dir| dir.path.join(&file)).unwrap_or_default())
+}
+
+/// The names of the sockets at which somebody answers, in alphabetical order.
+pub fn running() -> Vec<String> {
+    running_in(&directories())
+}
+
+fn running_in(directories: &[Directory]) -> Vec<String> {
+    let trusted = directories.iter().filter(|directory| check(directory).is_ok());
+    let entries = trusted.filter_map(|directory| std::fs::read_dir(&directory.path).ok()).flatten().flatten();
+    let answering = entries.filter_map(|entry| {
+        let name = entry.file_name().to_str()?.strip_suffix(".sock")?.to_owned();
+        UnixStream::connect(entry.path()).is_ok().then_some(name)
+    });
+    answering.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether only this user and root decide what lies in a directory. In /tmp anyone may have made

@@ -18,6 +18,7 @@ mod link_local;
 mod living;
 mod losses;
 mod mishaps;
+mod names;
 mod paused;
 mod policy;
 mod privileges;
