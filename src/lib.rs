@@ -10,6 +10,7 @@ pub mod pisa;
 pub mod program;
 pub mod forward;
 pub mod lock;
+mod cpus;
 mod text;
 pub mod stats;
 pub mod telemetry;

@@ -195,7 +195,7 @@ impl Live {
             "{name}ready: ports {}; core {cores}; {} huge pages; control socket {}{}",
             ports.collect::<Vec<_>>().join(", "),
             if self.huge_pages { "with" } else { "without" },
-            self.socket.0.display(),
+            self.socket.path.display(),
             state.config.api.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default(),
         )
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 22] = [
+const LAYERS: [&[&str]; 23] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -27,6 +27,7 @@ const LAYERS: [&[&str]; 22] = [
     &["pisa"],
     &["wire"],
     &["lock"],
+    &["cpus"],
     &["text"],
 ];
 

@@ -139,7 +139,7 @@ fn served() -> ((tempfile::TempDir, socket::SocketFile), PathBuf, Client) {
     let dir = tempfile::tempdir().unwrap();
     let (listener, file) = socket::listen("weir", Some(dir.path().join("weir.sock")), Default::default()).unwrap();
     serve(listener, None, Arc::new(fake())).unwrap();
-    let (path, client) = (file.0.clone(), Client::connect(file.0.clone()).unwrap());
+    let (path, client) = (file.path.clone(), Client::connect(file.path.clone()).unwrap());
     ((dir, file), path, client)
 }
 

@@ -133,8 +133,8 @@ impl Controller {
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
             config.name,
-            switches_file.0.display(),
-            api_file.0.display(),
+            switches_file.path.display(),
+            api_file.path.display(),
             file.path().display(),
         );
         log::ready(&config.name, &describe);

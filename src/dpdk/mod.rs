@@ -25,7 +25,7 @@ pub use eal::{Eal, EalError};
 pub use error::DpdkError;
 pub use ethdev::{EthConfig, EthDev, EthRx, EthStats, EthTx};
 pub use interface::{Interface, Presence, SocketError};
-pub use lcore::{Lcore, LcoreError, MAX_CPUS, cycles, cycles_per_second, usable_cpus};
+pub use lcore::{Lcore, LcoreError, cycles, cycles_per_second};
 pub use mbuf::{Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
 pub use packet_batch::{Received, RxBatch, TxBatch};

@@ -145,12 +145,22 @@ const CHANGEABLE: [&str; 14] = [
     "transit",
 ];
 
-/// Refuses a change of any other key of a section.
-fn restart(section: &str, running: &impl Serialize, wanted: &impl Serialize) -> Result<(), ChangeError> {
-    let [running, wanted] =
-        [serde_json::to_value(running), serde_json::to_value(wanted)].map(Result::unwrap_or_default);
-    let mut keys = wanted.as_object().into_iter().flat_map(Map::keys).filter(|key| !CHANGEABLE.contains(&key.as_str()));
-    keys.try_for_each(|key| same(&format!("{section}.{key}"), &running[key], &wanted[key]))
+/// Refuses a change of any other key of a section. One that cannot be written as a document, as with
+/// a path that is no text, is compared as a whole.
+fn restart<T: PartialEq + Serialize>(section: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
+    if running == wanted {
+        return Ok(());
+    }
+    let (running, wanted) = match [running, wanted].map(serde_json::to_value) {
+        [Ok(Value::Object(running)), Ok(Value::Object(wanted))] => (running, wanted),
+        documents => {
+            let [running, wanted] = documents.map(|d| d.map_or_else(|why| format!("({why})"), |_| "another".into()));
+            return Err(ChangeError::Restart { key: section.into(), wanted, running });
+        }
+    };
+    let keys = wanted.keys().chain(running.keys()).filter(|key| !CHANGEABLE.contains(&key.as_str()));
+    let value = |section: &Map<String, Value>, key: &str| section.get(key).cloned().unwrap_or_default();
+    keys.into_iter().try_for_each(|key| same(&format!("{section}.{key}"), &value(&running, key), &value(&wanted, key)))
 }
 
 fn same<T: PartialEq + Serialize>(key: &str, running: &T, wanted: &T) -> Result<(), ChangeError> {
@@ -212,5 +222,56 @@ fn alone(state: &State, wanted: &Config, at: usize, config: &PortConfig) -> Resu
             dev: other.dev.to_string(),
             other: other.name.clone(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[derive(Clone, PartialEq, Serialize)]
+    struct Section {
+        idle: u32,
+        cores: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<PathBuf>,
+    }
+
+    fn refused(running: &Section, wanted: &Section) -> Option<String> {
+        restart("section", running, wanted).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn other_keys_than_those_that_can_change_take_a_restart() {
+        let running = Section { idle: 1, cores: None, key: Some("a".into()) };
+        let changed = |section: Section| refused(&running, &section);
+        assert_eq!(changed(running.clone()), None);
+        assert_eq!(changed(Section { idle: 2, ..running.clone() }), None);
+        let cores = changed(Section { cores: Some(3), ..running.clone() });
+        assert_eq!(cores.unwrap(), "section.cores = 3: it is (not set), and to change it takes a restart");
+        // Also one that the wanted document lacks.
+        let key = changed(Section { key: None, ..running.clone() });
+        assert_eq!(key.unwrap(), "section.key = (not set): it is \"a\", and to change it takes a restart");
+    }
+
+    /// Two sections that cannot be written are not taken for equal, and equal ones not for two.
+    #[test]
+    fn a_section_that_cannot_be_written_is_compared_all_the_same() {
+        let path = |bytes| Some(PathBuf::from(OsStr::from_bytes(bytes)));
+        let running = Section { idle: 1, cores: None, key: path(b"\xffa") };
+        assert_eq!(refused(&running, &running.clone()), None);
+        let none = "(path contains invalid UTF-8 characters)";
+        for (wanted, found) in [
+            (Section { key: path(b"\xffb"), ..running.clone() }, none),
+            (Section { cores: Some(3), ..running.clone() }, none),
+            (Section { key: path(b"b"), ..running.clone() }, "another"),
+        ] {
+            let why = refused(&running, &wanted).expect("it differs");
+            assert_eq!(why, format!("section = {found}: it is {none}, and to change it takes a restart"));
+        }
     }
 }

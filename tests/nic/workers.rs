@@ -126,7 +126,7 @@ fn isolated_cores_poll() {
         (text(&check["status"]).to_owned(), text(&check["found"]).to_owned())
     };
     assert_eq!(found("cores"), ("ok".into(), "3".into()));
-    assert_eq!(found("isolation").1, "isolcpus=1-2, nohz_full=1-2: weir run --core N");
+    assert_eq!(found("isolation").1, "isolcpus=1-2, nohz_full=1-2: weir run --core N, of 1,2");
     let ports = guest.ports();
     guest.start(&format!("{ports} --core 1 --core 2"));
     hosts[0].reaches(&hosts[1]);

@@ -112,7 +112,7 @@ impl Lab {
 
     /// What the control socket says, which it must whatever goes on.
     fn connections(&self) -> view::Api {
-        Client::connect(self.socket.0.clone()).unwrap().get("/v1/api").unwrap()
+        Client::connect(self.socket.path.clone()).unwrap().get("/v1/api").unwrap()
     }
 
     fn good(&self) -> Client {
@@ -268,7 +268,7 @@ fn half_open_connections_go() {
 fn oversized_and_unfinished_requests_are_refused() {
     let lab = Lab::new();
     let ask = |request: &[u8]| {
-        let mut stream = UnixStream::connect(&lab.socket.0).unwrap();
+        let mut stream = UnixStream::connect(&lab.socket.path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
@@ -310,12 +310,12 @@ fn oversized_and_unfinished_requests_are_refused() {
 fn connections_are_bounded() {
     let lab = Lab::new();
     let ask = || {
-        let socket = lab.socket.0.clone();
+        let socket = lab.socket.path.clone();
         std::thread::spawn(move || Client::connect(socket).unwrap().get::<view::Api>("/v1/api").unwrap())
     };
-    let mut idle: Vec<_> = (0..63).map(|_| UnixStream::connect(&lab.socket.0).unwrap()).collect();
+    let mut idle: Vec<_> = (0..63).map(|_| UnixStream::connect(&lab.socket.path).unwrap()).collect();
     assert_eq!(ask().join().unwrap().socket_connections, 64);
-    idle.push(UnixStream::connect(&lab.socket.0).unwrap());
+    idle.push(UnixStream::connect(&lab.socket.path).unwrap());
     let asked = ask();
     std::thread::sleep(Duration::from_millis(300));
     assert!(!asked.is_finished(), "there is no place left");

@@ -87,7 +87,7 @@ fn field(text: &str, key: &str) -> Option<u64> {
 fn cores(machine: &Machine) -> Check {
     let mut usable = super::host::allowed(machine);
     // They are in no affinity mask, and workers can be pinned to them.
-    usable.extend(super::host::cpus(&machine.host.isolated));
+    usable.extend(&machine.host.usable_isolated);
     usable.sort_unstable();
     usable.dedup();
     let count = usable.len();

@@ -6,6 +6,7 @@ use std::fs;
 use super::Check;
 use super::checks::{NET_ADMIN, has_capability};
 use super::machine::{Access, Machine, access};
+use crate::cpus::usable_cpus;
 
 /// Bits in a capability set.
 const IPC_LOCK: u32 = 14;
@@ -23,8 +24,10 @@ pub struct Host {
     pub limits: String,
     /// /proc/net/protocols.
     pub protocols: String,
-    /// The CPUs that the scheduler leaves alone, and those without a tick.
+    /// The CPUs that the scheduler leaves alone, those of them that workers of this process can be
+    /// pinned to, and those without a tick.
     pub isolated: String,
+    pub usable_isolated: Vec<usize>,
     pub nohz_full: String,
     /// Threads of one core with the default worker's CPU, it included.
     pub siblings: String,
@@ -36,10 +39,12 @@ impl Host {
     pub fn probe(worker: Option<usize>) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let topology = |cpu| read(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+        let isolated = read("/sys/devices/system/cpu/isolated");
         Self {
             limits: read("/proc/self/limits"),
             protocols: read("/proc/net/protocols"),
-            isolated: read("/sys/devices/system/cpu/isolated"),
+            usable_isolated: usable_cpus(cpus(&isolated)),
+            isolated,
             nohz_full: read("/sys/devices/system/cpu/nohz_full"),
             siblings: worker.map(topology).unwrap_or_default(),
             vhost_net: access("/dev/vhost-net".as_ref()),
@@ -67,11 +72,17 @@ pub fn allowed(machine: &Machine) -> Vec<usize> {
 }
 
 fn isolation(machine: &Machine) -> Check {
-    let Host { isolated, nohz_full, .. } = &machine.host;
+    let Host { isolated, usable_isolated, nohz_full, .. } = &machine.host;
     let allowed = allowed(machine);
     if !cpus(isolated).is_empty() {
         let ticks = if nohz_full.contains(|c: char| c.is_ascii_digit()) { nohz_full.as_str() } else { "none" };
-        return Check::ok("isolation", format!("isolcpus={isolated}, nohz_full={ticks}: weir run --core N"));
+        let found = format!("isolcpus={isolated}, nohz_full={ticks}");
+        if usable_isolated.is_empty() {
+            return Check::warn("isolation", format!("{found}: none of them is in this process's cpuset"))
+                .mend(format!("no command can: give the container or service CPUs of {isolated}"));
+        }
+        let usable = usable_isolated.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        return Check::ok("isolation", format!("{found}: weir run --core N, of {usable}"));
     }
     if allowed.len() < WORTH_ISOLATING {
         return Check::ok("isolation", format!("none isolated; with {} CPUs there is none to spare", allowed.len()));
@@ -158,8 +169,14 @@ mod tests {
     fn cores_are_isolated_where_there_are_enough() {
         let bare = machine(Host::default());
         assert!(mend(isolation(&bare)).contains("&isolcpus=3,8 nohz_full=3,8 rcu_nocbs=3,8 /"));
-        let set = machine(Host { isolated: "3,8".into(), nohz_full: "(null)".into(), ..Host::default() });
-        assert_eq!(isolation(&set).found, "isolcpus=3,8, nohz_full=none: weir run --core N");
+        let set = |usable: &[usize]| {
+            let usable_isolated = usable.into();
+            let host =
+                Host { isolated: "3,8-9".into(), usable_isolated, nohz_full: "(null)".into(), ..Host::default() };
+            isolation(&machine(host))
+        };
+        assert_eq!(set(&[3, 8]).found, "isolcpus=3,8-9, nohz_full=none: weir run --core N, of 3,8");
+        assert_eq!(mend(set(&[])), "no command can: give the container or service CPUs of 3,8-9");
         let small = Machine { status: "Cpus_allowed_list:\t0-1\n".into(), ..bare };
         assert_eq!(isolation(&small).status, Status::Ok);
     }

@@ -22,6 +22,7 @@ fn good() -> Machine {
             limits: "Max locked memory  unlimited  unlimited  bytes\n".into(),
             protocols: "XDP 1024\n".into(),
             isolated: "2,3".into(),
+            usable_isolated: vec![2, 3],
             nohz_full: "2,3".into(),
             siblings: "8".into(),
             vhost_net: Access::Granted,
@@ -149,10 +150,12 @@ fn the_driver_to_bind_is_one_that_can_take_the_card() {
 fn isolated_cores_count() {
     let isolated = Machine {
         status: "Cpus_allowed_list:\t0-1\n".into(),
-        host: Host { isolated: "1-3".into(), ..good().host },
+        host: Host { isolated: "1-4".into(), usable_isolated: vec![1, 2, 3], ..good().host },
         ..good()
     };
-    assert_eq!((cores(&isolated).found.as_str(), cores(&isolated).status), ("4", Status::Ok));
+    assert_eq!((cores(&isolated).found.as_str(), cores(&isolated).status), ("4", Status::Ok), "4 is not for it");
+    let others = Machine { host: Host { usable_isolated: Vec::new(), ..isolated.host.clone() }, ..isolated };
+    assert_eq!(cores(&others).found, "2");
 }
 
 #[test]

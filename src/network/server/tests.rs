@@ -109,7 +109,7 @@ impl Lab {
     }
 
     fn dial(&self) -> Dial {
-        Dial::new(Address::Socket(self.socket.0.clone()), None)
+        Dial::new(Address::Socket(self.socket.path.clone()), None)
     }
 
     /// Opens a stream with these messages, which stays open.
