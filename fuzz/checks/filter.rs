@@ -18,13 +18,13 @@ pub fn run(bytes: &[u8]) {
         Ok(filter) => {
             let again = filter.to_string().parse::<Filter>().unwrap();
             assert_eq!(again, filter);
-            assert_eq!(again.matches(&headers, length), filter.matches(&headers, length));
+            assert_eq!(again.matches(&headers, frame, length), filter.matches(&headers, frame, length));
             let negated: Filter = match format!("not ({filter})").parse() {
                 Ok(negated) if !filter.is_all() => negated,
                 // One level more than is allowed, or nothing to negate.
                 _ => return,
             };
-            assert_ne!(negated.matches(&headers, length), filter.matches(&headers, length));
+            assert_ne!(negated.matches(&headers, frame, length), filter.matches(&headers, frame, length));
         }
         Err(error) => {
             assert!(error.text.get(error.at.clone()).is_some());

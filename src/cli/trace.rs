@@ -207,7 +207,7 @@ impl Trace {
                 if parse(captured.bytes, &mut headers).is_err() {
                     headers = Headers::default();
                 }
-                filter.matches(&headers, captured.wire_len)
+                filter.matches(&headers, captured.bytes, captured.wire_len)
             }
         }
     }

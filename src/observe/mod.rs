@@ -187,7 +187,7 @@ impl WorkerObservers {
         for frame in frames {
             let (headers, wire_bytes) = (headers(frame), frame.wire_len() as u32);
             for capture in captures.iter().filter(|capture| capture.wants(direction, port)) {
-                if capture.options.filter.matches(&headers, wire_bytes) {
+                if capture.options.filter.matches(&headers, frame.bytes(), wire_bytes) {
                     capture.keep(now, port, direction, wire_bytes, frame.bytes());
                 }
             }
@@ -197,7 +197,7 @@ impl WorkerObservers {
     /// The trace that waits for this packet, which no other worker gets then.
     pub fn traced<F: Frame>(&mut self, port: PortId, frame: &F) -> Option<Arc<TraceOnce>> {
         let traces = &self.list.load().traces;
-        traces.iter().find(|trace| trace.takes(port, &headers(frame), frame.wire_len() as u32)).cloned()
+        traces.iter().find(|trace| trace.takes(port, &headers(frame), frame.bytes(), frame.wire_len() as u32)).cloned()
     }
 
     /// Keeps a packet that may be dropped. False when no capture would want it.
@@ -219,7 +219,7 @@ impl WorkerObservers {
             headers = Headers::default();
         }
         for capture in self.list.load().captures.iter().filter(|capture| capture.wants_drops(port)) {
-            if capture.options.filter.matches(&headers, wire_bytes) {
+            if capture.options.filter.matches(&headers, &self.scratch, wire_bytes) {
                 capture.keep(now, port, Direction::Dropped(reason), wire_bytes, &self.scratch);
             }
         }

@@ -180,10 +180,10 @@ impl TraceOnce {
         self.taken.load(Relaxed)
     }
 
-    pub(super) fn takes(&self, port: PortId, headers: &Headers, wire_bytes: u32) -> bool {
+    pub(super) fn takes(&self, port: PortId, headers: &Headers, frame: &[u8], wire_bytes: u32) -> bool {
         self.port.is_none_or(|wanted| wanted == port)
             && !self.is_taken()
-            && self.filter.matches(headers, wire_bytes)
+            && self.filter.matches(headers, frame, wire_bytes)
             && !self.taken.swap(true, Relaxed)
     }
 

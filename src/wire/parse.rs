@@ -156,6 +156,16 @@ fn parse_pppoe(frame: &[u8], at: usize, headers: &mut Headers) {
     }
 }
 
+/// The identifier of a frame's PPPoE session. The headers are the frame's.
+pub fn pppoe_session(frame: &[u8], headers: &Headers) -> Option<u16> {
+    if headers.ethertype != ethertype::PPPOE_SESSION {
+        return None;
+    }
+    let tags = usize::from(headers.tagged) + usize::from(headers.double_tagged);
+    let at = if headers.shim { ETHERNET + shim::LEN } else { ETHERNET } + 4 * tags;
+    chunk::<4>(frame, at).map(|header| be16(header, 2))
+}
+
 #[inline(always)]
 fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     let Some(ip) = chunk::<IPV4>(frame, at) else { return };

@@ -1,11 +1,12 @@
 //! Packet filters: which packets a capture keeps and a trace waits for.
 //!
-//! The words are tcpdump's, on the fields that the parser finds, so `vlan` and the shim change
-//! nothing for the words behind them:
+//! The words are tcpdump's, on the fields that the parser finds, so `vlan`, `pppoes` and the shim
+//! change nothing for the words behind them:
 //!
 //! ```text
 //! ip  ip6  arp  tcp  udp  icmp  icmp6        the protocol
 //! vlan [N]                                   some VLAN tag, or one with this identifier
+//! pppoed, pppoes [N]                         PPPoE: discovery; a session, or the one with this number
 //! [src|dst] host A                           IPv4 or IPv6 address
 //! [src|dst] net P/L                          prefix
 //! [src|dst] port N[-M]                       TCP or UDP port
@@ -28,7 +29,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Headers, Mac, Net, ethertype, proto};
+use super::{Headers, Mac, Net, ethertype, parse::pppoe_session, proto};
 
 /// Maximum tests in a filter.
 pub const MAX_TESTS: usize = 64;
@@ -75,6 +76,7 @@ enum Test {
     Transport(u8),
     Tagged,
     Vlan(u16),
+    Session(u16),
     /// Addresses whose bits under the mask are these; an IPv4 address stands in the low 32 bits.
     Address {
         side: Side,
@@ -169,15 +171,15 @@ impl Filter {
         self.steps.is_empty()
     }
 
-    /// Whether a packet of `wire_bytes` bytes with these headers matches. A runt's headers are all
-    /// zero.
-    pub fn matches(&self, headers: &Headers, wire_bytes: u32) -> bool {
+    /// Whether a packet of `wire_bytes` bytes with these headers matches, of which `frame` is there.
+    /// A runt's headers are all zero.
+    pub fn matches(&self, headers: &Headers, frame: &[u8], wire_bytes: u32) -> bool {
         if self.is_all() {
             return true;
         }
         let mut at = self.start;
         while let Some(step) = self.steps.get(at) {
-            let next = if step.test.holds(headers, wire_bytes) { step.yes } else { step.no };
+            let next = if step.test.holds(headers, frame, wire_bytes) { step.yes } else { step.no };
             debug_assert!(next < at || next >= REJECT);
             at = next;
         }
@@ -196,7 +198,7 @@ impl Side {
 }
 
 impl Test {
-    fn holds(&self, h: &Headers, wire_bytes: u32) -> bool {
+    fn holds(&self, h: &Headers, frame: &[u8], wire_bytes: u32) -> bool {
         match *self {
             Self::Net(net) => h.net == net,
             Self::EtherType(ethertype) => h.ethertype == ethertype,
@@ -206,6 +208,7 @@ impl Test {
             Self::Vlan(vid) => {
                 (h.tagged && h.vlan_tci & 0xfff == vid) || (h.double_tagged && h.inner_tci & 0xfff == vid)
             }
+            Self::Session(number) => pppoe_session(frame, h) == Some(number),
             Self::Address { side, net, bits, mask } => {
                 h.net == net && side.any(h.src_ip, h.dst_ip, |address| address & mask == bits)
             }
@@ -225,6 +228,7 @@ impl Test {
             "ip" => Self::Net(Net::Ipv4),
             "ip6" => Self::Net(Net::Ipv6),
             "arp" => Self::EtherType(ethertype::ARP),
+            "pppoed" => Self::EtherType(ethertype::PPPOE_DISCOVERY),
             "tcp" => Self::Transport(proto::TCP),
             "udp" => Self::Transport(proto::UDP),
             "icmp" => Self::Proto(Net::Ipv4, proto::ICMP),

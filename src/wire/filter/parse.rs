@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use super::{Expr, FilterError, MAX_DEPTH, MAX_TESTS, MAX_TEXT, Side, Test};
-use crate::wire::{Mac, Net};
+use crate::wire::{Mac, Net, ethertype};
 
 type Parsed<T> = Result<T, FilterError>;
 
@@ -139,7 +139,11 @@ impl<'a> Parser<'a> {
         match word {
             "src" | "dst" | "host" | "net" | "port" => self.sided(),
             "ether" => self.ether(),
-            "vlan" => self.vlan(),
+            "vlan" => self.numbered("a VLAN identifier", 4095, Test::Tagged, Test::Vlan),
+            "pppoes" => {
+                let any = Test::EtherType(ethertype::PPPOE_SESSION);
+                self.numbered("a session's number", u16::MAX, any, Test::Session)
+            }
             "less" | "greater" => {
                 self.next += 1;
                 let bytes = self.number("a number of bytes", u32::MAX)?;
@@ -238,13 +242,14 @@ impl<'a> Parser<'a> {
         self.test(Test::Ether { side, mac })
     }
 
-    fn vlan(&mut self) -> Parsed<Expr> {
+    /// `vlan [N]`, `pppoes [N]`.
+    fn numbered(&mut self, what: &str, max: u16, any: Test, one: fn(u16) -> Test) -> Parsed<Expr> {
         self.next += 1;
         if self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
-            let vid = self.number("a VLAN identifier", 4095)? as u16;
-            return self.test(Test::Vlan(vid));
+            let number = self.number(what, max.into())? as u16;
+            return self.test(one(number));
         }
-        self.test(Test::Tagged)
+        self.test(any)
     }
 
     fn number(&mut self, what: &str, max: u32) -> Parsed<u32> {
@@ -264,7 +269,7 @@ fn unknown(word: &str) -> String {
         "portrange" => "write `port N-M`".into(),
         "proto" | "broadcast" | "multicast" | "gateway" | "mask" => format!("tcpdump's `{word}` is not among weir's words"),
         _ if word.parse::<IpAddr>().is_ok() => "an address alone; write `host` before it".into(),
-        _ => "not a word of filters: ip ip6 arp tcp udp icmp icmp6 vlan src dst host net port ether less greater and or not".into(),
+        _ => "not a word of filters: ip ip6 arp tcp udp icmp icmp6 vlan pppoed pppoes src dst host net port ether less greater and or not".into(),
     }
 }
 

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::*;
 
 /// What an expression says, evaluated as it stands.
-fn naive(expr: &Expr, headers: &Headers, bytes: u32) -> bool {
+fn naive(expr: &Expr, headers: &Headers, frame: &[u8], bytes: u32) -> bool {
     match expr {
-        Expr::Test(test) => test.holds(headers, bytes),
-        Expr::Not(inner) => !naive(inner, headers, bytes),
-        Expr::And(a, b) => naive(a, headers, bytes) & naive(b, headers, bytes),
-        Expr::Or(a, b) => naive(a, headers, bytes) | naive(b, headers, bytes),
+        Expr::Test(test) => test.holds(headers, frame, bytes),
+        Expr::Not(inner) => !naive(inner, headers, frame, bytes),
+        Expr::And(a, b) => naive(a, headers, frame, bytes) & naive(b, headers, frame, bytes),
+        Expr::Or(a, b) => naive(a, headers, frame, bytes) | naive(b, headers, frame, bytes),
     }
 }
 
@@ -19,8 +19,8 @@ fn headers() -> impl Strategy<Value = Headers> {
     let addresses = (0..4u8, 0..4u8, 0..3u8, 0..3u8);
     let proto = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89)];
     let tags = (any::<bool>(), any::<bool>(), 0..3u16, 0..3u16);
-    (addresses, proto, 79..82u16, 79..82u16, 0..3u8, any::<bool>(), tags).prop_map(
-        |((src, dst, smac, dmac), proto, sport, dport, net, l4, (tagged, double, outer, inner))| {
+    (addresses, proto, 79..82u16, 79..82u16, 0..3u8, any::<[bool; 2]>(), tags).prop_map(
+        |((src, dst, smac, dmac), proto, sport, dport, net, [l4, pppoe], (tagged, double, outer, inner))| {
             let net = [Net::Other, Net::Ipv4, Net::Ipv6][usize::from(net)];
             let address = |last: u8| match net {
                 Net::Ipv6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into()).into(),
@@ -31,7 +31,11 @@ fn headers() -> impl Strategy<Value = Headers> {
                 dst_ip: address(dst),
                 src: Mac([2, 0, 0, 0, 0, smac]),
                 dst: Mac([2, 0, 0, 0, 0, dmac]),
-                ethertype: [ethertype::ARP, ethertype::IPV4, ethertype::IPV6][net as usize],
+                ethertype: match (pppoe, net) {
+                    (true, Net::Other) => ethertype::PPPOE_DISCOVERY,
+                    (true, _) => ethertype::PPPOE_SESSION,
+                    (false, net) => [ethertype::ARP, ethertype::IPV4, ethertype::IPV6][net as usize],
+                },
                 tagged,
                 double_tagged: tagged && double,
                 vlan_tci: 0x6000 | outer,
@@ -48,6 +52,14 @@ fn headers() -> impl Strategy<Value = Headers> {
     )
 }
 
+/// The headers of a PPPoE session behind the tags of a frame.
+fn frame(headers: &Headers, session: u16) -> Vec<u8> {
+    let tags = [headers.tagged, headers.double_tagged].into_iter().filter(|tag| *tag).count();
+    let mut frame = vec![0; 14 + 4 * tags];
+    frame.extend([&[0x11, 0], &session.to_be_bytes()[..], &[0, 22, 0, 0x21]].concat());
+    frame
+}
+
 /// A test as one writes it.
 fn primitive() -> impl Strategy<Value = String> {
     let side = || prop_oneof![Just(""), Just("src "), Just("dst ")];
@@ -60,10 +72,13 @@ fn primitive() -> impl Strategy<Value = String> {
             Just("udp"),
             Just("icmp"),
             Just("icmp6"),
-            Just("vlan")
+            Just("vlan"),
+            Just("pppoed"),
+            Just("pppoes")
         ]
         .prop_map(str::to_owned),
         (0..3u16).prop_map(|n| format!("vlan {n}")),
+        (0..3u16).prop_map(|n| format!("pppoes {n}")),
         (side(), 0..4u8).prop_map(|(side, n)| format!("{side}host 10.0.0.{n}")),
         (side(), 0..4u8).prop_map(|(side, n)| format!("{side}host fd00::{n}")),
         (side(), 0..2u8).prop_map(|(side, n)| format!("{side}net 10.0.0.{}/31", 2 * n)),
@@ -91,11 +106,13 @@ proptest! {
     /// Compiled and evaluated as it stands a filter says the same, in at most as many steps as it
     /// has tests.
     #[test]
-    fn compiled_is_naive(text in text(), headers in headers(), bytes in 58..63u32) {
+    fn compiled_is_naive(text in text(), headers in headers(), session in 0..3u16, bytes in 58..63u32) {
         match text.parse::<Filter>() {
             Ok(filter) => {
                 let expr = parse::parse(&text).unwrap().unwrap();
-                prop_assert_eq!(filter.matches(&headers, bytes), naive(&expr, &headers, bytes), "{}", text);
+                let frame = frame(&headers, session);
+                let naive = naive(&expr, &headers, &frame, bytes);
+                prop_assert_eq!(filter.matches(&headers, &frame, bytes), naive, "{}", text);
             }
             Err(error) => prop_assert!(error.why.contains("more than 64 tests"), "{}", error),
         }
@@ -104,7 +121,7 @@ proptest! {
     #[test]
     fn any_text_is_a_filter_or_an_error_that_points(text in "[ a-z0-9()!&|:./-]{0,60}|\\PC{0,40}", headers in headers()) {
         match text.parse::<Filter>() {
-            Ok(filter) => { filter.matches(&headers, 60); }
+            Ok(filter) => { filter.matches(&headers, &[0; 60], 60); }
             Err(error) => {
                 prop_assert!(error.text.get(error.at.clone()).is_some());
                 prop_assert!(error.to_string().contains('^'));
@@ -114,7 +131,7 @@ proptest! {
 }
 
 fn matches(filter: &str, headers: &Headers) -> bool {
-    filter.parse::<Filter>().unwrap_or_else(|error| panic!("{error}")).matches(headers, 100)
+    filter.parse::<Filter>().unwrap_or_else(|error| panic!("{error}")).matches(headers, &frame(headers, 9), 100)
 }
 
 /// Each word against a packet by hand, so that the naive evaluator's own tests are tested.
@@ -187,6 +204,20 @@ fn words_mean_what_they_say() {
     assert!(matches("tcp", &later_fragment) && !matches("port 0", &later_fragment), "a later fragment has no ports");
     let qinq = Headers { double_tagged: true, inner_tci: 7, ..packet };
     assert!(matches("vlan 100 and vlan 7", &qinq) && !matches("vlan 7", &packet));
+    for bare in [packet, qinq, Headers { tagged: false, ..packet }] {
+        let session = Headers { ethertype: ethertype::PPPOE_SESSION, ..bare };
+        for holds in ["pppoes", "pppoes 9", "pppoes and tcp port 443", "tcp and pppoes 9", "ip host 10.0.0.1"] {
+            assert!(matches(holds, &session), "{holds}");
+        }
+        let discovery = Headers { ethertype: ethertype::PPPOE_DISCOVERY, net: Net::Other, ..bare };
+        assert!(matches("pppoed and not pppoes", &discovery) && !matches("pppoes 9", &discovery));
+        for fails in ["pppoes 8", "pppoed"] {
+            assert!(!matches(fails, &session), "{fails}");
+        }
+        assert!(!matches("pppoes", &bare) && !matches("pppoes 9", &bare) && !matches("pppoed", &bare));
+        let one: Filter = "pppoes 9".parse().unwrap();
+        assert!(!one.matches(&session, &frame(&session, 9)[..16], 100), "a frame that is cut before the number");
+    }
 }
 
 #[test]
@@ -204,6 +235,7 @@ fn errors_point_at_the_word() {
         ("ether host 02:00", "02:00", "an Ethernet address"),
         ("ether 02:00:00:00:00:01", "02:00:00:00:00:01", "`host`"),
         ("vlan 5000", "5000", "0 to 4095"),
+        ("pppoes 70000", "70000", "0 to 65535"),
         ("tcp and ip or arp", "or", "parentheses"),
         ("tcp udp", "udp", "`and` or `or`"),
         ("(tcp", "", "closing parenthesis"),
