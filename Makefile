@@ -3,6 +3,8 @@
 CARGO ?= cargo
 # Exactly the versions of Cargo.lock.
 LOCKED := --locked
+# On a terminal cargo shows how far it is, which may take many minutes. In a log that would be hundreds of lines.
+QUIET := $(shell [ -t 2 ] || echo --quiet)
 # Without live ports; and without the API, its clients and controllers as well.
 PORTLESS := --no-default-features --features weir/control
 OFFLINE := --no-default-features
@@ -39,7 +41,7 @@ build: setup-build ## the release binary, target/release/weir
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) --quiet $(PORTLESS) $(PORTLESS_TESTS)
+	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_TESTS) -- --quiet
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 	$(CARGO) test $(LOCKED) --workspace --lib --bins --tests
@@ -54,23 +56,23 @@ test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some
 	WEIR_REQUIRE_NETNS=1 $(CARGO) test $(LOCKED) --test nic -- --ignored --test-threads 1
 
 breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
-	@$(CARGO) run $(LOCKED) --quiet --package bench $(OFFLINE) -- breaks $(PROMISES)
+	@$(CARGO) run $(LOCKED) $(QUIET) --package bench $(OFFLINE) -- breaks $(PROMISES)
 
 bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same ports; then cycles a packet, step by step
 	@echo "Building (release) …" >&2
-	@$(CARGO) build $(LOCKED) --release --quiet --package bench
+	@$(CARGO) build $(LOCKED) --release $(QUIET) --package bench
 	target/release/bench peers
 	target/release/bench cycles
 
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
 	@for paper in hashpipe chamelemon-losses chamelemon-tasks; do \
-		$(CARGO) run $(LOCKED) --release --quiet --package bench $(OFFLINE) -- figures $$paper --out out/figures || exit 1; \
+		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures $$paper --out out/figures || exit 1; \
 	done
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2
-	@$(CARGO) run $(LOCKED) --release --quiet --package bench $(OFFLINE) -- figures chamelemon-network --out out/figures
+	@$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures chamelemon-network --out out/figures
 
 fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 	@for target in fuzz/targets/*.rs; do \
@@ -86,16 +88,16 @@ lint: setup-build ## formatting and clippy, with and without live ports
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
 	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy $(LOCKED) --quiet --workspace --all-targets -- -D warnings && \
-		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings && \
-		$(CARGO) clippy $(LOCKED) --quiet --workspace --lib --bins $(OFFLINE) -- -D warnings; \
+		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets -- -D warnings && \
+		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings && \
+		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@$(CARGO) metadata $(LOCKED) --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
 		{ echo "fuzz/Cargo.lock is not up to date: cargo update --workspace --manifest-path fuzz/Cargo.toml" >&2; exit 1; }
 
 doc: setup-build ## the library's documentation, without warnings
 	@echo "== Documentation" >&2
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --quiet --workspace --no-deps --document-private-items
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(QUIET) --workspace --no-deps --document-private-items
 
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
@@ -118,7 +120,7 @@ man: build ## the manual pages, in out/man
 
 deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_ARCH.deb, for the system it is built on
 	@echo "Building (release) …" >&2
-	@$(CARGO) build $(LOCKED) --release --quiet --package weir --package pktgen --bins
+	@$(CARGO) build $(LOCKED) --release $(QUIET) --package weir --package pktgen --bins
 	@scripts/deb.sh
 
 .PHONY: man deb setup-package
