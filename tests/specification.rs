@@ -98,7 +98,7 @@ fn every_promise_has_a_break() {
         assert_eq!(times, 1, "{promise}: what is to be broken stands {times} times in {file}: {find}");
         assert!(find != replace && !tests.is_empty(), "{promise}: {find}");
         assert!(*alone || file.starts_with("src/"), "{promise}: {file} is not of the library");
-        let whole = |text: &str| ["()", "[]", "{}"].iter().all(|pair| is_balanced(text, pair));
+        let whole = |text: &str| syn::parse_str::<syn::Block>(&format!("{{ {text} }}")).is_ok();
         assert!(*alone || whole(find) && whole(replace), "{promise}: it is no expression or statement: {find}");
         let (_, holders) =
             promises.iter().find(|(number, _)| number == promise).unwrap_or_else(|| panic!("no {promise}"));
@@ -110,12 +110,6 @@ fn every_promise_has_a_break() {
     let held = promises.iter().flat_map(|(number, tests)| tests.iter().map(move |test| (number, test)));
     let whole: Vec<_> = held.filter(|holds| !broken.contains(holds)).collect();
     assert!(whole.is_empty(), "of these promises these tests notice no break: {whole:?}");
-}
-
-/// Whether each opening delimiter of this kind has its closing one.
-fn is_balanced(text: &str, pair: &str) -> bool {
-    let (open, close) = pair.split_at(1);
-    text.matches(open).count() == text.matches(close).count()
 }
 
 /// Where all tests are required the kernel alone excuses one.
