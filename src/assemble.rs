@@ -141,7 +141,8 @@ pub fn telemetries(
     for _ in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
         let programs = configured.map(|(program, schedule)| program.dataplane(hashes, schedule));
-        let programs = programs.collect::<Result<_, _>>()?;
+        let mut programs = programs.collect::<Result<Vec<_>, _>>()?;
+        programs.iter_mut().for_each(|program| program.name_switch(config.known_as()));
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
         telemetries.push(telemetry);

@@ -104,6 +104,11 @@ impl Config {
         Ok(config)
     }
 
+    /// The name by which answers know the switch: the controller's, where it has one.
+    pub fn known_as(&self) -> &str {
+        self.controller.name.as_ref().unwrap_or(&self.switch.name)
+    }
+
     /// The JSON Schema of the file.
     pub fn schema() -> schemars::Schema {
         schemars::schema_for!(Self)

@@ -5,6 +5,7 @@ mod drops;
 mod heavy;
 mod network;
 pub mod packet;
+mod paths;
 mod ports;
 mod status;
 
@@ -16,6 +17,7 @@ pub use heavy::{HeavyFlow, HeavyFlows};
 pub use network::{
     Attention, ChangedFlow, Covered, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers, SwitchNumbers,
 };
+pub use paths::{Path, Paths};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 

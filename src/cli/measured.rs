@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::output;
+use super::{output, paths};
 use crate::api::flows::Flows;
-use crate::api::view::HeavyFlow;
+use crate::api::view::{HeavyFlow, Path};
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -19,6 +19,9 @@ pub struct Measured {
     pub score: Option<Score>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
+    /// Nothing of a program that finds none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<Path>>,
 }
 
 impl Measured {
@@ -26,7 +29,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -34,7 +37,8 @@ impl Measured {
             None => flows,
         });
         let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
-        let mut measured = Self { unit, heavy, score: None, flows };
+        let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
+        let mut measured = Self { unit, heavy, score: None, flows, paths };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -45,8 +49,16 @@ impl Measured {
         measured
     }
 
+    /// What [`Self::text`] begins with.
+    pub fn title(&self) -> &'static str {
+        if self.paths.is_some() { "the paths of flows" } else { "the heaviest flows" }
+    }
+
     /// The flows, and behind them what else the program says.
     pub fn text(&self) -> String {
+        if let Some(paths) = &self.paths {
+            return paths::paths_table(paths);
+        }
         let heavy = output::heavy_table(&self.heavy, self.unit);
         match &self.flows {
             None => heavy,

@@ -24,6 +24,7 @@ mod network;
 #[cfg(feature = "control")]
 mod notify;
 mod output;
+mod paths;
 #[cfg(feature = "control")]
 mod port;
 #[cfg(feature = "control")]

@@ -78,7 +78,7 @@ impl Epochs {
 }
 
 /// The epochs that an answer covers, and their gaps.
-fn covered_text(covered: &Covered, all: &str) -> String {
+pub(super) fn covered_text(covered: &Covered, all: &str) -> String {
     let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
         return "no epoch has ended yet".into();
     };
@@ -136,7 +136,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// The flows that an answer does not name.
-fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
+pub(super) fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
         1 => "\n1 flow is not named".into(),

@@ -225,7 +225,7 @@ fn text(document: &Document) -> String {
         text += &format!("{} {were} dropped\n", output::count(document.drops.dropped_packets, "packet"));
     }
     for (name, program) in &document.programs {
-        text += &format!("\n{name}: the heaviest flows\n{}\n", program.text());
+        text += &format!("\n{name}: {}\n{}\n", program.title(), program.text());
         if let Some(score) = &program.score {
             text += &format!("\n{}\n", score_text(score));
         }

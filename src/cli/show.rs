@@ -11,6 +11,7 @@ use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, losses_text,
 };
+use super::paths::paths_text;
 use super::remote::Remote;
 use super::{Failure, names, output};
 use crate::api::client::{Client, ClientError};
@@ -96,6 +97,8 @@ enum What {
     /// The parameters of each epoch: healthy or ill, partition of memory, thresholds, and why
     /// they change
     Attention(Epochs),
+    /// The switches that flows cross, and how sure that is
+    Paths(Epochs),
     /// How the switch stands with its controller
     Controller,
     /// The switches of a controller's network
@@ -126,6 +129,7 @@ impl Show {
             What::Attention(epochs) => {
                 epochs.show(&client, json, "/v1/attention", attention_text, |d| d.epochs.last().map(|e| e.epoch))
             }
+            What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text, |d| d.covered.last_epoch),
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),

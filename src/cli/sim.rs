@@ -12,10 +12,11 @@ use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{LossReport, LossScore, LostAt, Measured};
+use crate::sim::report::{LossReport, LossScore, LostAt, Measured, PathCounts};
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
+use crate::telemetry::score::Score;
 use crate::trace::Workload;
 
 #[derive(Debug, Args)]
@@ -70,7 +71,8 @@ pub struct Sim {
     /// its IP header
     #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
     telemetry_header: TelemetryHeader,
-    /// Run the programs on all switches, not only on those with hosts
+    /// Run the programs on all switches, not only on those with hosts; programs that write digests
+    /// do so anyhow
     #[arg(long)]
     everywhere: bool,
 }
@@ -306,20 +308,34 @@ fn truth_text(epochs: &[EpochReport]) -> String {
 fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let losses = reports.iter().any(|(_, report)| report.losses.is_some());
     let sizes = reports.iter().any(|(_, report)| report.flows.is_some() || report.distribution_wmre.is_some());
+    let paths = reports.iter().any(|(_, report)| report.paths.is_some());
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
-    headings.extend([">k", ">recall", ">precision", ">size error"]);
+    headings.extend(if paths { PATHS } else { HEAVY });
     headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
-        let score = &report.score;
         let mut row = vec![epoch.epoch.to_string()];
         row.extend(losses_row(report).into_iter().filter(|_| losses));
-        row.push(score.k.to_string());
-        row.extend([score.recall, score.precision, score.average_relative_error].map(output::percent));
+        row.extend(if paths { paths_row(report) } else { heavy_row(report) });
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
     output::wide_table(&headings, reports.iter().map(row))
+}
+
+const HEAVY: [&str; 4] = [">k", ">recall", ">precision", ">size error"];
+
+fn heavy_row(report: &ProgramReport) -> [String; 4] {
+    let Score { k, recall, precision, average_relative_error, .. } = report.score;
+    let [recall, precision, error] = [recall, precision, average_relative_error].map(output::percent);
+    [k.to_string(), recall, precision, error]
+}
+
+const PATHS: [&str; 4] = [">flows out", ">paths decided", ">sure", ">contradicted"];
+
+fn paths_row(report: &ProgramReport) -> [String; 4] {
+    let PathCounts { flows, decided_flows, sure_flows, contradicted_flows } = report.paths.unwrap_or_default();
+    [flows, decided_flows, sure_flows, contradicted_flows].map(output::grouped)
 }
 
 const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];

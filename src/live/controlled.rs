@@ -12,11 +12,6 @@ use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::EpochClock;
 
-/// What the controller calls the switch.
-fn name(config: &Config) -> &str {
-    config.controller.name.as_ref().unwrap_or(&config.switch.name)
-}
-
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
 fn hello(config: &Config) -> Option<Hello> {
     let networked = config.programs.iter().filter(|program| program.is_networked());
@@ -24,7 +19,7 @@ fn hello(config: &Config) -> Option<Hello> {
     let programs: Vec<_> = networked.map(offer).collect();
     let length = config.switch.epoch.nanos();
     let hello = Hello {
-        name: name(config).to_owned(),
+        name: config.known_as().to_owned(),
         length,
         transit: EpochClock::longest_transit(length).min(config.switch.transit.nanos()),
         header: config.switch.telemetry_header,
@@ -37,7 +32,7 @@ fn hello(config: &Config) -> Option<Hello> {
 /// The way to the controller, if there is one. The collector's records go there from now on.
 pub(super) fn link(config: &Config, assembly: &mut Assembly) -> Result<Option<(Dial, Arc<Link>)>, LiveError> {
     let Some(address) = config.controller.address()? else { return Ok(None) };
-    let tls = config.controller.files()?.map(|files| tls::switch(&files, name(config))).transpose()?;
+    let tls = config.controller.files()?.map(|files| tls::switch(&files, config.known_as())).transpose()?;
     let link = Link::new(address.to_string(), &assembly.schedules);
     assembly.collector.subscribe(link.reporter());
     Ok(Some((Dial::new(address, tls), link)))

@@ -134,7 +134,7 @@ pub trait Program: Sized + Send + Sync + 'static {
         let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });
         let losses = answers.losses.map(|losses| (losses, answers.losses_lack));
-        RunAnswers { heavy: answers.network, losses, distribution_wmre: None }
+        RunAnswers { heavy: answers.network, losses, paths: answers.paths, distribution_wmre: None }
     }
 
     /// Exact counts of what the program measures, by default the packets of five-tuples.
@@ -158,6 +158,8 @@ pub struct Difference {
 
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
+    /// The name of its switch, before the first packet.
+    fn name_switch(&mut self, _name: &str) {}
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.

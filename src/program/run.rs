@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{FlowAnswers, Losses, Reasons};
+use super::answers::{FlowAnswers, Losses, PathAnswers, Reasons};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -11,6 +11,8 @@ pub struct RunAnswers {
     pub heavy: FlowAnswers,
     /// The losses of a program that finds some, and why they are not complete.
     pub losses: Option<(Losses, Reasons)>,
+    /// The paths of a program that finds some.
+    pub paths: Option<PathAnswers>,
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.
     pub distribution_wmre: Option<f64>,

@@ -19,6 +19,12 @@ use crate::trace::{Frames, SplitMix64};
 /// The MTU of ports where packets are fragmented.
 const NARROW: u32 = 600;
 
+/// The name of a switch in records and answers. Names out of a file may be alike, and longer than a
+/// controller takes them.
+pub fn switch_name(switch: u32) -> String {
+    format!("s{switch}")
+}
+
 /// What a port leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -56,9 +62,11 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
     let Fabric { telemetry_header, workers, fragmented } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
+    let everywhere = setup.runs_everywhere();
     let mut nodes = Vec::new();
     for switch in switches {
         let mut config = addresses.config(topology, switch, distances);
+        config.switch.name = switch_name(switch);
         let [epoch, transit] = [setup.epoch, setup.transit].map(|length| Length(Duration::from_nanos(length)));
         (config.switch.epoch, config.switch.transit, config.switch.history) = (epoch, transit, epoch);
         config.switch.reproducible = Some(setup.workload.seed);
@@ -68,7 +76,7 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
             let fabric = config.ports.iter_mut().filter(|port| port.role == Role::Fabric);
             fabric.step_by(2).for_each(|port| port.mtu = NARROW);
         }
-        if setup.everywhere || !topology.hosts_of(switch).is_empty() {
+        if everywhere || !topology.hosts_of(switch).is_empty() {
             config.programs = setup.programs.clone();
         }
         let assembly = assemble_router(&config, Some(setup.epoch), workers, switch)?;

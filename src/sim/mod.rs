@@ -47,7 +47,8 @@ pub use traffic::{Generation, SimFlow, Sums, Traffic, Where};
 use crate::assemble::AssembleError;
 use crate::config::ConfigError;
 use crate::network::controller::JoinError;
-use crate::program::ProgramConfig;
+use crate::pisa::hash::HashFamily;
+use crate::program::{Needs, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
@@ -106,6 +107,16 @@ impl Default for Fabric {
 }
 
 impl Setup {
+    /// Whether all switches run the programs: it was asked for, or one of them writes digests, which
+    /// every switch of a path must.
+    pub fn runs_everywhere(&self) -> bool {
+        let writes_digests = |program: &ProgramConfig| {
+            let built = program.build(&HashFamily::reproducible(self.workload.seed));
+            built.is_ok_and(|built| built.needs().contains(Needs::DIGEST))
+        };
+        self.everywhere || self.programs.iter().any(writes_digests)
+    }
+
     /// The longest that a packet is under way between its first and its last switch.
     pub fn transit_time(&self) -> Nanos {
         Nanos::from(self.topology.diameter()) * self.link_time()

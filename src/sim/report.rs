@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
-    Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Losses, Reason,
-    Reasons, Task,
+    Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath, Limits,
+    Losses, PathAnswers, Reason, Reasons, Task,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -58,6 +58,8 @@ pub struct ProgramReport {
     /// Nothing of a program that does not answer the task.
     #[serde(flatten)]
     pub losses: Option<LossReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathCounts>,
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
@@ -82,6 +84,17 @@ pub struct Measured {
     pub parameters: Map<String, Value>,
     /// What was decided from it for a later epoch; empty when nothing changes.
     pub decided: String,
+}
+
+/// The task paths: flows that left the network, and how many of these have a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathCounts {
+    pub flows: u64,
+    /// With one path that agrees with all packets, and of these the ones that are sure.
+    pub decided_flows: u64,
+    pub sure_flows: u64,
+    /// Flows whose packets contradicted each other.
+    pub contradicted_flows: u64,
 }
 
 /// The task losses.
@@ -202,6 +215,7 @@ impl ProgramReport {
         Self {
             measured: answers.adaptation.clone().map(Measured::new),
             losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
+            paths: answers.paths.as_ref().map(PathCounts::new),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -257,6 +271,18 @@ pub(super) fn nets(program: &ProgramConfig, flows: impl Iterator<Item = (Flow, i
     }
     nets.retain(|_, net| *net != 0);
     nets
+}
+
+impl PathCounts {
+    fn new(paths: &PathAnswers) -> Self {
+        let flows = |is: fn(&FlowPath) -> bool| paths.flows.iter().filter(|path| is(path)).count() as u64;
+        Self {
+            flows: paths.found as u64,
+            decided_flows: flows(|path| path.certainty >= Certainty::Decided),
+            sure_flows: flows(|path| path.certainty == Certainty::Sure),
+            contradicted_flows: flows(|path| path.contradictions > 0),
+        }
+    }
 }
 
 impl LossReport {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::Audit;
+use super::build::switch_name;
 use super::controller::{Named, SimulatedController};
 use super::report::{EpochReport, ProgramReport, nets};
 use super::traffic::Where;
@@ -49,10 +50,10 @@ impl Simulation {
     /// If the network cannot be simulated as it is set up.
     pub fn new(setup: &Setup) -> Result<Self, SimError> {
         let network = Network::new(setup)?;
-        // Names out of a file may be alike, and longer than a controller takes them.
-        let name = |i: usize| format!("s{i}").into();
-        let names: Vec<Arc<str>> = (0..network.topology().switches().len()).map(name).collect();
-        let measuring = |switch: &usize| setup.everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
+        let switches = 0..network.topology().switches().len() as u32;
+        let names: Vec<Arc<str>> = switches.map(|switch| switch_name(switch).into()).collect();
+        let everywhere = setup.runs_everywhere();
+        let measuring = |switch: &usize| everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
         let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
         let program = |(name, program): (String, &ProgramConfig)| -> Result<_, SimError> {
             let controller = SimulatedController::new(program, setup, &switches)?;

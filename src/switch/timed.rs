@@ -71,6 +71,10 @@ impl<C: Fn() -> u64> Timed<C> {
 
 /// Every function goes to the program, also those that have a default.
 impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
+    fn name_switch(&mut self, name: &str) {
+        self.program.name_switch(name);
+    }
+
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.stats.packets.add(phvs.len() as u64);
         self.times = self.untimed == 0;
@@ -175,6 +179,10 @@ mod tests {
     }
 
     impl Dataplane for Slow {
+        fn name_switch(&mut self, _: &str) {
+            self.called("name_switch");
+        }
+
         fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
             self.called("ingress");
             self.takes(3 * phvs.len() as u64);
@@ -323,6 +331,7 @@ mod tests {
         slow.calls.lock().unwrap().clear();
         assert!(timed.needs().contains(Needs::EGRESS));
         assert_eq!(timed.usage().program, "slow");
+        timed.name_switch("s");
         timed.allocate();
         let mut bank = timed.spare();
         timed.exchange(bank.as_mut());

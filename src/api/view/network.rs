@@ -47,7 +47,7 @@ pub struct Gap {
 
 impl Covered {
     /// `lack` says why an epoch's answers are not complete.
-    fn new(selected: &Selected, lack: impl Fn(&EpochAnswers) -> Reasons) -> Self {
+    pub(super) fn new(selected: &Selected, lack: impl Fn(&EpochAnswers) -> Reasons) -> Self {
         let epochs = &selected.epochs;
         let Some(last) = epochs.last().map(|epoch| epoch.epoch) else {
             return Self { incomplete: [Reason::NotAnalysed].into_iter().collect(), ..Self::default() };

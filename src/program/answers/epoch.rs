@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Gap, Reason, Reasons, SwitchGap};
+use super::{Gap, PathAnswers, Reason, Reasons, SwitchGap};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -184,6 +184,8 @@ pub struct EpochAnswers {
     pub losses_lack: Reasons,
     /// `None` when there is no epoch before to compare with, or changes are not measured.
     pub changes: Option<Changes>,
+    /// `None` when they are not measured.
+    pub paths: Option<PathAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
 }
@@ -194,12 +196,14 @@ impl EpochAnswers {
         self.losses_lack.is_empty()
     }
 
-    /// Number of flows and sizes that it keeps.
+    /// Number of flows, sizes and switches of paths that it keeps.
     pub fn weight(&self) -> usize {
         let answers = |answers: &FlowAnswers| answers.heavy.len() + answers.distribution.as_ref().map_or(0, Vec::len);
         let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
         let losses = self.losses.as_ref().map_or(0, |losses| losses.flows.len());
-        answers(&self.network) + switches + losses + self.changes.as_ref().map_or(0, |changes| changes.flows.len())
+        let changes = self.changes.as_ref().map_or(0, |changes| changes.flows.len());
+        let paths = self.paths.iter().flat_map(|paths| &paths.flows).map(|path| 1 + path.switches.len()).sum::<usize>();
+        answers(&self.network) + switches + losses + changes + paths
     }
 
     /// Something is missing of the epoch, as is known only now.
@@ -207,6 +211,7 @@ impl EpochAnswers {
         SwitchGap::add(&mut self.gaps, switch, gap);
         self.losses_lack.add(Reason::Gap);
         self.network.lack.add_if(gap.hides_flows(), Reason::Gap);
+        self.paths.iter_mut().for_each(|paths| paths.lack.add_if(gap.hides_flows(), Reason::Gap));
     }
 }
 

@@ -5,6 +5,7 @@ mod completeness;
 mod distribution;
 mod epoch;
 mod gap;
+mod paths;
 mod task;
 
 pub use completeness::{Reason, Reasons};
@@ -14,4 +15,5 @@ pub use epoch::{
     SwitchAnswers,
 };
 pub use gap::{Gap, SwitchGap};
+pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;

@@ -13,4 +13,6 @@ pub enum Task {
     Changes,
     /// What each epoch was measured with, and why that changes.
     Attention,
+    /// The switches that flows cross.
+    Paths,
 }

@@ -91,6 +91,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         losses: network.losses.as_ref().map(|found| losses(found, limits.losses)),
         losses_lack: network.losses_lack(),
         changes: before.map(|before| changes(before, network, limits.flows)),
+        paths: None,
         adaptation: None,
     }
 }
@@ -113,7 +114,7 @@ pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> 
         let exact = Distribution::of_sizes(truth.values().copied());
         Some(analysis.told_distribution()?.error(&exact))
     };
-    RunAnswers { heavy, losses: Some((losses, lack)), distribution_wmre: truth.and_then(error) }
+    RunAnswers { heavy, losses: Some((losses, lack)), paths: None, distribution_wmre: truth.and_then(error) }
 }
 
 pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {
