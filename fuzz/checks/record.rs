@@ -7,10 +7,11 @@ use weir::pisa::hash::HashFamily;
 use weir::program::chamelemon::collector::encoding::Form;
 use weir::program::chamelemon::{ChameleMon, Config};
 use weir::program::hashpipe::{self, HashPipe};
-use weir::program::{ProgramConfig, RecordReader};
+use weir::program::pint::{self, Pint};
+use weir::program::{Program, ProgramConfig, RecordReader};
 
 /// Made once, with the longest encoding: to draw the hashes takes far longer than to read a record.
-static READERS: LazyLock<[(RecordReader, usize); 4]> = LazyLock::new(|| {
+static READERS: LazyLock<[(RecordReader, usize); 5]> = LazyLock::new(|| {
     let small = Config { tower: "8x16+16x8".parse().unwrap(), upstream: 8, downstream: 6, ..Config::default() };
     let smaller = Config { small: 1, arrays: 2, ..small.clone() };
     let hashes = HashFamily::reproducible(0);
@@ -20,12 +21,15 @@ static READERS: LazyLock<[(RecordReader, usize); 4]> = LazyLock::new(|| {
     };
     let hashpipe = hashpipe::Config { stages: 1, slots: 2, slots6: Some(1), ..hashpipe::Config::default() };
     let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader(&hashes);
-    [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX)]
+    let pint = pint::Config { reports: 9, packets: 4, ..pint::Config::default() };
+    let longest = Pint::longest(&pint);
+    let pint = (ProgramConfig::new::<Pint>(pint).reader(&hashes), longest);
+    [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX), pint]
 });
 
 pub fn run(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
-    let (reader, longest) = &READERS[usize::from(choice % 4)];
+    let (reader, longest) = &READERS[usize::from(choice % 5)];
     if let Ok(record) = reader(bytes) {
         assert!(record.encode() == bytes && bytes.len() <= *longest);
     }

@@ -111,7 +111,7 @@ mod tests {
         let alone = Config::parse("[controller]\nat = 'controller'").unwrap_err().to_string();
         assert_eq!(
             alone,
-            "controller.at = controller: only with the program chamelemon, whose records a controller takes"
+            "controller.at = controller: only with the program chamelemon or pint, whose records a controller takes"
         );
     }
 }

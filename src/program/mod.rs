@@ -15,6 +15,7 @@ pub mod hashpipe;
 mod heavy;
 mod needs;
 mod parameters;
+pub mod pint;
 mod record;
 mod registry;
 mod reports;

@@ -16,7 +16,7 @@ use super::answers::Task;
 use super::schedule::own;
 use super::{
     Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact,
-    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe,
+    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe, pint,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
@@ -36,7 +36,7 @@ static REGISTRY: OnceLock<Programs> = OnceLock::new();
 impl Programs {
     /// weir's own programs.
     pub fn of_weir() -> Self {
-        Self(Vec::new()).with::<hashpipe::HashPipe>().with::<chamelemon::ChameleMon>()
+        Self(Vec::new()).with::<hashpipe::HashPipe>().with::<chamelemon::ChameleMon>().with::<pint::Pint>()
     }
 
     /// With one more program. One of the same name takes its place.

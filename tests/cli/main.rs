@@ -8,6 +8,7 @@ mod demo;
 mod json;
 mod log;
 mod manual;
+mod pint;
 mod pipes;
 mod replay;
 mod schema;

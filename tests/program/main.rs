@@ -6,3 +6,4 @@ mod chamelemon;
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod frames;
 mod hashpipe;
+mod pint;

@@ -1,0 +1,174 @@
+//! The code by which the switches of a path write their identifiers into the digests of many
+//! packets, without a word between them: layers, and global hashes that say which hops act (§4.2,
+//! Algorithm 1).
+//!
+//! ```text
+//! layer  = L(packet)                    baseline with probability τ, else one of the xor layers
+//! acts   = g(packet, hop) < 1 / hop     in the baseline layer: the last hop that acts is uniform
+//!          g(packet, hop) < p           in an xor layer
+//! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
+//! ```
+//! Several instances stand side by side in the digest, the first one in its lowest bits. They share
+//! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
+//! made and read.
+
+use super::dataplane::{Code, Coded, Instance, Layer, Limits};
+use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
+
+/// Bits of the digest that a packet carries.
+pub const DIGEST_BITS: u32 = 16;
+
+/// Maximum number of xor layers.
+pub const MAX_XOR_LAYERS: usize = 4;
+
+/// How packets are shared out between layers, and the probabilities of these.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layers {
+    /// Probability τ of the baseline layer.
+    pub baseline: f64,
+    /// The probability with which a hop acts on a packet of each xor layer. The layers have equal
+    /// shares of the other packets.
+    pub xor: Vec<f64>,
+}
+
+impl Layers {
+    /// The baseline layer alone: a coupon collector.
+    pub fn baseline() -> Self {
+        Self { baseline: 1.0, xor: Vec::new() }
+    }
+
+    /// The layers of Algorithm 1, with the share of the baseline layer that §A.3 gives, for paths
+    /// of about `length` switches.
+    pub fn of_paper(length: u32) -> Self {
+        let length = f64::from(length.max(2));
+        let rest = length / iterated_logarithm(length);
+        let share = iterated_logarithm(length).ln();
+        let layers = (iterated_logarithm(rest).ceil() as usize).clamp(1, MAX_XOR_LAYERS);
+        let powers = std::iter::successors(Some(1.0), |power: &f64| Some(power.exp()));
+        let xor = powers.take(layers).map(|power| (power / rest).min(1.0)).collect();
+        Self { baseline: (1.0 + share) / (2.0 + share), xor }
+    }
+
+    /// The layers that decode paths of about `length` switches with the fewest packets, by
+    /// simulation (docs/pint.md).
+    pub fn of_length(length: u32) -> Self {
+        Self { baseline: 0.4, xor: vec![(4.5 / f64::from(length.max(1))).min(0.6)] }
+    }
+
+    /// The interleaved scheme of Figure 5: one xor layer, and the baseline for three packets of
+    /// four.
+    pub fn interleaved(length: u32) -> Self {
+        let log = f64::from(length.max(2)).ln();
+        let p = if length <= 15 { 1.0 / log } else { log.ln() / log };
+        Self { baseline: 0.75, xor: vec![p.min(1.0)] }
+    }
+}
+
+/// How often the natural logarithm is taken until the result is at most 1; at least 1.
+fn iterated_logarithm(of: f64) -> f64 {
+    std::iter::successors(Some(of), |x| Some(x.ln())).take_while(|x| *x > 1.0).count().max(1) as f64
+}
+
+/// The largest hash with which something of this probability happens.
+fn limit(probability: f64) -> u32 {
+    ((probability * 2f64.powi(32)).round().clamp(1.0, 2f64.powi(32)) as u64 - 1) as u32
+}
+
+impl Limits {
+    pub fn new(layers: &Layers) -> Self {
+        let number = layers.xor.len();
+        let end = |layer: usize| layers.baseline + (1.0 - layers.baseline) * layer as f64 / number.max(1) as f64;
+        let mut ends: Vec<_> = (0..=number).map(|layer| limit(end(layer))).collect();
+        // Each hash has a layer, whatever the rounding.
+        ends[number] = u32::MAX;
+        Self {
+            layers: ends,
+            xor: layers.xor.iter().copied().map(limit).collect(),
+            hops: std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64)),
+        }
+    }
+}
+
+impl Code {
+    /// `instances` of `bits` bits each, together at most [`DIGEST_BITS`].
+    pub fn new(bits: u32, instances: u32, layers: &Layers, family: &HashFamily) -> Self {
+        let bits = bits.clamp(1, DIGEST_BITS);
+        let global = |label: &str, instance: u32| {
+            Global::new([0, 1, 2, 3].map(|index| family.derive(label, 4 * instance + index)))
+        };
+        let instance = |number: u32| {
+            let acts = global("pint/acts", number);
+            let argument = |hop: usize| acts.argument(&(hop as u32).to_be_bytes());
+            // No switch is hop 0, so its argument is free for the layer.
+            let (layer, hops) = (argument(0), std::array::from_fn(argument));
+            Instance { shift: number * bits, acts, values: global("pint/values", number), layer, hops }
+        };
+        let instances = (0..instances.clamp(1, DIGEST_BITS / bits)).map(instance).collect();
+        Self { bits, limits: Limits::new(layers), instances, family: family.clone() }
+    }
+
+    /// Bits of an instance.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Number of instances.
+    pub fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// The hashes of a switch with this identifier.
+    pub fn switch(&self, id: u32) -> Coded {
+        Coded(self.instances.iter().map(|instance| instance.values.argument(&id.to_be_bytes())).collect())
+    }
+
+    /// The digest behind the last switch of a path.
+    pub fn digest(&self, path: &[Coded], identity: u32) -> u16 {
+        (1..).zip(path).fold(0, |digest, (hop, switch)| self.encode(switch, hop, identity, digest))
+    }
+
+    /// Who wrote an instance's part of a digest, and what, after a path of `length` switches.
+    pub fn read(&self, instance: usize, length: usize, identity: u32, digest: u16) -> Option<Observed> {
+        let hashes = self.instances.get(instance)?;
+        let (layer, packet) = self.layer_of(hashes, identity);
+        let acts = |hop: &usize| self.acts_at(hashes, layer, packet, *hop);
+        let hops = match layer {
+            Layer::Baseline => (1..=length).rev().find(acts).map_or(0, |hop| 1 << hop),
+            Layer::Xor(_) => (1..=length).filter(acts).fold(0, |hops, hop| hops | 1 << hop),
+        };
+        let value = u32::from(digest) >> hashes.shift & self.mask();
+        let packet = hashes.values.packet(&identity.to_be_bytes());
+        Some(Observed { instance, hops, value, packet })
+    }
+
+    /// What a switch writes into the instance of a packet that [`Self::read`] has looked at.
+    #[inline(always)]
+    pub fn value(&self, observed: &Observed, switch: &Coded) -> u32 {
+        let (instance, value) = (&self.instances[observed.instance], switch.0[observed.instance]);
+        instance.values.join(observed.packet, value) & self.mask()
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        let shape = |code: &Self| (code.bits, code.instances.len());
+        shape(self) == shape(other) && self.limits == other.limits && self.family == other.family
+    }
+}
+
+/// A switch's identifier: the CRC-32 of its name, in one polynomial that all know.
+pub fn switch_id(name: &str) -> u32 {
+    bitwise::crc(Polynomial::STANDARD[0], INIT, XOROUT, name.as_bytes())
+}
+
+/// One instance's part of a packet's digest, as the sink reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    instance: usize,
+    /// The hops that wrote it, a bit each: bit 1 is the first hop.
+    pub hops: u64,
+    /// The xor of what they wrote.
+    pub value: u32,
+    /// The packet's part of the value hash.
+    packet: u32,
+}

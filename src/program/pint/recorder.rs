@@ -1,0 +1,252 @@
+//! The recording module: what is known of flows over all epochs, bounded in memory, and their paths
+//! as far as digests decide them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Config;
+use super::dataplane::{Code, Coded};
+use super::encoding::switch_id;
+use super::inference::{Inference, Universe};
+use super::record::{Digests, Seen};
+use crate::program::answers::{Certainty, FlowName, FlowPath};
+use crate::wire::FiveTuple;
+
+/// A flow, and the switch where it leaves the network.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    flow: FiveTuple,
+    sink: Arc<str>,
+}
+
+/// What is known of a flow's path.
+struct Known {
+    hops: u8,
+    /// In the order in which they came.
+    seen: Vec<Seen>,
+    /// Packets that the answer rests on.
+    packets: u64,
+    path: Vec<Option<Arc<str>>>,
+    certainty: Certainty,
+    /// Digests of the hop of which the fewest tell.
+    digests: u32,
+    /// Times that digests contradicted the path before.
+    changes: u64,
+    /// Packets that there were when the path was last worked out.
+    worked_out: usize,
+    last_epoch: u64,
+}
+
+impl Known {
+    fn new(hops: u8) -> Self {
+        Self {
+            hops,
+            seen: Vec::new(),
+            packets: 0,
+            path: vec![None; hops.into()],
+            certainty: Certainty::Undecided,
+            digests: 0,
+            changes: 0,
+            worked_out: 0,
+            last_epoch: 0,
+        }
+    }
+
+    /// Begins anew with another path.
+    fn change(&mut self, hops: u8) {
+        *self = Self { changes: self.changes + 1, last_epoch: self.last_epoch, ..Self::new(hops) };
+    }
+
+    /// Whether it is to be worked out again: enough packets have come since.
+    fn is_due(&self) -> bool {
+        self.certainty != Certainty::Sure && self.seen.len() >= self.worked_out + (self.worked_out / 8).max(1)
+    }
+}
+
+/// The switches of the network, as far as they are known.
+struct Switches {
+    code: Arc<Code>,
+    names: Vec<Arc<str>>,
+    blind: Universe,
+    /// With the links that are configured, where there are any.
+    linked: Option<Universe>,
+}
+
+impl Switches {
+    fn new(code: &Arc<Code>, names: &BTreeSet<Arc<str>>, config: &Config) -> Self {
+        let names: Vec<_> = names.iter().cloned().collect();
+        let ids = || names.iter().map(|name| switch_id(name));
+        let place = |name: &str| names.binary_search_by(|other| (**other).cmp(name)).ok();
+        let pairs = config
+            .neighbours
+            .iter()
+            .flat_map(|(name, others)| others.iter().filter_map(move |other| Some([place(name)?, place(other)?])));
+        let pairs: Vec<_> = pairs.collect();
+        let linked = (!pairs.is_empty()).then(|| Universe::new(code, ids(), Some(&pairs)));
+        Self { blind: Universe::new(code, ids(), None), linked, code: code.clone(), names }
+    }
+
+    /// What the packets of a flow that leaves at `sink` decide, by the links if any path on them
+    /// agrees.
+    fn infer(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Inference<'_>> {
+        let of = |universe| {
+            let mut inference = Inference::new(&self.code, universe, hops.into());
+            if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
+                inference.fix(hops.into(), place);
+            }
+            seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
+            Some(inference).filter(|inference| !inference.is_contradicted())
+        };
+        self.linked.as_ref().and_then(of).or_else(|| of(&self.blind))
+    }
+
+    /// The switches of a path that is known.
+    fn coded(&self, path: &[Option<Arc<str>>]) -> Vec<Coded> {
+        path.iter().flatten().map(|name| self.code.switch(switch_id(name))).collect()
+    }
+}
+
+/// What a network has reported so far.
+pub struct Recorder {
+    config: Config,
+    names: BTreeSet<Arc<str>>,
+    switches: Option<Switches>,
+    flows: HashMap<Key, Known>,
+    evicted: u64,
+}
+
+impl Recorder {
+    pub fn new(config: &Config) -> Self {
+        let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
+        let names = ends.map(|name| name.as_str().into()).collect();
+        Self { config: config.clone(), names, switches: None, flows: HashMap::new(), evicted: 0 }
+    }
+
+    /// Flows that were evicted so far.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// A switch of the network.
+    pub fn name(&mut self, switch: &Arc<str>) {
+        if self.names.insert(switch.clone()) {
+            self.switches = None;
+        }
+    }
+
+    /// Takes the records of an epoch, by sink, and gives the paths of their flows.
+    pub fn epoch(&mut self, epoch: u64, records: &[(Arc<str>, &Digests)]) -> Vec<FlowPath> {
+        let Some((_, first)) = records.first() else { return Vec::new() };
+        let (names, config) = (&self.names, &self.config);
+        let switches = self.switches.get_or_insert_with(|| Switches::new(first.code(), names, config));
+        for (sink, record) in records {
+            for (stream, seen) in record.streams() {
+                let key = Key { flow: stream.flow, sink: sink.clone() };
+                let known = self.flows.entry(key).or_insert_with(|| Known::new(stream.hops));
+                known.last_epoch = epoch;
+                if known.hops != stream.hops {
+                    known.change(stream.hops);
+                }
+                take(known, seen, switches, config.packets as usize);
+            }
+        }
+        let mut paths = Vec::new();
+        for (key, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
+            if known.is_due() {
+                work_out(known, &key.sink, switches);
+            }
+            paths.push(answer(key, known));
+        }
+        paths
+            .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
+        self.evict();
+        paths
+    }
+
+    /// Forgets the flows that have been silent longest.
+    fn evict(&mut self) {
+        let surplus = self.flows.len().saturating_sub(self.config.flows as usize);
+        if surplus == 0 {
+            return;
+        }
+        let mut order: Vec<_> = self.flows.iter().map(|(key, known)| (known.last_epoch, key.clone())).collect();
+        order.sort_unstable();
+        order.into_iter().take(surplus).for_each(|(_, key)| _ = self.flows.remove(&key));
+        self.evicted += surplus as u64;
+    }
+}
+
+/// Takes the packets of a flow. Those that contradict a path that is certain begin another one.
+fn take(known: &mut Known, seen: &[Seen], switches: &Switches, room: usize) {
+    let path = switches.coded(&known.path);
+    for packet in seen {
+        if known.certainty == Certainty::Sure {
+            if switches.code.digest(&path, packet.identity) == packet.digest {
+                known.packets += 1;
+                continue;
+            }
+            known.change(known.hops);
+        }
+        // A packet that comes twice says nothing new.
+        if known.seen.iter().all(|other| other.identity != packet.identity) {
+            known.seen.push(*packet);
+            known.packets = known.seen.len() as u64;
+        }
+    }
+    let surplus = known.seen.len().saturating_sub(room);
+    if surplus > 0 {
+        known.seen.drain(..surplus);
+        known.packets = known.seen.len() as u64;
+        known.worked_out = 0;
+    }
+}
+
+/// Works a path out. Packets that contradict each other came by several paths: the older half is
+/// given up until the rest agrees.
+fn work_out(known: &mut Known, sink: &str, switches: &Switches) {
+    let mut given_up = 0;
+    let inference = loop {
+        let rest = &known.seen[given_up..];
+        if let Some(inference) = switches.infer(sink, known.hops, rest) {
+            break inference;
+        }
+        if rest.len() < 2 {
+            // Not even one packet is explained: a switch on the path is not known.
+            let (changes, seen) = (known.changes + 1, std::mem::take(&mut known.seen));
+            *known = Known { changes, seen, last_epoch: known.last_epoch, ..Known::new(known.hops) };
+            known.packets = known.seen.len() as u64;
+            known.worked_out = known.seen.len();
+            return;
+        }
+        given_up += rest.len().div_ceil(2);
+    };
+    let (evidence, decided) = (inference.evidence(), inference.path().is_some());
+    known.path = inference.hops().map(|hop| hop.map(|place| switches.names[place].clone())).collect();
+    known.certainty = match (decided, evidence.is_certain) {
+        (false, _) => Certainty::Undecided,
+        (true, false) => Certainty::Decided,
+        (true, true) => Certainty::Sure,
+    };
+    known.digests = evidence.digests;
+    if given_up > 0 {
+        known.changes += 1;
+        known.seen.drain(..given_up);
+    }
+    known.packets = known.seen.len() as u64;
+    known.worked_out = known.seen.len();
+}
+
+fn answer(key: &Key, known: &Known) -> FlowPath {
+    FlowPath {
+        flow: FlowName::Flow(key.flow.flow()),
+        sink: key.sink.clone(),
+        switches: known.path.clone(),
+        certainty: known.certainty,
+        packets: known.packets,
+        least_digests: known.digests,
+        contradictions: known.changes,
+    }
+}
+
+#[cfg(test)]
+mod tests;

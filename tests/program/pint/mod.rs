@@ -1,0 +1,201 @@
+//! PINT's switch against a naive one, and the paths of simulated networks against the truth.
+
+mod naive;
+mod network;
+
+use naive::Naive;
+use proptest::prelude::*;
+use weir::pisa::hash::HashFamily;
+use weir::pisa::{BatchOrder, Disposition, Phv};
+use weir::program::pint::record::{Arrival, Room, Seen, Stream};
+use weir::program::pint::{Config, Digests, Pint};
+use weir::program::{Program, ProgramConfig, Record};
+use weir::wire::{FiveTuple, Fragment, Headers, Net};
+
+const FAMILY: u64 = 11;
+
+/// A packet on its way out.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    flow: u16,
+    identity: u32,
+    digest: u16,
+    hop: u8,
+    disposition: Disposition,
+    enters: bool,
+    shim: bool,
+    fragment: Fragment,
+}
+
+impl Packet {
+    fn phv(self, time_ns: u64) -> Phv {
+        let headers = Headers {
+            net: Net::Ipv4,
+            src_ip: 0x0a00_0001,
+            dst_ip: 0x0a00_0002,
+            proto: 17,
+            sport: self.flow,
+            dport: 9,
+            shim: self.shim,
+            fragment: self.fragment,
+            ..Headers::default()
+        };
+        Phv {
+            headers,
+            identity: self.identity,
+            digest: self.digest,
+            hop: self.hop,
+            disposition: self.disposition,
+            enters: self.enters,
+            egress_ns: time_ns,
+            ..Phv::default()
+        }
+    }
+}
+
+fn packet() -> impl Strategy<Value = Packet> {
+    let disposition = prop_oneof![Just(Disposition::ToHost), Just(Disposition::ToFabric), Just(Disposition::Unmarked)];
+    let fragment = prop_oneof![8 => Just(Fragment::Whole), 1 => Just(Fragment::First), 1 => Just(Fragment::Later)];
+    let hop = prop_oneof![8 => 1..12u8, 1 => 60..=63u8];
+    (0..4u16, any::<u32>(), any::<u16>(), hop, disposition, any::<bool>(), any::<bool>(), fragment).prop_map(
+        |(flow, identity, digest, hop, disposition, enters, shim, fragment)| Packet {
+            flow,
+            identity,
+            digest,
+            hop: if enters { 1 } else { hop },
+            disposition,
+            enters,
+            shim: shim && !enters,
+            fragment,
+        },
+    )
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let shape = prop_oneof![Just((1, 1)), Just((4, 1)), Just((8, 2)), Just((16, 1)), Just((2, 8)), Just((5, 3))];
+    (shape, 1..=62u32, 1..40u32, 1..9u32).prop_map(|((bits, instances), path_length, reports, packets)| Config {
+        bits,
+        instances,
+        path_length,
+        reports,
+        packets,
+        ..Config::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Digests, hop counts and reports are those of the naive switch.
+    #[test]
+    fn a_switch_equals_a_naive_one(config in config(), packets in prop::collection::vec(packet(), 0..80), name in "[a-z]{1,9}") {
+        let family = HashFamily::reproducible(FAMILY);
+        let program = ProgramConfig::new::<Pint>(config.clone());
+        let mut replica = program.build(&family).unwrap();
+        replica.name_switch(&name);
+        replica.allocate();
+        let mut naive = Naive::new(&config, &family, &name);
+        let mut phvs: Vec<_> = (0..).zip(&packets).map(|(at, packet)| packet.phv(at)).collect();
+        let before = phvs.clone();
+        let half = phvs.len() / 2;
+        replica.egress(&mut phvs[..half], BatchOrder::PacketMajor);
+        replica.egress(&mut phvs[half..], BatchOrder::StageMajor);
+        for (before, after) in before.iter().zip(&phvs) {
+            let mut expected = *before;
+            naive.packet(&mut expected);
+            prop_assert_eq!(&expected, after);
+        }
+        let mut bank = replica.spare();
+        replica.exchange_egress(bank.as_mut());
+        let record = bank.record();
+        let record = record.get::<Digests>().unwrap();
+        prop_assert_eq!(record.streams(), &naive.streams(&config));
+        prop_assert_eq!(record.missing(), naive.missing(&config));
+    }
+
+    /// Records of replicas and epochs merge whatever their order; they are bounded, and their byte
+    /// form is canonical.
+    #[test]
+    fn records_add_up(
+        parts in prop::collection::vec(prop::collection::vec((0..5u16, 1..4u8, 0..30u64, 0..4u32), 0..20), 1..5),
+        at: prop::sample::Index,
+        byte: u8,
+    ) {
+        let config = Config { reports: 24, packets: 5, ..Config::default() };
+        let family = HashFamily::reproducible(FAMILY);
+        let code = std::sync::Arc::new(config.code(&family));
+        let room = Room::of(&config);
+        let record = |part: &Vec<(u16, u8, u64, u32)>| {
+            let mut buffer = weir::program::ReportBuffer::with_capacity(config.reports as usize);
+            for &(flow, hops, time_ns, identity) in part {
+                let flow = FiveTuple([4 << 40 | u64::from(flow), 0, 1, 0, 2]);
+                buffer.push(Arrival { time_ns, flow, hops, identity, digest: identity as u16 });
+            }
+            Digests::of(&code, room, &buffer.read())
+        };
+        let records: Vec<_> = parts.iter().map(record).collect();
+        let mut sum = Digests::none(&code, room);
+        records.iter().for_each(|record| sum.merge(record).unwrap());
+        let packets: usize = sum.streams().values().map(Vec::len).sum();
+        prop_assert!(packets <= 24 && sum.streams().values().all(|seen| seen.len() <= 5 && seen.is_sorted()));
+        // With room for all, the order of merging does not matter.
+        if sum.missing() == 0 {
+            let mut reversed = Digests::none(&code, room);
+            records.iter().rev().for_each(|record| reversed.merge(record).unwrap());
+            prop_assert_eq!(&sum, &reversed);
+        }
+        let read = Pint::reader(&config, &family);
+        let mut bytes = sum.encode();
+        prop_assert!(bytes.len() <= Pint::longest(&config));
+        prop_assert_eq!(read(&bytes), Ok(sum));
+        let at = at.index(bytes.len());
+        prop_assert!(read(&bytes[..at]).is_err());
+        bytes[at] = byte;
+        if let Ok(other) = read(&bytes) {
+            prop_assert_eq!(other.encode(), bytes);
+        }
+    }
+}
+
+/// Bytes of a record, as docs/record-format.md has them.
+#[test]
+fn a_golden_record() {
+    let config = Config::default();
+    let family = HashFamily::reproducible(FAMILY);
+    let flow = FiveTuple([4 << 40 | 0x1234 << 24 | 80 << 8 | 6, 0, 0x0a00_0001, 0, 0x0a00_0002]);
+    let mut buffer = weir::program::ReportBuffer::with_capacity(2);
+    for time_ns in [300, 7, 8] {
+        buffer.push(Arrival { time_ns, flow, hops: 3, identity: 1 << 7, digest: 5 });
+    }
+    let code = std::sync::Arc::new(config.code(&family));
+    let record = Digests::of(&code, Room::of(&config), &buffer.read());
+    let seen = |time_ns| Seen { time_ns, identity: 128, digest: 5 };
+    assert_eq!(record.streams()[&Stream { flow, hops: 3 }], [seen(7), seen(300)]);
+    let hex: String = record.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    let flow = "0000041234005006000000000000000000000000 0a0000010000000000000000000000000a000002".replace(' ', "");
+    assert_eq!(hex, format!("010101{flow}030207800105ac02800105"));
+    assert_eq!(record.missing(), 1);
+}
+
+/// Records of other hash functions do not merge, and are known as such.
+#[test]
+fn foreign_records_are_refused() {
+    let config = Config::default();
+    let [own, other] = [1, 2].map(HashFamily::reproducible);
+    let none = |family: &HashFamily, config: &Config| {
+        Digests::none(&std::sync::Arc::new(config.code(family)), Room::of(config))
+    };
+    let mut record = none(&own, &config);
+    assert!(record.merge(&none(&own, &config)).is_ok());
+    assert!(record.merge(&none(&other, &config)).is_err());
+    assert!(record.merge(&none(&own, &Config { bits: 4, ..config.clone() })).is_err());
+    assert!(record.is_hashed_with(&own) && !record.is_hashed_with(&other));
+}
+
+#[test]
+fn wrong_parameters_are_named() {
+    let refused = |words: &str| words.parse::<ProgramConfig>().map(drop).unwrap_err().to_string();
+    assert!(refused("pint:bits=8,instances=3").contains("bits × instances exceeds the 16 bits"));
+    assert!(refused("pint:bits=17").contains("bits = 17: a whole number from 1 to 16"));
+    assert!(refused("pint:path_length=63").contains("from 1 to 62"));
+}

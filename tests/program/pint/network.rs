@@ -1,0 +1,183 @@
+//! Paths of simulated networks: every packet a real one, through real switches.
+
+use std::collections::BTreeMap;
+
+use weir::program::ProgramConfig;
+use weir::program::answers::Task;
+use weir::program::answers::{Certainty, FlowPath, Reason};
+use weir::program::pint::{Config, Pint};
+use weir::sim::{Fabric, Fault, Setup, Shape, Simulation};
+use weir::wire::{Flow, FlowKey};
+
+/// Networks of these topologies, with epochs of 50 ms.
+fn setup(topology: &str, workload: &str, config: Config) -> Setup {
+    Setup {
+        topology: topology.parse::<Shape>().unwrap().build().unwrap(),
+        programs: vec![ProgramConfig::new::<Pint>(config)],
+        everywhere: false,
+        workload: workload.parse().unwrap(),
+        losses: Vec::new(),
+        epoch: 50_000_000,
+        transit: 10_000_000,
+        latency: 1_000_000,
+        shifts: true,
+        delay: 10_000,
+        rate: None,
+        queue_timeout: 0,
+        faults: Vec::new(),
+        wait: None,
+        fabric: Fabric::default(),
+    }
+}
+
+/// The links of a topology as a configuration has them.
+fn neighbours(setup: &Setup) -> BTreeMap<String, Vec<String>> {
+    let switches = 0..setup.topology.switches().len() as u32;
+    let names = |switch: u32| setup.topology.neighbours(switch).iter().map(|(_, other)| format!("s{other}")).collect();
+    switches.map(|switch| (format!("s{switch}"), names(switch))).collect()
+}
+
+fn place(name: &str) -> u32 {
+    name[1..].parse().unwrap()
+}
+
+/// What the answers of an epoch say, held against the truth.
+#[derive(Debug, Default)]
+struct Held {
+    flows: usize,
+    decided: usize,
+    sure: usize,
+}
+
+/// The hosts that each flow goes between.
+type Truth = BTreeMap<Flow, [u32; 2]>;
+
+/// Adds the flows of an epoch.
+fn learn(truth: &mut Truth, simulation: &Simulation, epoch: u64) {
+    let flows = &simulation.network().generation(epoch).flows;
+    truth.extend(flows.iter().map(|flow| (flow.tuple.flow(), [flow.src, flow.dst])));
+}
+
+/// Each switch that is named stands where some shortest way between the flow's ends has one, and
+/// named neighbours are neighbours.
+fn hold(setup: &Setup, truth: &Truth, flows: &[FlowPath]) -> Held {
+    let topology = &setup.topology;
+    let mut held = Held { flows: flows.len(), ..Held::default() };
+    for path in flows {
+        let FlowPath { flow, sink, switches, certainty, packets, .. } = path;
+        let [from, to] = truth[&flow.flow().unwrap()].map(|host| topology.hosts()[host as usize]);
+        let (behind, ahead) = (topology.distances(from), topology.distances(to));
+        assert_eq!((place(sink), switches.len() as u32), (to, ahead[from as usize] + 1), "{path:?}");
+        for (hop, name) in (0..).zip(switches).filter_map(|(hop, name)| Some((hop, name.as_ref()?))) {
+            let at = place(name) as usize;
+            assert_eq!((behind[at], ahead[at]), (hop, ahead[from as usize] - hop), "{path:?}");
+        }
+        for pair in switches.windows(2) {
+            if let [Some(a), Some(b)] = pair {
+                let others = topology.neighbours(place(a));
+                assert!(others.iter().any(|(_, other)| *other == place(b)), "{path:?}");
+            }
+        }
+        assert_eq!(*certainty >= Certainty::Decided, switches.iter().all(Option::is_some), "{path:?}");
+        assert!(*packets > 0);
+        held.decided += usize::from(*certainty >= Certainty::Decided);
+        held.sure += usize::from(*certainty == Certainty::Sure);
+    }
+    held
+}
+
+/// Runs some epochs, of which each has new flows, and adds up what was held.
+fn run(setup: &Setup, epochs: u64) -> Held {
+    let mut simulation = Simulation::new(setup).unwrap();
+    let (mut all, mut truth) = (Held::default(), Truth::new());
+    for epoch in 0..=epochs {
+        let report = if epoch < epochs { simulation.epoch(&setup.workload, None) } else { simulation.finish().pop() };
+        // Packets that leave before the transit time is over are in the record of the epoch before.
+        if epoch < epochs {
+            learn(&mut truth, &simulation, epoch);
+        }
+        assert_eq!(simulation.network().shims_at_hosts(), 0);
+        if report.is_some() {
+            let paths = simulation.last(0).unwrap().paths.as_ref().unwrap();
+            let Held { flows, decided, sure } = hold(setup, &truth, &paths.flows);
+            (all.flows, all.decided, all.sure) = (all.flows + flows, all.decided + decided, all.sure + sure);
+        }
+    }
+    all
+}
+
+#[test]
+fn paths_of_a_line() {
+    let setup = setup("line:5", "isp/uniform,flows=40,packets=8000,seed=3", Config::default());
+    let Held { flows, decided, sure } = run(&setup, 3);
+    assert!(flows > 60 && decided > flows / 2 && sure > flows / 4, "{decided} and {sure} of {flows}");
+}
+
+#[test]
+fn paths_of_a_fat_tree() {
+    let workload = "isp/uniform,flows=100,packets=20000,seed=5";
+    let blind = setup("fat-tree:4", workload, Config::default());
+    let held = run(&blind, 2);
+    assert!(held.decided > held.flows / 2 && held.sure > held.flows / 4, "{held:?}");
+    // With fewer bits, links make the difference.
+    let few = |neighbours| Config { bits: 1, instances: 1, neighbours, ..Config::default() };
+    let one_bit = run(&setup("fat-tree:4", workload, few(BTreeMap::new())), 2);
+    let linked = run(&setup("fat-tree:4", workload, few(neighbours(&blind))), 2);
+    assert_eq!(linked.flows, one_bit.flows);
+    assert!(linked.decided > one_bit.decided && linked.decided > linked.flows / 2, "{linked:?} {one_bit:?}");
+}
+
+/// Links double packets and deliver them late: no path is wrong.
+#[test]
+fn faults_make_no_path_wrong() {
+    let mut setup = setup("fat-tree:4", "isp/uniform,flows=60,packets=9000,seed=8", Config::default());
+    let faults = ["double=all,rate=10%", "delay=all,rate=20%,by=5ms"];
+    setup.faults = faults.iter().map(|fault| fault.parse::<Fault>().unwrap()).collect();
+    let mut simulation = Simulation::new(&setup).unwrap();
+    for _ in 0..3 {
+        simulation.epoch(&setup.workload, None);
+    }
+    let reports = simulation.finish();
+    let paths: Vec<_> = reports.iter().filter_map(|report| report.programs["pint"].paths).collect();
+    let sum = |of: fn(&weir::sim::report::PathCounts) -> u64| paths.iter().map(of).sum::<u64>();
+    let [flows, decided, contradicted] =
+        [sum(|paths| paths.flows), sum(|paths| paths.decided_flows), sum(|paths| paths.contradicted_flows)];
+    assert!(flows > 100 && decided > flows / 2 && contradicted == 0, "{decided}, {contradicted} of {flows}");
+}
+
+/// A topology that lacks links, or has others: nothing wrong is sure, and flows that it does not
+/// explain are decided without it.
+#[test]
+fn a_wrong_topology_makes_no_path_wrong() {
+    let workload = "isp/uniform,flows=60,packets=20000,seed=5";
+    let mut wrong = neighbours(&setup("fat-tree:4", workload, Config::default()));
+    // A ring of all switches in place of the tree.
+    let number = wrong.len();
+    for (i, others) in wrong.values_mut().enumerate() {
+        *others = vec![format!("s{}", (7 * i + 3) % number)];
+    }
+    let setup = setup("fat-tree:4", workload, Config { neighbours: wrong, ..Config::default() });
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.epoch(&setup.workload, None);
+    let mut truth = Truth::new();
+    learn(&mut truth, &simulation, 0);
+    simulation.finish();
+    let paths = simulation.last(0).unwrap().paths.clone().unwrap();
+    let sure: Vec<_> = paths.flows.into_iter().filter(|path| path.certainty == Certainty::Sure).collect();
+    assert!(sure.len() > 10, "{}", sure.len());
+    hold(&setup, &truth, &sure);
+}
+
+/// A sink has no room for all reports: the answer says so.
+#[test]
+fn missing_reports_are_told() {
+    let config = Config { reports: 50, ..Config::default() };
+    let setup = setup("line:2", "isp/uniform,flows=20,packets=2000,seed=3", config);
+    assert!(setup.programs[0].rank(Task::Paths).is_some() && setup.runs_everywhere());
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.epoch(&setup.workload, None);
+    simulation.finish();
+    let answers = simulation.last(0).unwrap();
+    assert!(answers.paths.as_ref().unwrap().lack.contains(Reason::Overflow));
+    assert!(answers.gaps.iter().any(|gap| gap.to_string().contains("reports about single packets found no room")));
+}
