@@ -7,6 +7,7 @@ mod hashpipe;
 mod losses;
 mod network;
 mod paper;
+mod pint;
 mod plot;
 mod score;
 mod tasks;
@@ -25,7 +26,7 @@ pub struct Arguments {
     /// These figures alone (chamelemon-losses)
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "paper")]
     figure: Vec<losses::Part>,
-    /// Most trials for one point; large sketches take fewer (chamelemon-losses)
+    /// Most trials for one point; large sketches take fewer (chamelemon-losses, pint-path)
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     trials: u32,
     /// Directory for the CSV and SVG files
@@ -52,6 +53,8 @@ enum Paper {
     /// Figures 7, 8 and 9 of ChameleMon, and those of its appendix E: shifting attention, in the
     /// simulated testbed
     ChamelemonNetwork,
+    /// Figures 5 and 10 of PINT: packets until the path of a flow is decided
+    PintPath,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -69,6 +72,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::ChamelemonNetwork) {
         network::run(&arguments.out, arguments.quick, &arguments.network)?;
+    }
+    if wanted(Paper::PintPath) {
+        let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
+        pint::run(&arguments.out, trials as usize)?;
     }
     Ok(())
 }

@@ -1,0 +1,215 @@
+//! Packets until a path is decided.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use weir::pisa::hash::HashFamily;
+use weir::program::pint::dataplane::Code;
+use weir::program::pint::encoding::Layers;
+use weir::program::pint::inference::{Inference, Universe};
+use weir::trace::SplitMix64;
+
+/// Runs with one family of hashes.
+const SHARED: usize = 250;
+
+/// What some runs took.
+pub struct Packets {
+    /// Of each run, in ascending order.
+    sorted: Vec<usize>,
+    /// Paths that were decided and are not the true ones.
+    pub wrong: usize,
+}
+
+impl Packets {
+    pub fn mean(&self) -> f64 {
+        self.sorted.iter().sum::<usize>() as f64 / self.sorted.len() as f64
+    }
+
+    /// The number of packets with which this share of the runs is decided.
+    pub fn quantile(&self, share: f64) -> usize {
+        let at = (share * self.sorted.len() as f64).ceil() as usize;
+        self.sorted[at.clamp(1, self.sorted.len()) - 1]
+    }
+
+    pub fn runs(&self) -> usize {
+        self.sorted.len()
+    }
+}
+
+/// Runs `run` on all cores with numbers below `runs`. It gives the packets of a run, and whether
+/// its path is the true one. Each family of hashes is drawn by `family`.
+fn all<F>(
+    runs: usize,
+    family: impl Fn(u64) -> F + Sync,
+    run: impl Fn(&F, &mut SplitMix64) -> (usize, bool) + Sync,
+) -> Packets {
+    let groups = runs.div_ceil(SHARED);
+    let (next, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        let mut packets = Vec::new();
+        loop {
+            let group = next.fetch_add(1, Ordering::Relaxed);
+            if group >= groups {
+                return packets;
+            }
+            let family = family(group as u64);
+            let mut rng = SplitMix64::new(0x70_696e_7400 + group as u64);
+            for _ in group * SHARED..runs.min((group + 1) * SHARED) {
+                let (needed, right) = run(&family, &mut rng);
+                packets.push(needed);
+                wrong.fetch_add(usize::from(!right), Ordering::Relaxed);
+            }
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut sorted: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a run does not panic")).collect()
+    });
+    sorted.sort_unstable();
+    Packets { sorted, wrong: wrong.into_inner() }
+}
+
+/// PINT, as it is configured.
+#[derive(Clone, Debug)]
+pub struct Pint<'a> {
+    pub bits: u32,
+    pub instances: u32,
+    pub layers: Layers,
+    /// Candidates for each hop.
+    pub switches: usize,
+    /// The links between them, where inference knows these.
+    pub links: Option<&'a [[usize; 2]]>,
+}
+
+impl Pint<'_> {
+    /// The packets that `runs` paths take. `path` draws one.
+    pub fn run(&self, runs: usize, path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync) -> Packets {
+        let family = |number: u64| {
+            let code = Code::new(self.bits, self.instances, &self.layers, &HashFamily::reproducible(number));
+            let ids: Vec<_> = (0..self.switches as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
+            let universe = Universe::new(&code, ids.iter().copied(), self.links);
+            let switches: Vec<_> = ids.into_iter().map(|id| code.switch(id)).collect();
+            (code, universe, switches)
+        };
+        all(runs, family, |(code, universe, switches), rng| {
+            let path = path(rng);
+            let coded: Vec<_> = path.iter().map(|switch| switches[*switch].clone()).collect();
+            let mut inference = Inference::new(code, universe, path.len());
+            for packets in 1.. {
+                let identity = rng.next_u64() as u32;
+                inference.add(identity, code.digest(&coded, identity));
+                if let Some(found) = inference.path() {
+                    return (packets, found == path);
+                }
+            }
+            unreachable!("packets do not end")
+        })
+    }
+}
+
+/// Any path of so many switches, none of them twice.
+pub fn random_path(switches: usize, length: usize) -> impl Fn(&mut SplitMix64) -> Vec<usize> + Sync {
+    move |rng| {
+        let mut path = Vec::with_capacity(length);
+        while path.len() < length {
+            let next = rng.below(switches as u64) as usize;
+            if !path.contains(&next) {
+                path.push(next);
+            }
+        }
+        path
+    }
+}
+
+/// The schemes that PINT is compared with, improved by reservoir sampling: each packet carries a
+/// mark of a hop drawn uniformly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// A hop's mark is one of 8 fragments, and all are needed.
+    Ppm,
+    /// A hop's mark is one of 8 hashes, and so many different ones are needed.
+    Ams2(u32),
+    /// A random combination of the hops' identifiers, of so many fragments each. A fragment is
+    /// known when its combinations have full rank.
+    LinearCoding { fragments: usize },
+}
+
+impl Other {
+    pub fn run(self, runs: usize, length: usize) -> Packets {
+        all(runs, |_| (), |(), rng| (self.packets(length, rng), true))
+    }
+
+    fn packets(self, length: usize, rng: &mut SplitMix64) -> usize {
+        match self {
+            Self::Ppm => collect(length, 8, rng),
+            Self::Ams2(needed) => collect(length, needed, rng),
+            Self::LinearCoding { fragments } => combine(length, fragments, rng),
+        }
+    }
+}
+
+/// Packets until each hop has `needed` different marks of 8.
+fn collect(length: usize, needed: u32, rng: &mut SplitMix64) -> usize {
+    let mut marks = vec![0u8; length];
+    let mut lacking = length;
+    for packets in 1.. {
+        let mark = &mut marks[rng.below(length as u64) as usize];
+        let before = mark.count_ones();
+        *mark |= 1 << rng.below(8);
+        lacking -= usize::from(before < needed && mark.count_ones() == needed);
+        if lacking == 0 {
+            return packets;
+        }
+    }
+    unreachable!("packets do not end")
+}
+
+/// Packets until the combinations of each fragment have full rank.
+fn combine(length: usize, fragments: usize, rng: &mut SplitMix64) -> usize {
+    // Rows by their highest bit.
+    let mut rows = vec![vec![0u64; length]; fragments];
+    let mut missing = length * fragments;
+    for packets in 1.. {
+        let basis = &mut rows[rng.below(fragments as u64) as usize];
+        let mut row = rng.next_u64() & (u64::MAX >> (64 - length));
+        while row != 0 {
+            let own = &mut basis[row.ilog2() as usize];
+            if *own == 0 {
+                *own = row;
+                missing -= 1;
+                break;
+            }
+            row ^= *own;
+        }
+        if missing == 0 {
+            return packets;
+        }
+    }
+    unreachable!("packets do not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Means that are known otherwise: coupons, and k + 1.6 combinations.
+    #[test]
+    fn the_others_take_what_they_must() {
+        let near =
+            |packets: Packets, mean: f64| assert!((packets.mean() / mean - 1.0).abs() < 0.05, "{}", packets.mean());
+        let harmonic = |n: u32| (1..=n).map(|i| 1.0 / f64::from(i)).sum::<f64>();
+        near(Other::Ppm.run(2000, 5), 40.0 * harmonic(40));
+        near(Other::Ams2(1).run(2000, 25), 25.0 * harmonic(25));
+        near(Other::LinearCoding { fragments: 1 }.run(2000, 30), 31.6);
+    }
+
+    #[test]
+    fn no_path_is_wrong() {
+        let pint = Pint { bits: 8, instances: 2, layers: Layers::of_length(10), switches: 100, links: None };
+        let packets = pint.run(300, random_path(100, 10));
+        assert_eq!((packets.wrong, packets.runs()), (0, 300));
+        assert!(packets.mean() < 15.0 && packets.quantile(0.5) <= packets.quantile(0.99));
+    }
+}
