@@ -24,6 +24,7 @@ mod policy;
 mod privileges;
 mod rootless;
 mod routes;
+mod paths;
 mod several;
 mod observers;
 mod traffic;

@@ -1,0 +1,108 @@
+//! Five switches in a row and one controller: it names the switches that each flow crosses, in both
+//! directions, and no other.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
+
+const EPOCH: &str = "250ms";
+const TRANSIT: &str = "60ms";
+const SWITCHES: usize = 5;
+/// Larger than the hosts' by the shim, so that full packets carry it too.
+const FABRIC_MTU: u32 = 1600;
+
+struct Line {
+    lab: Lab,
+    hosts: Vec<Host>,
+    spaces: Vec<Namespace>,
+}
+
+impl Line {
+    /// A host at each end, links between neighbours.
+    fn new(test: &str) -> Option<Self> {
+        let lab = Lab::new(test)?;
+        let ports = lab.ports(Link::Veth, 2);
+        let spaces: Vec<_> = (1..SWITCHES).map(|_| lab.switch.sibling()).collect();
+        let last = spaces.last().expect("several switches");
+        lab.switch.run(&format!("ip link set p2 netns {}", last.id()));
+        last.run("ip link set p2 up");
+        for (i, far) in spaces.iter().enumerate() {
+            let near = if i == 0 { &lab.switch } else { &spaces[i - 1] };
+            let link = format!("ip link add right mtu {FABRIC_MTU} type veth peer name left mtu {FABRIC_MTU}");
+            near.run(&format!("{link} netns {}", far.id()));
+            near.run("ip link set right up");
+            far.run("ip link set left up");
+        }
+        let hosts = ports.connect();
+        Some(Self { lab, hosts, spaces })
+    }
+
+    fn switches(&self) -> Vec<Weir> {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let at = Controller::switch_socket(&self.lab);
+        let switch = |i: usize| {
+            let port = |interface: &str, role: &str, mtu: u32| {
+                let dev = format!("dev = \"veth:{interface}\"");
+                format!("[[port]]\nname = \"{interface}\"\n{dev}\nrole = \"{role}\"\nmtu = {mtu}\n")
+            };
+            let fabric = |interface| port(interface, "fabric", FABRIC_MTU);
+            let left = if i == 0 { port("p1", "host", 1500) } else { fabric("left") };
+            let right = if i == SWITCHES - 1 { port("p2", "host", 1500) } else { fabric("right") };
+            let times = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{}]", i % cores);
+            let rest = format!("[[program]]\nname = \"pint\"\n[controller]\nat = \"{}\"\n", at.display());
+            // One is known to the controller by another name than its own.
+            let name = if i == 2 { "name = \"middle\"\n" } else { "" };
+            let file = format!("[switch]\n{times}\n{left}{right}{rest}{name}");
+            let number = i + 1;
+            fs::write(self.lab.path(&format!("s{number}.toml")), file).unwrap();
+            let space = if i == 0 { &self.lab.switch } else { &self.spaces[i - 1] };
+            Weir::start(&self.lab, space, &format!("s{number}"), &format!("-vv --config s{number}.toml"))
+        };
+        (0..SWITCHES).map(switch).collect()
+    }
+}
+
+/// The path of the pings from one host to another.
+fn path<'a>(paths: &'a Value, from: &Host, to: &Host) -> Option<&'a Value> {
+    let of = |path: &&Value| {
+        let flow = &path["flow"];
+        flow["src"] == from.address() && flow["dst"] == to.address() && flow["proto"] == 1
+    };
+    paths["paths"].as_array()?.iter().find(of)
+}
+
+#[test]
+fn the_switches_that_a_flow_crosses() {
+    let Some(line) = Line::new("the_switches_that_a_flow_crosses") else { return };
+    let names = ["s1", "s2", "middle", "s4", "s5"];
+    let expected = names.map(|name| format!("--switch {name} ")).concat();
+    let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
+    let controller = Controller::start(&line.lab, &format!("{expected}--program pint {times}"));
+    let switches = line.switches();
+    let [host1, host2] = &line.hosts[..] else { unreachable!("two hosts") };
+    host1.reaches(host2);
+    let mut reversed = names;
+    reversed.reverse();
+    eventually("the paths to be sure", || {
+        host1.space.try_run(&format!("ping -n -q -i 0.01 -W 1 -c 100 {}", host2.address()));
+        let paths = controller.ask("show paths --last 60s --top 1000");
+        let known = [(host1, host2, names), (host2, host1, reversed)].map(|(from, to, names)| {
+            let Some(path) = path(&paths, from, to) else { return false };
+            let found = path["switches"].as_array().unwrap();
+            assert_eq!(found.len(), SWITCHES, "{path}");
+            let right = found.iter().zip(names).all(|(found, name)| found.is_null() || *found == name);
+            assert!(right || path["certainty"] != "sure", "{path}");
+            path["certainty"] == "sure" && right
+        });
+        (known == [true, true]).then_some(())
+    });
+    let paths = controller.ask("show paths --last 60s --top 1000");
+    let forth = path(&paths, host1, host2).unwrap();
+    assert_eq!((&forth["switches"], &forth["contradictions"]), (&json!(names), &json!(0)), "{forth}");
+    assert!(forth["packets"].as_u64() >= Some(30), "{forth}");
+    assert_eq!(switches[2].try_ask("show paths").status.code(), Some(2), "the controller answers");
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
