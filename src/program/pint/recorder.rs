@@ -189,6 +189,11 @@ fn take(known: &mut Known, seen: &[Seen], switches: &Switches, room: usize) {
         }
         // A packet that comes twice says nothing new.
         if known.seen.iter().all(|other| other.identity != packet.identity) {
+            // Each packet is compared with those that are kept, so these are few at any time.
+            if known.seen.len() >= 2 * room {
+                known.seen.drain(..room);
+                known.worked_out = 0;
+            }
             known.seen.push(*packet);
             known.packets = known.seen.len() as u64;
         }
