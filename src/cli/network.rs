@@ -1,5 +1,5 @@
-//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`: what
-//! programs found, by epochs.
+//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`:
+//! what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, output};
+use super::{Failure, attention, output, paths};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Covered};
@@ -78,7 +78,7 @@ impl Epochs {
 }
 
 /// The epochs that an answer covers, and their gaps.
-pub(super) fn covered_text(covered: &Covered, all: &str) -> String {
+fn covered_text(covered: &Covered, all: &str) -> String {
     let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
         return "no epoch has ended yet".into();
     };
@@ -136,7 +136,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// The flows that an answer does not name.
-pub(super) fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
+fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
         1 => "\n1 flow is not named".into(),
@@ -283,4 +283,20 @@ pub fn attention_text(attention: &view::Attention) -> String {
         Some(attention.epoch_ns),
         false,
     )
+}
+
+pub fn paths_text(found: &view::Paths) -> String {
+    let covered = covered_text(&found.covered, "all paths");
+    if found.covered.last_epoch.is_none() {
+        return covered;
+    }
+    if found.paths.is_empty() {
+        return format!("no flow left the network\n\n{covered}");
+    }
+    let evicted = match found.evicted_flows {
+        0 => String::new(),
+        flows => format!("\n{} made place for others", output::count(flows, "flow")),
+    };
+    let unnamed = unnamed_text(found.omitted_flows, 0, "");
+    format!("{}\n\n{covered}{unnamed}{evicted}", paths::paths_table(&found.paths))
 }

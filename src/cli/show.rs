@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, losses_text,
+    paths_text,
 };
-use super::paths::paths_text;
 use super::remote::Remote;
 use super::{Failure, names, output};
 use crate::api::client::{Client, ClientError};
