@@ -8,7 +8,7 @@
 //! *Guarantee:* the true path is never eliminated, as long as its switches are among the
 //! candidates, its digests are those that its switches wrote, and the topology has its links. Then
 //! a path that is decided is the true one. Where one of these does not hold, nearly always some
-//! digest contradicts; [`confirm`] says when that is as good as certain.
+//! digest contradicts; [`Evidence`] says when that is as good as certain.
 
 mod confirm;
 mod links;
