@@ -41,7 +41,7 @@ build: setup-build ## the release binary, target/release/weir
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_TESTS) -- --quiet
+	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_TESTS)
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 	$(CARGO) test $(LOCKED) --workspace --lib --bins --tests
