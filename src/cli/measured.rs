@@ -19,7 +19,7 @@ pub struct Measured {
     pub score: Option<Score>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
-    /// Nothing of a program that finds none.
+    /// `None` for programs that do not find paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<Path>>,
 }
@@ -49,7 +49,7 @@ impl Measured {
         measured
     }
 
-    /// What [`Self::text`] begins with.
+    /// The title above [`Self::text`].
     pub fn title(&self) -> &'static str {
         if self.paths.is_some() { "the paths of flows" } else { "the heaviest flows" }
     }

@@ -65,7 +65,7 @@ fn asks(arguments: impl Iterator<Item = OsString>) -> Option<Where> {
     Where::from_arg_matches(deepest).ok()
 }
 
-/// What is found until the time is over, else nothing. The process ends afterwards, whatever its
+/// The names that are found within [`TIMEOUT`], or none. The process ends afterwards, whatever its
 /// threads still wait for.
 fn within_time(find: impl Fn() -> Option<Vec<Named>> + Copy + Send + Sync + 'static) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {

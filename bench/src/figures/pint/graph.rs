@@ -58,7 +58,7 @@ impl Graph {
         self.distances.iter().flatten().max().map_or(0, |links| links + 1)
     }
 
-    /// The ends of all shortest paths of so many switches.
+    /// The two ends of each shortest path with this number of switches.
     pub fn ends(&self, length: usize) -> Vec<[usize; 2]> {
         let all = (0..self.switches()).flat_map(|from| (0..self.switches()).map(move |to| [from, to]));
         all.filter(|[from, to]| self.distances[*from][*to] + 1 == length).collect()

@@ -13,7 +13,7 @@ use weir::trace::SplitMix64;
 /// Runs with one family of hashes.
 const SHARED: usize = 250;
 
-/// What some runs took.
+/// The packets that each of several runs took.
 pub struct Packets {
     /// Of each run, in ascending order.
     sorted: Vec<usize>,
@@ -109,7 +109,7 @@ impl Pint<'_> {
     }
 }
 
-/// Any path of so many switches, none of them twice.
+/// A random path with this number of switches, without a repetition.
 pub fn random_path(switches: usize, length: usize) -> impl Fn(&mut SplitMix64) -> Vec<usize> + Sync {
     move |rng| {
         let mut path = Vec::with_capacity(length);
@@ -129,10 +129,10 @@ pub fn random_path(switches: usize, length: usize) -> impl Fn(&mut SplitMix64) -
 pub enum Other {
     /// A hop's mark is one of 8 fragments, and all are needed.
     Ppm,
-    /// A hop's mark is one of 8 hashes, and so many different ones are needed.
+    /// A hop's mark is one of 8 hashes; the number of different ones that are needed.
     Ams2(u32),
-    /// A random combination of the hops' identifiers, of so many fragments each. A fragment is
-    /// known when its combinations have full rank.
+    /// A packet carries a random combination of the hops' identifiers, each cut into this number
+    /// of fragments. A fragment is known when its combinations have full rank.
     LinearCoding { fragments: usize },
 }
 
