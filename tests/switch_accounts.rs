@@ -77,7 +77,7 @@ impl Packet {
         };
         let mut bytes = [host_mac(self.to), host_mac(self.from % 6)].concat();
         let mut words = vec![0; shim::LEN];
-        Shim { hop, loops: 2, epoch: 0xbeef7, ..Shim::default() }.emit(&mut words).unwrap();
+        Shim::new(hop, 2, 0xbeef7, 0).emit(&mut words).unwrap();
         match self.shim {
             ShimKind::None => {}
             ShimKind::Known => bytes.extend(&words),
@@ -263,7 +263,7 @@ fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, telemetry_head
             let Ok(shim) = carried else { return 1 };
             let next = (hop + 1).min(shim::MAX_HOP);
             assert!(
-                (shim.hop, shim.loops) == (1, 0) || (shim.hop, shim.loops, shim.epoch) == (next, 2, 0xbeef7),
+                (shim.hop(), shim.loops()) == (1, 0) || (shim.hop(), shim.loops(), shim.epoch()) == (next, 2, 0xbeef7),
                 "{shim:?} after {hop}"
             );
             assert_ne!(bytes[18..20], [0x88, 0xb5], "a shim upon a shim");
@@ -352,7 +352,7 @@ fn a_packet_crosses_a_fabric_hop_by_hop() {
         let (id, queue) = out.queues().next().expect("it goes on");
         assert_eq!((id, queue.len()), (1, 1));
         frame = queue.remove(0);
-        assert_eq!(shim::peek(frame.bytes()).ok().map(|shim| shim.hop), (hop < 3).then_some(hop));
+        assert_eq!(shim::peek(frame.bytes()).ok().map(Shim::hop), (hop < 3).then_some(hop));
     }
     assert_eq!(frame.bytes(), sent, "the host gets what the other sent");
 }

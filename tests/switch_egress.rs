@@ -59,7 +59,7 @@ impl Dataplane for Watcher {
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs.iter_mut() {
             if self.needs.contains(Needs::SHIM) {
-                phv.class = class(phv);
+                phv.shim = phv.shim.with_class(class(phv));
             }
             if self.needs.contains(Needs::DIGEST) {
                 phv.digest = digest(phv);
@@ -153,7 +153,7 @@ impl World {
         let mut frame = HeapFrame::new(&bytes);
         if !self.tos && ingress >= 2 {
             let epoch = shim::epoch_of(NOW >> 26);
-            assert!(shim::push(&mut frame, Shim { hop: 5, loops: 1, epoch, class: 2 }));
+            assert!(shim::push(&mut frame, Shim::new(5, 1, epoch, 2)));
         }
         frame
     }
@@ -239,13 +239,13 @@ impl Bench {
         prop_assert_eq!(phv.disposition, disposition);
         if let Some(shim) = shim {
             prop_assert!(!tos && phv.egress >= 2);
-            let expected = Shim { hop: phv.hop, loops: phv.loops, epoch: phv.epoch, class: phv.class };
+            let expected = phv.shim;
             let digest = needs.contains(Needs::DIGEST);
             prop_assert_eq!(shim, if digest { expected.with_digest(phv.digest) } else { expected });
-            prop_assert!(matches!((phv.hop, phv.loops), (1, 0) | (6, 1)));
+            prop_assert!(matches!((phv.shim.hop(), phv.shim.loops()), (1, 0) | (6, 1)));
         }
         if tos && phv.egress >= 2 && sent.net == Net::Ipv4 {
-            prop_assert_eq!(sent.tos & dscp::MASK, dscp::bits(phv.class, phv.epoch & 1 == 1));
+            prop_assert_eq!(sent.tos & dscp::MASK, dscp::bits(phv.shim.class(), phv.shim.epoch() & 1 == 1));
         }
         if needs.contains(Needs::QUEUE_DEPTH) {
             prop_assert_eq!(usize::from(phv.queue_depth), depth);

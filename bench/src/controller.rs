@@ -13,7 +13,7 @@ use weir::program::answers::{Described, Reason};
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use weir::trace::{SplitMix64, Trace, Workload};
-use weir::wire::{Flow, Headers, Net};
+use weir::wire::{Flow, Headers, Net, Shim, shim};
 
 /// 50 ms, the paper's (§5.2), with its transit time.
 const LENGTH: u64 = 50_000_000;
@@ -91,8 +91,12 @@ fn traffic(edges: &mut [Edge], trace: &Trace, headers: &[Headers], victims: f64,
     let mut seen = vec![0u32; headers.len()];
     for &flow in &trace.sequence {
         let flow = flow as usize;
-        let mut phv =
-            [Phv { headers: headers[flow], enters: true, epoch: weir::wire::shim::epoch_of(epoch), ..Phv::default() }];
+        let mut phv = [Phv {
+            headers: headers[flow],
+            enters: true,
+            shim: Shim::default().with_epoch(shim::epoch_of(epoch)),
+            ..Phv::default()
+        }];
         edges[flow % EDGES].program.ingress(&mut phv, BatchOrder::PacketMajor);
         let lost = victim[flow] && seen[flow].is_multiple_of(LOST);
         seen[flow] += 1;

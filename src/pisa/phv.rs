@@ -1,7 +1,7 @@
 //! The packet header vector: what travels with a packet from stage to stage.
 
 use super::DropReason;
-use crate::wire::Headers;
+use crate::wire::{Headers, Shim, shim};
 
 /// A port of the switch: from 0 in the order of the configuration, and a port that is added later
 /// has the lowest number that is free. It keeps it as long as it is there.
@@ -27,17 +27,10 @@ pub struct Phv {
     /// What admission made of it. Known to egress stages.
     pub disposition: Disposition,
 
-    /// The switch's place on the packet's path, from 1 where it enters; at most
-    /// `wire::shim::MAX_HOP`. 1 where the telemetry header does not carry it.
-    pub hop: u8,
-    /// Times that the packet came by here before, as far as the shim says.
-    pub loops: u8,
-    /// The class that it carries from switch to switch, two bits: what ChameleMon took it for where
-    /// it entered, or that it is one of several (`program::chamelemon::dataplane::class`).
-    pub class: u8,
-    /// The number of the epoch in which it entered the network, as packets carry it
-    /// (`wire::shim::EPOCH_BITS`).
-    pub epoch: u32,
+    /// What it carries from switch to switch, also where three bits of the DSCP stand for the shim.
+    /// Its hop count is the switch's place on the packet's path, from 1 where it enters; 1 where the
+    /// telemetry header has none.
+    pub shim: Shim,
     /// The digest in its shim. Only with [`Needs::DIGEST`](crate::program::Needs::DIGEST).
     pub digest: u16,
 
@@ -66,8 +59,7 @@ impl Phv {
         (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
         self.verdict = Verdict::default();
         (self.enters, self.disposition) = (false, Disposition::Lost);
-        (self.hop, self.loops, self.class) = (1, 0, 0);
-        (self.epoch, self.digest) = (0, 0);
+        (self.shim, self.digest) = (Shim::new(1, 0, 0, shim::NO_CLASS), 0);
     }
 }
 

@@ -5,7 +5,7 @@ use super::{PortInfo, Role, Switch, TelemetryHeader};
 use crate::forward::vlan;
 use crate::pisa::{Disposition, Phv};
 use crate::wire::vlan::TagEdit;
-use crate::wire::{self, Frame, Headers, Net, Shim};
+use crate::wire::{self, Frame, Headers, Net};
 
 impl Switch {
     /// Writes a packet that was admitted, with this change of its tag. The frame is as it was then,
@@ -32,7 +32,7 @@ impl Switch {
         let bits = match disposition {
             Disposition::ToHost if phv.enters => return,
             Disposition::ToHost => 0,
-            _ => wire::dscp::bits(phv.class, phv.epoch & 1 == 1),
+            _ => wire::dscp::bits(phv.shim.class(), phv.shim.epoch() & 1 == 1),
         };
         if phv.headers.net == Net::Other {
             return;
@@ -46,10 +46,7 @@ impl Switch {
     /// that cannot be.
     #[inline(always)]
     fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
-        let shim = || {
-            let shim = Shim { hop: phv.hop, loops: phv.loops, epoch: phv.epoch, class: phv.class };
-            if self.telemetry.digest { shim.with_digest(phv.digest) } else { shim }
-        };
+        let shim = || if self.telemetry.digest { phv.shim.with_digest(phv.digest) } else { phv.shim };
         match (phv.headers.shim, disposition) {
             (true, Disposition::ToHost) => wire::shim::pop(frame),
             (true, _) => wire::shim::rewrite(frame, shim()),

@@ -123,8 +123,7 @@ impl Switch {
         let (mut all, mut seen) = (0, 0);
         let mut several = None;
         let writes = !self.telemetry.writes_late;
-        for (phv, exit) in self.phvs.iter().zip(exits) {
-            let Some((i, frame)) = frames.next() else { break };
+        for ((i, frame), (phv, exit)) in frames.zip(self.phvs.iter().zip(exits)) {
             let way = match phv.verdict {
                 _ if routed.of(i).is_some() => None,
                 Verdict::Port(id) => Some(Ok(id)),
@@ -162,7 +161,7 @@ impl Switch {
             let answered = matches!(by_router, Some(ByRouter::Answered { .. }));
             let base = if answered { answer_to(&phv) } else { phv };
             for exit in exits {
-                let mut copy = Phv { class, ..base };
+                let mut copy = Phv { shim: base.shim.with_class(class), ..base };
                 if reparse {
                     self.reparse(&mut copy, exit, out);
                 }
@@ -269,7 +268,7 @@ impl Switch {
             self.describe(exits, now, out);
         }
         let phvs = &mut self.phvs[..exits.len()];
-        let written = |phv: &Phv| (phv.hop, phv.loops, phv.class, phv.epoch, phv.digest);
+        let written = |phv: &Phv| (phv.shim, phv.digest);
         let before: ArrayVec<_, BURST> =
             if cfg!(debug_assertions) { phvs.iter().map(written).collect() } else { ArrayVec::new() };
         for (number, program) in self.telemetry.programs.iter_mut().enumerate() {

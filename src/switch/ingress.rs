@@ -28,7 +28,7 @@ impl Switch {
             match parsed.and_then(|()| telemetry.read(phv, frame.bytes())) {
                 Ok(()) => {
                     if role == Role::Host {
-                        (phv.enters, phv.epoch) = (true, epoch);
+                        (phv.enters, phv.shim) = (true, phv.shim.with_epoch(epoch));
                     }
                     kept += 1;
                     unmeasured += u64::from(phv.headers.net == Net::Other);
@@ -80,15 +80,15 @@ impl Telemetry {
         }
         if phv.headers.shim {
             phv.wire_bytes -= wire::shim::LEN as u32;
-            let shim = wire::shim::read(frame).ok_or(DropReason::BadShim)?.next_hop();
-            (phv.hop, phv.loops, phv.class, phv.epoch) = (shim.hop, shim.loops, shim.class, shim.epoch);
+            phv.shim = wire::shim::read(frame).ok_or(DropReason::BadShim)?.next_hop();
             if let Some(running) = self.digest_beside {
-                (phv.digest, phv.epoch) = (shim.digest(), wire::shim::nearest_epoch(running, shim.epoch));
+                let epoch = wire::shim::nearest_epoch(running, phv.shim.epoch());
+                (phv.digest, phv.shim) = (phv.shim.digest(), phv.shim.with_epoch(epoch));
             }
         }
         if fabric && self.header == TelemetryHeader::Dscp {
             let (class, bit) = wire::dscp::read(phv.headers.tos);
-            (phv.class, phv.epoch) = (class, self.by_bit[usize::from(bit)]);
+            phv.shim = phv.shim.with_class(class).with_epoch(self.by_bit[usize::from(bit)]);
             phv.headers.tos &= !wire::dscp::MASK;
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::egress::Exit;
 use super::{PortInfo, Routed, Switch, TxBursts};
 use crate::forward::route;
 use crate::pisa::{Disposition, DropReason, MAX_PORTS, Phv, PortId, Verdict};
-use crate::wire::{self, Frame, shim};
+use crate::wire::{self, Frame, Shim, shim};
 
 /// Where the packets are that one packet has become.
 pub(super) type Exits = ArrayVec<Exit, MAX_PORTS>;
@@ -54,7 +54,7 @@ impl Switch {
     }
 
     fn none(&self, phv: &Phv, reason: DropReason) -> Replicated {
-        Replicated { parent: self.end(phv, reason), class: phv.class, reparse: false }
+        Replicated { parent: self.end(phv, reason), class: phv.shim.class(), reparse: false }
     }
 
     /// All fragments or none: then the packet is dropped as one.
@@ -142,13 +142,13 @@ impl Switch {
 
 /// The PHV of the router's answer to a packet: it is none of the packet's flow.
 pub(super) fn answer_to(phv: &Phv) -> Phv {
-    Phv { class: shim::NO_CLASS, hop: 1, loops: 0, ..*phv }
+    Phv { shim: Shim::new(1, 0, phv.shim.epoch(), shim::NO_CLASS), ..*phv }
 }
 
 /// A packet that leaves as it is.
 fn one(exit: Exit, phv: &Phv, exits: &mut Exits) -> Replicated {
     let _ = exits.try_push(exit);
-    Replicated { parent: Disposition::Lost, class: phv.class, reparse: false }
+    Replicated { parent: Disposition::Lost, class: phv.shim.class(), reparse: false }
 }
 
 /// A packet that becomes several: copies, or fragments. They cannot be matched to it where they
@@ -167,9 +167,9 @@ struct Replication<'a> {
 
 impl<'a> Replication<'a> {
     fn of(switch: &'a Switch, phv: &Phv, exits: &'a mut Exits) -> Self {
-        let ends = switch.telemetry.ends || phv.class == shim::NO_CLASS;
+        let ends = switch.telemetry.ends || phv.shim.class() == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
-        Self { switch, phv: Phv { class, ..*phv }, sent: false, untracked: false, exits }
+        Self { switch, phv: Phv { shim: phv.shim.with_class(class), ..*phv }, sent: false, untracked: false, exits }
     }
 
     fn send<F: Frame>(&mut self, frame: F, port: PortId, out: &mut TxBursts<F>) {
@@ -196,7 +196,7 @@ impl<'a> Replication<'a> {
             Self { untracked: true, .. } => Disposition::Untracked,
             _ => Disposition::Ended,
         };
-        Replicated { parent, class: self.phv.class, reparse: false }
+        Replicated { parent, class: self.phv.shim.class(), reparse: false }
     }
 }
 
@@ -217,10 +217,9 @@ impl Routed {
     #[inline(always)]
     pub(super) fn of(&self, i: usize) -> Option<ByRouter> {
         let is = |bits: u64| bits >> i & 1 != 0;
-        if is(self.long) {
-            Some(ByRouter::Long)
-        } else {
-            is(self.answered).then(|| ByRouter::Answered { arrived: is(self.arrived) })
+        if !is(self.long | self.answered) {
+            return None;
         }
+        Some(if is(self.long) { ByRouter::Long } else { ByRouter::Answered { arrived: is(self.arrived) } })
     }
 }

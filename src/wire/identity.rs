@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn neither_does_the_shim() {
         let mut frame = HeapFrame::new(&PACKET);
-        assert!(shim::push(&mut frame, Shim { hop: 3, epoch: 9, ..Shim::default() }));
+        assert!(shim::push(&mut frame, Shim::new(3, 0, 9, 0)));
         assert_eq!(of(frame.bytes()), of(&PACKET));
     }
 

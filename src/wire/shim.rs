@@ -10,6 +10,8 @@
 //! with a program that needs a digest, the last two bytes are the digest instead
 //! ([`Shim::digest`]), and the epoch is the nearest one with these four bits ([`nearest_epoch`]).
 
+use std::fmt;
+
 use super::error::{check, need};
 use super::field::{get16, get32, put16, put32};
 use super::{Frame, Layer, WireError};
@@ -89,68 +91,124 @@ impl<T: AsRef<[u8]>> View<T> {
     }
 }
 
-/// The content of a shim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shim {
-    /// Switches passed, at most [`MAX_HOP`].
-    pub hop: u8,
-    /// At most [`MAX_LOOPS`].
-    pub loops: u8,
-    /// The lowest [`EPOCH_BITS`] bits of the number of the epoch in which the packet entered.
-    pub epoch: u32,
-    /// At most 3.
-    pub class: u8,
-}
+/// The content of a shim: the four bytes behind its EtherType as one word, so that a switch reads
+/// and writes it in one step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Shim(u32);
+
+/// Where a field begins in the word. The high part of the epoch's number begins at 0.
+const HOP_AT: u32 = 26;
+const LOOPS_AT: u32 = 24;
+const VERSION_AT: u32 = 22;
+const SHORT_EPOCH_AT: u32 = 18;
+const CLASS_AT: u32 = 16;
+/// The high part of the epoch's number, or the digest.
+const LOW: u32 = 0xffff;
 
 impl Shim {
+    /// Of each field the low bits.
     #[inline(always)]
-    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
-        Self::of_content(view.content())
+    pub const fn new(hop: u8, loops: u8, epoch: u32, class: u8) -> Self {
+        Self((VERSION as u32) << VERSION_AT | ((loops & MAX_LOOPS) as u32) << LOOPS_AT)
+            .with_hop(hop)
+            .with_epoch(epoch)
+            .with_class(class)
     }
 
-    /// Writes the shim: of each field the low bits.
+    #[inline(always)]
+    pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Self {
+        Self(view.content())
+    }
+
+    /// Writes the shim.
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), WireError> {
         need(Layer::Shim, LEN, bytes)?;
         put16(bytes, 0, ETHERTYPE);
-        put32(bytes, CONTENT, self.content());
+        put32(bytes, CONTENT, self.0);
         Ok(())
     }
 
-    /// From the four bytes behind the EtherType.
+    /// Switches passed, at most [`MAX_HOP`].
     #[inline(always)]
-    fn of_content(content: u32) -> Self {
-        let [counts, marks] = [(content >> 24) as u8, (content >> 16) as u8];
-        let epoch = content << SHORT_EPOCH_BITS & 0xf_fff0 | u32::from(marks >> 2) & SHORT_EPOCH;
-        Self { hop: counts >> 2, loops: counts & MAX_LOOPS, epoch, class: marks & MAX_CLASS }
+    pub const fn hop(self) -> u8 {
+        (self.0 >> HOP_AT) as u8
     }
 
-    /// The four bytes behind the EtherType.
+    /// Times that the packet came by here before, at most [`MAX_LOOPS`].
     #[inline(always)]
-    fn content(&self) -> u32 {
-        let counts = self.hop << 2 | self.loops & MAX_LOOPS;
-        let marks = (VERSION << 6) | ((self.epoch & SHORT_EPOCH) as u8 * 4) | (self.class & MAX_CLASS);
-        u32::from(counts) << 24 | u32::from(marks) << 16 | self.epoch >> SHORT_EPOCH_BITS & 0xffff
+    pub const fn loops(self) -> u8 {
+        (self.0 >> LOOPS_AT) as u8 & MAX_LOOPS
     }
 
-    /// One switch further.
-    #[must_use]
+    /// The lowest [`EPOCH_BITS`] bits of the number of the epoch in which the packet entered the
+    /// network.
     #[inline(always)]
-    pub fn next_hop(self) -> Self {
-        Self { hop: self.hop.saturating_add(1).min(MAX_HOP), ..self }
+    pub const fn epoch(self) -> u32 {
+        (self.0 & LOW) << SHORT_EPOCH_BITS | self.0 >> SHORT_EPOCH_AT & SHORT_EPOCH
+    }
+
+    /// At most 3: what ChameleMon took the packet for where it entered, or that it is one of
+    /// several (`program::chamelemon::dataplane::class`).
+    #[inline(always)]
+    pub const fn class(self) -> u8 {
+        (self.0 >> CLASS_AT) as u8 & MAX_CLASS
     }
 
     /// The last two bytes, where they are a digest.
     #[inline(always)]
-    pub fn digest(&self) -> u16 {
-        (self.epoch >> SHORT_EPOCH_BITS) as u16
+    pub const fn digest(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_hop(self, hop: u8) -> Self {
+        Self(self.0 & !((MAX_HOP as u32) << HOP_AT) | (hop as u32) << HOP_AT)
+    }
+
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_epoch(self, epoch: u32) -> Self {
+        let short = (epoch & SHORT_EPOCH) << SHORT_EPOCH_AT;
+        Self(self.0 & !(SHORT_EPOCH << SHORT_EPOCH_AT | LOW) | short | epoch >> SHORT_EPOCH_BITS & LOW)
+    }
+
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_class(self, class: u8) -> Self {
+        Self(self.0 & !((MAX_CLASS as u32) << CLASS_AT) | ((class & MAX_CLASS) as u32) << CLASS_AT)
     }
 
     /// With a digest in the last two bytes, in place of all but four bits of the epoch's number.
     #[must_use]
     #[inline(always)]
-    pub fn with_digest(self, digest: u16) -> Self {
-        Self { epoch: u32::from(digest) << SHORT_EPOCH_BITS | self.epoch & SHORT_EPOCH, ..self }
+    pub const fn with_digest(self, digest: u16) -> Self {
+        Self(self.0 & !LOW | digest as u32)
+    }
+
+    /// One switch further.
+    #[must_use]
+    #[inline(always)]
+    pub const fn next_hop(self) -> Self {
+        if self.hop() < MAX_HOP { Self(self.0 + (1 << HOP_AT)) } else { self }
+    }
+}
+
+impl Default for Shim {
+    fn default() -> Self {
+        Self::new(0, 0, 0, NO_CLASS)
+    }
+}
+
+impl fmt::Debug for Shim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shim")
+            .field("hop", &self.hop())
+            .field("loops", &self.loops())
+            .field("epoch", &self.epoch())
+            .field("class", &self.class())
+            .finish()
     }
 }
 
@@ -164,7 +222,7 @@ pub fn peek(bytes: &[u8]) -> Result<Shim, WireError> {
 #[inline(always)]
 pub fn read(bytes: &[u8]) -> Option<Shim> {
     let shim = bytes.get(AT..)?.first_chunk::<LEN>()?;
-    Some(Shim::of_content(get32(shim, CONTENT)))
+    Some(Shim(get32(shim, CONTENT)))
 }
 
 /// Whether there is room for a shim, once the frame has grown by `growth` bytes.
@@ -202,6 +260,6 @@ pub fn pop(frame: &mut impl Frame) -> bool {
 #[inline(always)]
 pub fn rewrite(frame: &mut impl Frame, shim: Shim) -> bool {
     let Some(head) = frame.bytes_mut().first_chunk_mut::<{ AT + LEN }>() else { return false };
-    put32(head, AT + CONTENT, shim.content());
+    put32(head, AT + CONTENT, shim.0);
     true
 }

@@ -11,7 +11,7 @@ prop_compose! {
 
 prop_compose! {
     pub fn shim_values()(hop in 0..64u8, loops in 0..4u8, epoch in 0..1u32 << 20, class in 0..4u8) -> Shim {
-        Shim { hop, loops, epoch, class }
+        Shim::new(hop, loops, epoch, class)
     }
 }
 

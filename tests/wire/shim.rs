@@ -16,7 +16,7 @@ fn golden() -> impl Iterator<Item = (Shim, Vec<u8>)> {
         let [hop, loops, epoch, class] = values[..] else { panic!("{line}") };
         let (hop, loops, class) = (hop as u8, loops as u8, class as u8);
         let bytes = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-        (Shim { hop, loops, epoch, class }, bytes)
+        (Shim::new(hop, loops, epoch, class), bytes)
     })
 }
 
@@ -34,21 +34,21 @@ fn golden_vectors() {
 #[test]
 fn it_stands_between_the_macs_and_the_tag() {
     let mut frame = HeapFrame::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 9, 8, 0]);
-    assert!(shim::push(&mut frame, Shim { hop: 1, epoch: 0xabcd3, class: 2, ..Shim::default() }));
+    assert!(shim::push(&mut frame, Shim::new(1, 0, 0xabcd3, 2)));
     let expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xb5, 0x04, 0x8e, 0xab, 0xcd, 0x81, 0, 0, 9, 8, 0];
     assert_eq!(frame.bytes(), expected);
 }
 
 #[test]
 fn counts_saturate() {
-    let mut shim = Shim { hop: 60, ..Shim::default() };
+    let mut shim = Shim::default().with_hop(60);
     for _ in 0..300 {
         shim = shim.next_hop();
     }
-    assert_eq!(shim.hop, shim::MAX_HOP);
-    assert_eq!(Shim { hop: 255, ..shim }.next_hop().hop, shim::MAX_HOP);
+    assert_eq!(shim.hop(), shim::MAX_HOP);
+    assert_eq!(shim.with_hop(255).next_hop().hop(), shim::MAX_HOP);
     let mut bytes = [0; 6];
-    Shim { hop: 65, loops: 6, epoch: 1 << shim::EPOCH_BITS | 5, class: 7 }.emit(&mut bytes).unwrap();
+    Shim::new(65, 6, 1 << shim::EPOCH_BITS | 5, 7).emit(&mut bytes).unwrap();
     assert_eq!(bytes, [0x88, 0xb5, 0x06, 0x97, 0, 0], "the low bits of each field");
     assert_eq!(shim::epoch_of((7 << shim::EPOCH_BITS) + 5), 5);
 }
@@ -121,10 +121,10 @@ proptest! {
         ahead in 0..16u64,
     ) {
         let with = shim.with_digest(digest);
-        prop_assert_eq!((with.digest(), with.epoch & 15), (digest, shim.epoch & 15));
-        prop_assert_eq!(Shim { epoch: shim.epoch, ..with }, shim);
+        prop_assert_eq!((with.digest(), with.epoch() & 15), (digest, shim.epoch() & 15));
+        prop_assert_eq!(with.with_epoch(shim.epoch()), shim);
         let epoch = shim::epoch_of(running - 8 + ahead);
-        let carried = Shim { epoch, ..shim }.with_digest(digest).epoch;
+        let carried = shim.with_epoch(epoch).with_digest(digest).epoch();
         prop_assert_eq!(shim::nearest_epoch(shim::epoch_of(running), carried), epoch);
     }
 

@@ -155,7 +155,7 @@ impl Cycles {
             (Role::Host, _) => {}
             (Role::Fabric, TelemetryHeader::Shim) => {
                 let mut shim = [0; shim::LEN];
-                Shim { hop: 1, class: CLASS, ..Shim::default() }.emit(&mut shim)?;
+                Shim::new(1, 0, 0, CLASS).emit(&mut shim)?;
                 frame.splice(MACS..MACS, shim);
             }
             (Role::Fabric, TelemetryHeader::Dscp) => {

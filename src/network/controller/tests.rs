@@ -16,7 +16,7 @@ use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
 use crate::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use crate::telemetry::Selected;
-use crate::wire::{Headers, Net};
+use crate::wire::{Headers, Net, Shim};
 
 const LENGTH: Nanos = 50_000_000;
 const TRANSIT: Nanos = 10_000_000;
@@ -86,7 +86,7 @@ impl Edge {
     fn enter(&mut self, flow: u32, epoch: u64) -> Phv {
         let headers =
             Headers { net: Net::Ipv4, src_ip: address(flow).into(), dst_ip: 7, proto: 17, ..Headers::default() };
-        let mut phv = [Phv { headers, enters: true, epoch: crate::wire::shim::epoch_of(epoch), ..Phv::default() }];
+        let mut phv = [Phv { headers, enters: true, shim: Shim::default().with_epoch(epoch as u32), ..Phv::default() }];
         self.program.ingress(&mut phv, RunOrder::PacketMajor);
         phv[0]
     }

@@ -264,7 +264,7 @@ impl ChameleMonDataplane {
         let mut classify = |meta: &mut Meta, member: u8| {
             let class = self.gate.classify(meta);
             if let Some(phv) = phvs.get_mut(usize::from(member)) {
-                phv.class = class;
+                phv.shim = phv.shim.with_class(class);
             }
         };
         match order {
@@ -291,24 +291,27 @@ impl ChameleMonDataplane {
         let row_lane = self.hashing.lanes.row;
         let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
         let batch = self.hashing.take(phvs, |phv| {
-            let classed = phv.class != class::NONE;
-            *unmarked += u64::from(classed && phv.disposition == Disposition::Unmarked);
-            let untracked = phv.disposition == Disposition::Untracked;
-            *unfollowed += u64::from(untracked && classed && phv.class != class::SEVERAL);
-            phv.disposition.leaves_network() && classed
+            match (phv.shim.class(), phv.disposition) {
+                (class::NONE, _) => return false,
+                (_, Disposition::Unmarked) => *unmarked += 1,
+                (class, Disposition::Untracked) => *unfollowed += u64::from(class != class::SEVERAL),
+                _ => {}
+            }
+            phv.disposition.leaves_network()
         });
         for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
             let Some(phv) = phvs.get(usize::from(member)) else { continue };
-            let half = (phv.epoch & 1) as usize;
-            locate(meta, &self.downstream_parts[half][usize::from(phv.class & 3)], row_lane);
-            let open = self.open[half] == phv.epoch;
+            let (class, epoch) = (phv.shim.class(), phv.shim.epoch());
+            let half = (epoch & 1) as usize;
+            locate(meta, &self.downstream_parts[half][usize::from(class & 3)], row_lane);
+            let open = self.open[half] == epoch;
             meta.encoded &= open;
             if !meta.encoded {
                 // One of several has no part.
-                if open && phv.class == class::SEVERAL {
+                if open && class == class::SEVERAL {
                     self.unfollowed += 1;
                 } else {
-                    self.strays.count(phv.epoch, 1);
+                    self.strays.count(epoch, 1);
                 }
             }
         }
@@ -324,7 +327,7 @@ impl Dataplane for ChameleMonDataplane {
         let batch = self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
         if let Some(meta) = batch.metas.first_mut() {
             self.tower.trace(meta, probe);
-            phv.class = self.gate.classify(meta);
+            phv.shim = phv.shim.with_class(self.gate.classify(meta));
             self.upstream.trace(meta, probe);
         }
     }

@@ -43,15 +43,16 @@ impl Replica {
         if !counted || phv.headers.fragment != Fragment::Whole {
             // The number of switches before this one is not known, or packets before it had another
             // identity. The highest count says so to all switches behind.
-            phv.hop = MAX_HOP;
+            phv.shim = phv.shim.with_hop(MAX_HOP);
             return;
         }
-        phv.digest = self.code.encode(&self.own, phv.hop, phv.identity, phv.digest);
+        let hops = phv.shim.hop();
+        phv.digest = self.code.encode(&self.own, hops, phv.identity, phv.digest);
         if phv.disposition == Disposition::ToHost
-            && usize::from(phv.hop) <= MAX_HOPS
+            && usize::from(hops) <= MAX_HOPS
             && let Some(flow) = FiveTuple::of(&phv.headers)
         {
-            let (time_ns, hops) = (phv.egress_ns, phv.hop);
+            let time_ns = phv.egress_ns;
             self.reports.push(Arrival { time_ns, flow, hops, identity: phv.identity, digest: phv.digest });
         }
     }

@@ -20,7 +20,7 @@ use weir::program::{AnyRecord, Dataplane, ProgramConfig};
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
 use weir::telemetry::epoch::{Collecting, EpochClock, FullBank};
 use weir::trace::{Frames, SplitMix64, Workload};
-use weir::wire::{Frame, Headers, HeapFrame, Net};
+use weir::wire::{Frame, Headers, HeapFrame, Net, Shim};
 
 use super::naive::{Bucket, Sums, Tower};
 
@@ -37,7 +37,8 @@ fn packet() -> impl Strategy<Value = Phv> {
             let headers =
                 Headers { net, src_ip, dst_ip: flow % 9, sport: 0xff00 | flow as u16, proto: 17, ..Headers::default() };
             let disposition = if leaves { Disposition::ToHost } else { Disposition::ToFabric };
-            Phv { headers, enters, disposition, epoch: if enters { 0 } else { epoch }, class, ..Phv::default() }
+            let shim = Shim::new(1, 0, if enters { 0 } else { epoch }, class);
+            Phv { headers, enters, disposition, shim, ..Phv::default() }
         },
     )
 }
@@ -225,7 +226,7 @@ proptest! {
         );
         let (mut expected, mut strays, mut several) = (Vec::new(), BTreeMap::new(), 0);
         for phv in &packets {
-            let mut class = phv.class;
+            let mut class = phv.shim.class();
             if let Some(id) = reference.naming.id(&phv.headers) {
                 if phv.enters {
                     let size = tower.packet(id).unwrap_or(u64::MAX);
@@ -245,12 +246,12 @@ proptest! {
                 }
                 // 3 is one of several.
                 let exit = usize::from(class);
-                if phv.disposition.leaves_network() && exit == 3 && phv.epoch < 2 {
+                if phv.disposition.leaves_network() && exit == 3 && phv.shim.epoch() < 2 {
                     several += 1;
-                } else if phv.disposition.leaves_network() && exit > 0 && phv.epoch < 2 && down[exit - 1] > 0 {
-                    downstream.insert((phv.epoch == 1, exit - 1, id), 1);
+                } else if phv.disposition.leaves_network() && exit > 0 && phv.shim.epoch() < 2 && down[exit - 1] > 0 {
+                    downstream.insert((phv.shim.epoch() == 1, exit - 1, id), 1);
                 } else if phv.disposition.leaves_network() && exit > 0 {
-                    *strays.entry(phv.epoch).or_insert(0) += 1;
+                    *strays.entry(phv.shim.epoch()).or_insert(0) += 1;
                 }
             }
             expected.push(class);
@@ -261,7 +262,7 @@ proptest! {
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
         prop_assert_eq!(bank.read().strays.by_epoch().clone(), strays);
         prop_assert_eq!(bank.read().unfollowed, several);
-        prop_assert_eq!(packets.iter().map(|phv| phv.class).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(packets.iter().map(|phv| phv.shim.class()).collect::<Vec<_>>(), expected);
     }
 
     /// What is decoded of a candidate is never less than the truth, and no more than the widest

@@ -10,7 +10,7 @@ use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::pint::record::{Arrival, Room, Seen, Stream};
 use weir::program::pint::{Config, Digests, Pint};
 use weir::program::{Program, ProgramConfig, Record};
-use weir::wire::{FiveTuple, Fragment, Headers, Net};
+use weir::wire::{FiveTuple, Fragment, Headers, Net, Shim};
 
 const FAMILY: u64 = 11;
 
@@ -44,7 +44,7 @@ impl Packet {
             headers,
             identity: self.identity,
             digest: self.digest,
-            hop: self.hop,
+            shim: Shim::default().with_hop(self.hop),
             disposition: self.disposition,
             enters: self.enters,
             egress_ns: time_ns,

@@ -40,22 +40,22 @@ impl Naive {
 
     pub fn packet(&mut self, phv: &mut Phv) {
         if !(phv.enters || phv.headers.shim) || phv.headers.fragment != Fragment::Whole {
-            phv.hop = 63;
+            phv.shim = phv.shim.with_hop(63);
             return;
         }
         let mut parts: Vec<u32> = (0..self.hashes.len() as u32)
             .map(|instance| {
-                let before = if phv.hop == 1 { 0 } else { u32::from(phv.digest) };
+                let before = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) };
                 before >> (instance * self.bits) & ((1 << self.bits) - 1)
             })
             .collect();
         for (part, [g, h]) in parts.iter_mut().zip(&self.hashes) {
-            let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.hop.into()));
+            let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.shim.hop().into()));
             let value = (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32 & ((1 << self.bits) - 1);
-            if phv.hop > 62 {
+            if phv.shim.hop() > 62 {
                 // Too far: nothing is written any more.
             } else if layer < self.layers.baseline {
-                *part = if acts < 1.0 / f64::from(phv.hop) { value } else { *part };
+                *part = if acts < 1.0 / f64::from(phv.shim.hop()) { value } else { *part };
             } else {
                 let share = (layer - self.layers.baseline) / (1.0 - self.layers.baseline);
                 let number = (share * self.layers.xor.len() as f64) as usize;
@@ -64,11 +64,11 @@ impl Naive {
         }
         // Bits beyond the instances stay as they came.
         let own = self.bits * parts.len() as u32;
-        let rest = if phv.hop == 1 { 0 } else { u32::from(phv.digest) >> own << own };
+        let rest = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) >> own << own };
         let digest = (0..).zip(&parts).fold(rest, |digest, (instance, part)| digest | part << (instance * self.bits));
         phv.digest = digest as u16;
-        if phv.disposition == Disposition::ToHost && phv.hop <= 62 {
-            let stream = Stream { flow: FiveTuple::of(&phv.headers).unwrap(), hops: phv.hop };
+        if phv.disposition == Disposition::ToHost && phv.shim.hop() <= 62 {
+            let stream = Stream { flow: FiveTuple::of(&phv.headers).unwrap(), hops: phv.shim.hop() };
             let seen = Seen { time_ns: phv.egress_ns, identity: phv.identity, digest: phv.digest };
             self.arrivals.push((stream, seen));
         }

@@ -35,7 +35,7 @@ fn a_stray_of_an_epoch_to_come() {
         let mut network = Network::new(&["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let stray = network.edges[0].enter(5000, 8);
-        network.edges[1].leave(Phv { epoch: stray.epoch + ahead, ..stray });
+        network.edges[1].leave(Phv { shim: stray.shim.with_epoch(stray.shim.epoch() + ahead), ..stray });
         (0..8).for_each(|_| drop(network.epoch(90, &[])));
         let spoilt = vec![("b".to_owned(), Gap::Strays { packets: 1 })];
         assert_eq!(incomplete(&network)[1..], [(8 + u64::from(ahead), spoilt)], "{ahead} epochs ahead");

@@ -12,7 +12,7 @@ use crate::program::chamelemon::collector::{Analysis, Sketches};
 use crate::program::chamelemon::dataplane::class;
 use crate::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Schedule, flows_of_switch};
 use crate::trace::SplitMix64;
-use crate::wire::{Headers, Net, Tuple4};
+use crate::wire::{Headers, Net, Shim, Tuple4};
 
 #[test]
 fn names_are_those_of_json() {
@@ -71,11 +71,11 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
     for flow in packets {
         let address = if random { (flow as u32).wrapping_mul(0x9e37_79b1) } else { flow as u32 };
         let headers = Headers { net: Net::Ipv4, src_ip: address.into(), dst_ip: 7, proto: 17, ..Headers::default() };
-        let mut phv = [Phv { headers, enters: true, epoch: 4, ..Phv::default() }];
+        let mut phv = [Phv { headers, enters: true, shim: Shim::default().with_epoch(4), ..Phv::default() }];
         program.ingress(&mut phv, BatchOrder::PacketMajor);
         let id = FlowId::of_v4(Tuple4(u128::from(address) << 72 | 7 << 40 | 17));
         let truth = truth.entry(id).or_default();
-        let class = usize::from(phv[0].class != class::LL);
+        let class = usize::from(phv[0].shim.class() != class::LL);
         let draw = |rng: &mut SplitMix64, share: f64| (rng.below(1000) as f64) < 1000.0 * share;
         let copies = if draw(&mut rng, lost) { 0 } else { 1 + i64::from(draw(&mut rng, doubled)) };
         truth.size += 1;
