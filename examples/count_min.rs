@@ -80,13 +80,9 @@ pub struct Packet {
     wins: bool,
 }
 
-/// An array: its place among the slots, and the bits that name one of its cells.
-#[derive(Clone, Copy)]
-pub struct At(usize, u32);
-
 /// A row of counters. The least count that the packet meets is its flow's estimate.
 #[derive(Clone, Copy)]
-pub struct Row(At);
+pub struct Row(usize);
 
 impl Salu for Row {
     type Phv = Packet;
@@ -94,7 +90,7 @@ impl Salu for Row {
     type Out = u32;
 
     fn slot(&self, packet: &Packet) -> Slot {
-        Slot(packet.slots[self.0.0])
+        Slot(packet.slots[self.0])
     }
 
     fn rmw(&self, count: u32, _: &Packet) -> (u32, u32) {
@@ -104,15 +100,11 @@ impl Salu for Row {
     fn commit(&self, count: u32, packet: &mut Packet) {
         packet.estimate = packet.estimate.min(count);
     }
-
-    fn hash_bits(&self) -> u32 {
-        self.0.1
-    }
 }
 
 /// The estimates of the table: a flow whose estimate exceeds the stored one takes the cell.
 #[derive(Clone, Copy)]
-pub struct Largest(At);
+pub struct Largest(usize);
 
 impl Salu for Largest {
     type Phv = Packet;
@@ -121,7 +113,7 @@ impl Salu for Largest {
     const DECIDES: bool = true;
 
     fn slot(&self, packet: &Packet) -> Slot {
-        Slot(packet.slots[self.0.0])
+        Slot(packet.slots[self.0])
     }
 
     fn rmw(&self, largest: u32, packet: &Packet) -> (u32, bool) {
@@ -131,15 +123,11 @@ impl Salu for Largest {
     fn commit(&self, wins: bool, packet: &mut Packet) {
         packet.wins = wins;
     }
-
-    fn hash_bits(&self) -> u32 {
-        self.0.1
-    }
 }
 
 /// The five-tuples of the table, an array for each word.
 #[derive(Clone, Copy)]
-pub struct Words(At);
+pub struct Words(usize);
 
 impl GroupSalu<5> for Words {
     type Phv = Packet;
@@ -150,15 +138,11 @@ impl GroupSalu<5> for Words {
     }
 
     fn slot(&self, packet: &Packet) -> Slot {
-        Slot(packet.slots[self.0.0])
+        Slot(packet.slots[self.0])
     }
 
     fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
         packet.tuple.0[word]
-    }
-
-    fn hash_bits(&self) -> u32 {
-        self.0.1
     }
 }
 
@@ -260,10 +244,9 @@ impl Program for CountMin {
     fn dataplane(config: &Config, family: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
         let (slots, rows) = (slots(config, family), config.rows as usize);
-        let at = |array| At(array, slots.bits(array));
-        let row = |row| Stage(Array::planned("counters", Row(at(row)), config.columns));
-        let largest = Stage(Array::planned("largest", Largest(at(rows)), config.flows));
-        let words = Stage(ArrayGroup::planned("words", Words(at(rows)), config.flows));
+        let row = |row| Stage(Array::planned("counters", Row(row), config.columns).hashed(slots.bits(row)));
+        let largest = Stage(Array::planned("largest", Largest(rows), config.flows).hashed(slots.bits(rows)));
+        let words = Stage(ArrayGroup::planned("words", Words(rows), config.flows).hashed(slots.bits(rows)));
         let stages = Then(Repeat((0..rows).map(row).collect()), Then(largest, words));
         let (hashing, blank) = (slots.usage(), Sketch::new(config, family));
         let enter = move |phv: &Phv| {

@@ -67,10 +67,6 @@ impl Salu for Random {
     fn commit(&self, out: u32, phv: &mut Fields) {
         phv[self.target] = out;
     }
-
-    fn hash_bits(&self) -> u32 {
-        4
-    }
 }
 
 fn salu() -> impl Strategy<Value = Random> {
@@ -95,7 +91,7 @@ fn salu() -> impl Strategy<Value = Random> {
 }
 
 fn array(salu: Random) -> Array<Random> {
-    Array::new("random", salu, CELLS)
+    Array::new("random", salu, CELLS).hashed(4)
 }
 
 /// A random group: each array takes another field.
@@ -125,10 +121,6 @@ impl GroupSalu<SIDES> for Sided {
     fn rmw(&self, array: usize, cell: u32, phv: &Fields) -> u32 {
         self.alone(array).rmw(cell, phv).0
     }
-
-    fn hash_bits(&self) -> u32 {
-        4
-    }
 }
 
 type Group = Stage<ArrayGroup<Sided, SIDES>>;
@@ -137,7 +129,7 @@ type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<R
 fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
     let [a, b, c] = <[Random; 3]>::try_from(first).unwrap().map(array);
     let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
-    Then(Stage((a, b, c)), Then(later, Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS))))
+    Then(Stage((a, b, c)), Then(later, Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).hashed(4))))
 }
 
 /// The stateful ALUs of a random program: of the first stage, of those behind it, and of the group.
@@ -239,7 +231,7 @@ proptest! {
     /// A group is its arrays, each alone with its own stateful ALU.
     #[test]
     fn a_group_is_its_arrays(salu in salu(), packets in proptest::collection::vec(any::<Fields>(), 0..60)) {
-        let mut group = Stage(ArrayGroup::new("sided", Sided(salu), CELLS));
+        let mut group = Stage(ArrayGroup::new("sided", Sided(salu), CELLS).hashed(4));
         let mut alone = [0, 1, 2].map(|side| Stage(array(Sided(salu).alone(side))));
         for packet in packets {
             group.packet(&mut packet.clone());

@@ -40,8 +40,6 @@ pub trait GroupSalu<const N: usize>: Copy + Send + 'static {
     fn slot(&self, phv: &Self::Phv) -> Slot;
     /// The successor of the cell in array number `array`.
     fn rmw(&self, array: usize, cell: Self::Cell, phv: &Self::Phv) -> Self::Cell;
-    /// Bits that the hash units deliver for the index.
-    fn hash_bits(&self) -> u32;
 }
 
 /// `N` register arrays with their stateful ALUs.
@@ -50,6 +48,7 @@ pub struct ArrayGroup<S: GroupSalu<N>, const N: usize> {
     name: &'static str,
     salu: S,
     cells: u32,
+    hash_bits: u32,
     registers: GroupRegisters<S::Cell, N>,
 }
 
@@ -61,7 +60,12 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
     /// Arrays that take memory only with their first [`Self::exchange`]. Until then no packet
     /// touches them.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
-        Self { name, salu, cells, registers: GroupRegisters(Box::default()) }
+        Self { name, salu, cells, hash_bits: 0, registers: GroupRegisters(Box::default()) }
+    }
+
+    /// See [`Array::hashed`](super::Array::hashed).
+    pub fn hashed(self, bits: u32) -> Self {
+        Self { hash_bits: bits, ..self }
     }
 
     /// Number of cells.
@@ -86,7 +90,7 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
             cells: self.cells.into(),
             cell_bits: S::Cell::BITS,
             outputs: 0,
-            hash_bits: self.salu.hash_bits(),
+            hash_bits: self.hash_bits,
             decides: false,
         }
     }
@@ -109,7 +113,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
 
     fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
         probe.stage();
-        let ArrayGroup { name, salu, registers, .. } = &self.0;
+        let ArrayGroup { name, salu, hash_bits, registers, .. } = &self.0;
         let slot = salu.enabled(phv).then(|| salu.slot(phv).0);
         let told = |cell: Option<S::Cell>| cell.map_or("outside the array".into(), |cell| cell.describe());
         let access = |array: usize| {
@@ -118,7 +122,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
                 let after = before.map(|cell| salu.rmw(array, cell, phv));
                 CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
             });
-            AccessTrace { array: (*name).into(), hash_bits: salu.hash_bits(), cell }
+            AccessTrace { array: (*name).into(), hash_bits: *hash_bits, cell }
         };
         (0..N).map(access).for_each(|access| probe.access(access));
         self.0.access(phv);

@@ -35,6 +35,7 @@ pub struct Array<S: Salu> {
     name: &'static str,
     salu: S,
     cells: u32,
+    hash_bits: u32,
     registers: Registers<S::Cell>,
 }
 
@@ -46,7 +47,13 @@ impl<S: Salu> Array<S> {
     /// An array that takes memory only with its first [`Self::exchange`]. Until then no packet
     /// touches it.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
-        Self { name, salu, cells, registers: Registers::none() }
+        Self { name, salu, cells, hash_bits: 0, registers: Registers::none() }
+    }
+
+    /// An array whose slots the hash units name, in so many bits; without this a field of the PHV
+    /// names them.
+    pub fn hashed(self, bits: u32) -> Self {
+        Self { hash_bits: bits, ..self }
     }
 
     /// Number of cells.
@@ -75,7 +82,7 @@ impl<S: Salu> Array<S> {
             cells: self.cells.into(),
             cell_bits: S::Cell::BITS,
             outputs: S::OUTPUTS,
-            hash_bits: self.salu.hash_bits(),
+            hash_bits: self.hash_bits,
             decides: S::DECIDES,
         }
     }
@@ -112,7 +119,7 @@ impl<S: Salu> Array<S> {
             after: read(self),
             output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
         });
-        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.salu.hash_bits(), cell });
+        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.hash_bits, cell });
         out
     }
 

@@ -50,7 +50,4 @@ pub trait Salu: Copy + Send + 'static {
     fn describe(&self, out: &Self::Out) -> String {
         format!("{out:?}")
     }
-
-    /// Bits that the hash units deliver for the index.
-    fn hash_bits(&self) -> u32;
 }

@@ -19,10 +19,6 @@ impl Salu for Average {
     }
 
     fn commit(&self, _: (), _: &mut u32) {}
-
-    fn hash_bits(&self) -> u32 {
-        0
-    }
 }
 
 fn main() {}

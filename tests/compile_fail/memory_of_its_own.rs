@@ -23,10 +23,6 @@ impl Salu for Hoarder {
     }
 
     fn commit(&self, _: (), _: &mut u32) {}
-
-    fn hash_bits(&self) -> u32 {
-        0
-    }
 }
 
 fn main() {}

@@ -16,10 +16,6 @@ impl GroupSalu<2> for Sums {
     fn rmw(&self, _: usize, cells: [u32; 2], _: &u32) -> u32 {
         cells[0] + cells[1]
     }
-
-    fn hash_bits(&self) -> u32 {
-        0
-    }
 }
 
 fn main() {}

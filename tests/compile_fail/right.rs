@@ -21,10 +21,6 @@ impl Salu for Count {
     fn commit(&self, out: u32, phv: &mut u32) {
         *phv = out;
     }
-
-    fn hash_bits(&self) -> u32 {
-        3
-    }
 }
 
 fn main() {

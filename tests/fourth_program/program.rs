@@ -94,9 +94,7 @@ pub struct Packet {
 }
 
 #[derive(Clone, Copy)]
-pub struct Count {
-    bits: u32,
-}
+pub struct Count;
 
 impl Salu for Count {
     type Phv = Packet;
@@ -115,16 +113,10 @@ impl Salu for Count {
     fn commit(&self, owns: bool, packet: &mut Packet) {
         packet.owns = owns;
     }
-
-    fn hash_bits(&self) -> u32 {
-        self.bits
-    }
 }
 
 #[derive(Clone, Copy)]
-pub struct Owner {
-    bits: u32,
-}
+pub struct Owner;
 
 impl GroupSalu<5> for Owner {
     type Phv = Packet;
@@ -140,10 +132,6 @@ impl GroupSalu<5> for Owner {
 
     fn rmw(&self, word: usize, _: u64, packet: &Packet) -> u64 {
         packet.tuple.0[word]
-    }
-
-    fn hash_bits(&self) -> u32 {
-        self.bits
     }
 }
 
@@ -165,10 +153,6 @@ impl Salu for Depth {
     }
 
     fn commit(&self, (): (), _: &mut u16) {}
-
-    fn hash_bits(&self) -> u32 {
-        0
-    }
 }
 
 /// A packet that stood in a long queue.
@@ -222,8 +206,8 @@ impl Microbursting {
     fn new(config: &Config, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
         let slots = slots(config, family);
         let bits = slots.bits(0);
-        let count = Stage(Array::planned("packets", Count { bits }, config.slots));
-        let owner = Stage(ArrayGroup::planned("owners", Owner { bits }, config.slots));
+        let count = Stage(Array::planned("packets", Count, config.slots).hashed(bits));
+        let owner = Stage(ArrayGroup::planned("owners", Owner, config.slots).hashed(bits));
         Self {
             config: config.clone(),
             slots,

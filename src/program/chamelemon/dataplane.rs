@@ -124,10 +124,6 @@ impl<C: Counter> Salu for Tower<C> {
     fn describe(&self, out: &u32) -> String {
         if *out == u32::MAX { "more than it can say".into() } else { format!("a size of {out}") }
     }
-
-    fn hash_bits(&self) -> u32 {
-        self.range.bits()
-    }
 }
 
 /// reg + fragment modulo p, within 32 bits (Algorithm 3), from the fragment's inverse p − f. The
@@ -142,13 +138,9 @@ pub fn add(reg: u32, inverse: u32) -> u32 {
 /// Counters of a bucket: the sums of the ID's fragments, and the count of packets.
 pub const COUNTERS: usize = FRAGMENTS + 1;
 
-/// The bucket arrays of one row.
+/// The bucket arrays of the row with this number.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub number: u8,
-    /// Bits of the index hash.
-    pub bits: u8,
-}
+pub struct Row(pub u8);
 
 impl GroupSalu<COUNTERS> for Row {
     type Phv = Meta;
@@ -162,7 +154,7 @@ impl GroupSalu<COUNTERS> for Row {
     /// A row past [`MAX_ROWS`] touches nothing.
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        Slot(phv.buckets.get(usize::from(self.number)).copied().unwrap_or(u32::MAX))
+        Slot(phv.buckets.get(usize::from(self.0)).copied().unwrap_or(u32::MAX))
     }
 
     #[inline(always)]
@@ -171,10 +163,6 @@ impl GroupSalu<COUNTERS> for Row {
             Some(&inverse) => add(cell, inverse),
             None => cell.wrapping_add(1),
         }
-    }
-
-    fn hash_bits(&self) -> u32 {
-        self.bits.into()
     }
 }
 

@@ -34,7 +34,7 @@ enum TowerStage {
 impl TowerStage {
     fn new(level: &super::Level, lane: u8) -> Self {
         fn stage<C: Counter>(lane: u8, range: HighRange) -> Stage<Array<Tower<C>>> {
-            Stage(Array::planned("tower", Tower::new(lane, range), range.slots()))
+            Stage(Array::planned("tower", Tower::new(lane, range), range.slots()).hashed(range.bits()))
         }
         let range = counter_range(level.counters);
         match level.width {
@@ -95,8 +95,8 @@ pub(super) type Encoder = Repeat<Stage<ArrayGroup<Row, COUNTERS>>>;
 fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Encoder {
     let row = |number: u32| {
         let cells = cells(number);
-        let bits = (u32::BITS - cells.saturating_mul(4).leading_zeros()).min(u32::BITS) as u8;
-        Stage(ArrayGroup::planned(name, Row { number: number as u8, bits }, cells))
+        let bits = u32::BITS - cells.saturating_mul(4).leading_zeros();
+        Stage(ArrayGroup::planned(name, Row(number as u8), cells).hashed(bits))
     };
     Repeat((0..shape.rows()).map(row).collect())
 }

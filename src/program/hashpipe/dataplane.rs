@@ -97,10 +97,6 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
     fn describe(&self, out: &Evicted<K>) -> String {
         out.describe()
     }
-
-    fn hash_bits(&self) -> u32 {
-        self.0.hash.bits()
-    }
 }
 
 /// Stages 2 to d: keep the larger of the stored and the carried pair (Algorithm 3, lines 18–35). An
@@ -163,9 +159,5 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
 
     fn describe(&self, out: &Evicted<K>) -> String {
         out.describe()
-    }
-
-    fn hash_bits(&self) -> u32 {
-        self.0.hash.bits()
     }
 }
