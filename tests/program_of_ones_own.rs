@@ -122,6 +122,21 @@ fn a_default_sketch_fits_tofino() {
     assert_eq!((placement.target.name, placement.salus_used()), ("tofino", 4 + 1 + 5));
 }
 
+/// docs/program.md shows parts of this program and of the fourth; `…` stands for what is left out.
+#[test]
+fn the_page_shows_what_there_is() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let programs = read("examples/count_min.rs") + &read("tests/fourth_program/program.rs");
+    let page = read("docs/program.md");
+    let shown =
+        page.split("```rust\n").skip(1).flat_map(|part| part.lines().take_while(|line| !line.starts_with("```")));
+    let parts: Vec<_> = shown.flat_map(|line| line.split('…')).map(str::trim).filter(|part| !part.is_empty()).collect();
+    assert!(parts.len() > 40);
+    let other: Vec<_> = parts.into_iter().filter(|part| !programs.contains(part)).collect();
+    assert_eq!(other, [""; 0]);
+}
+
 #[test]
 fn errors_name_its_parameters() {
     Programs::of_weir().with::<CountMin>().install();
