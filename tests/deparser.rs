@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// What writes them, as it is called.
-const WRITERS: [&str; 6] = ["shim::push(", "shim::pop(", "shim::rewrite(", "dscp::write(", ".write_tag(", "Shim::new("];
+const WRITERS: [&str; 5] = ["shim::push(", "shim::pop(", "shim::rewrite(", "dscp::write(", ".write_tag("];
 
 /// Where they are written, and where the writers are.
 const DEPARSER: &str = "switch/deparse.rs";
