@@ -16,6 +16,9 @@ PORTLESS_TESTS := --test cli --test specification
 # Tests write down here what this kernel lacks for them.
 export WEIR_NOT_RUN := $(CURDIR)/target/not-run
 
+# Most tests between network namespaces wait, so that more of them run at a time than there are cores.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+
 # Of fuzzing, for each target.
 SECONDS ?= 60
 
