@@ -25,7 +25,7 @@ use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
-use crate::dpdk::{DpdkError, EalError, LcoreError, cycles};
+use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
 use crate::network::socket::SocketFile;
@@ -139,7 +139,7 @@ impl Live {
         let (stop, observers) = (Arc::new(AtomicBool::new(false)), Observers::default());
         for switch in &mut switches {
             switch.attach(&observers);
-            switch.time_programs(cycles);
+            switch.time_programs(cycles, cycles_per_second(&eal));
         }
         let stats = switches.iter().map(|switch| switch.stats().clone()).collect();
         let idle_timeout = Arc::new(IdleTimeout::new(config.switch.idle.0));

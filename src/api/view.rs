@@ -3,6 +3,7 @@
 mod counts;
 mod drops;
 mod heavy;
+mod latency;
 mod network;
 pub mod packet;
 mod paths;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
+pub use latency::{FlowLatency, HopLatency, Latency};
 pub use network::{
     Attention, ChangedFlow, Covered, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers, SwitchNumbers,
 };

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{output, paths};
+use super::{latency, output, paths};
 use crate::api::flows::Flows;
-use crate::api::view::{HeavyFlow, Path};
+use crate::api::view::{FlowLatency, HeavyFlow, Path};
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -22,6 +22,9 @@ pub struct Measured {
     /// `None` for programs that do not find paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<Path>>,
+    /// `None` for programs that do not measure latencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Vec<FlowLatency>>,
 }
 
 impl Measured {
@@ -29,7 +32,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, latency, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -38,7 +41,8 @@ impl Measured {
         });
         let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
         let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
-        let mut measured = Self { unit, heavy, score: None, flows, paths };
+        let latencies = latency.map(|latency| latency.flows.iter().take(top).map(FlowLatency::from).collect());
+        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -51,13 +55,20 @@ impl Measured {
 
     /// The title above [`Self::text`].
     pub fn title(&self) -> &'static str {
-        if self.paths.is_some() { "the paths of flows" } else { "the heaviest flows" }
+        match (&self.paths, &self.latencies) {
+            (Some(_), None) => "the paths of flows",
+            (Some(_), Some(_)) => "the paths of flows and their latencies",
+            (None, Some(_)) => "the latencies of flows",
+            (None, None) => "the heaviest flows",
+        }
     }
 
     /// The flows, and behind them what else the program says.
     pub fn text(&self) -> String {
-        if let Some(paths) = &self.paths {
-            return paths::paths_table(paths);
+        let paths = self.paths.as_deref().map(paths::paths_table);
+        let latencies = self.latencies.as_deref().map(latency::latency_table);
+        if paths.is_some() || latencies.is_some() {
+            return paths.into_iter().chain(latencies).collect::<Vec<_>>().join("\n\n");
         }
         let heavy = output::heavy_table(&self.heavy, self.unit);
         match &self.flows {

@@ -14,6 +14,7 @@ mod demo;
 mod doctor;
 #[cfg(feature = "control")]
 mod evict;
+mod latency;
 mod log;
 pub mod manual;
 mod measured;

@@ -1,5 +1,5 @@
-//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`:
-//! what programs found, by epochs.
+//! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`,
+//! `latency`: what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, output, paths};
+use super::{Failure, attention, latency, output, paths};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Covered};
@@ -299,4 +299,21 @@ pub fn paths_text(found: &view::Paths) -> String {
     };
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     format!("{}\n\n{covered}{unnamed}{evicted}", paths::paths_table(&found.paths))
+}
+
+pub fn latency_text(found: &view::Latency) -> String {
+    let covered = covered_text(&found.covered, "all latencies");
+    if found.covered.last_epoch.is_none() {
+        return covered;
+    }
+    if found.latencies.is_empty() {
+        return format!("no flow left the network\n\n{covered}");
+    }
+    let evicted = match found.evicted_flows {
+        0 => String::new(),
+        flows => format!("\n{} made place for others", output::count(flows, "flow")),
+    };
+    let unnamed = unnamed_text(found.omitted_flows, 0, "");
+    let error = format!("times are off by a factor of {:.3} at most", found.error_factor);
+    format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
 }

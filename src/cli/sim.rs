@@ -7,12 +7,12 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, attention, output};
+use super::{Failure, Programs, attention, latency, output};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{LossReport, LossScore, LostAt, Measured, PathCounts};
+use crate::sim::report::{LatencyCounts, LossReport, LossScore, LostAt, Measured, PathCounts};
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
@@ -309,14 +309,18 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let losses = reports.iter().any(|(_, report)| report.losses.is_some());
     let sizes = reports.iter().any(|(_, report)| report.flows.is_some() || report.distribution_wmre.is_some());
     let paths = reports.iter().any(|(_, report)| report.paths.is_some());
+    let latencies = reports.iter().any(|(_, report)| report.latency.is_some());
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
-    headings.extend(if paths { PATHS } else { HEAVY });
+    headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| paths || !latencies));
+    headings.extend(LATENCY.iter().filter(|_| latencies));
     headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
         row.extend(losses_row(report).into_iter().filter(|_| losses));
-        row.extend(if paths { paths_row(report) } else { heavy_row(report) });
+        let main = if paths { paths_row(report) } else { heavy_row(report) };
+        row.extend(main.into_iter().filter(|_| paths || !latencies));
+        row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -336,6 +340,14 @@ const PATHS: [&str; 4] = [">flows out", ">paths decided", ">sure", ">contradicte
 fn paths_row(report: &ProgramReport) -> [String; 4] {
     let PathCounts { flows, decided_flows, sure_flows, contradicted_flows } = report.paths.unwrap_or_default();
     [flows, decided_flows, sure_flows, contradicted_flows].map(output::grouped)
+}
+
+const LATENCY: [&str; 3] = [">latency samples", ">slowest hop, p99", "at"];
+
+fn latency_row(report: &ProgramReport) -> [String; 3] {
+    let LatencyCounts { samples, slowest_p99_ns, slowest_switch, .. } = report.latency.clone().unwrap_or_default();
+    let slowest = slowest_p99_ns.map_or_else(|| "-".into(), latency::time);
+    [output::grouped(samples), slowest, slowest_switch.as_deref().unwrap_or("-").to_owned()]
 }
 
 const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];

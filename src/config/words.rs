@@ -77,6 +77,7 @@ fn check(program: &ProgramConfig) -> Result<(), ConfigError> {
         ProgramError::Range { key, value, min, max, .. } => {
             wrong(key, value, format!("a whole number from {min} to {max}"))
         }
+        ProgramError::Value { key, value, right, .. } => wrong(key, value, right),
         ProgramError::Combination { program, why } => wrong("name", format!("{program:?}"), why),
     })
 }

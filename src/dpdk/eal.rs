@@ -12,7 +12,7 @@ use std::{
 use super::{
     arguments::{EalOptions, Machine, arguments},
     error::DpdkError,
-    log, sys,
+    log, mbuf, sys,
 };
 
 /// DPDK cannot be started a second time, not even after it was cleaned up or failed.
@@ -59,6 +59,7 @@ impl Eal {
             return Err(EalError::Refused { arguments: arguments[1..].join(" "), source });
         }
         let eal = Self(Arc::new(Running));
+        mbuf::register_held();
         // Starting may have set the log back to what DPDK has by default.
         log::route().map_err(EalError::Log)?;
         remove_runtime_directory();

@@ -1,10 +1,17 @@
 //! One packet buffer, owned.
 
-use std::{fmt, ptr::NonNull};
+use std::{
+    fmt,
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
 
 use arrayvec::ArrayVec;
 
-use super::sys;
+use super::{error::DpdkError, sys};
 use crate::wire::{BURST, Frame};
 
 /// Packets that travel together.
@@ -23,7 +30,39 @@ unsafe impl Send for Mbuf {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Mbuf {}
 
+/// Where mbufs say for how long they were held back: the field's offset, and its flag, which is 0
+/// until both are [registered](register_held).
+static HELD: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Reserves the field of [`Mbuf::set_held_ns`] in all mbufs. Without room for it none is held back,
+/// as far as they say. Once EAL runs.
+pub(super) fn register_held() {
+    // SAFETY: EAL runs; the calls reserve a field and a flag under weir's own names.
+    let (field, flag) = unsafe { (sys::weir_held_field(), sys::weir_held_flag()) };
+    match (u64::try_from(field), u32::try_from(flag)) {
+        (Ok(field), Ok(flag)) if flag < u64::BITS => {
+            HELD[0].store(field, Relaxed);
+            HELD[1].store(1 << flag, Release);
+        }
+        _ => tracing::warn!("{}", DpdkError::last("rte_mbuf_dynfield_register")),
+    }
+}
+
 impl Mbuf {
+    /// Says for how long the packet was held back since its device received it, in nanoseconds.
+    #[inline]
+    pub fn set_held_ns(&mut self, held_ns: u32) {
+        let flag = HELD[1].load(Acquire);
+        if flag != 0 {
+            // SAFETY: a uint32_t field that is registered, and the uint64_t flags, of which the
+            // registered one belongs to it.
+            unsafe {
+                self.set(HELD[0].load(Relaxed) as u32, held_ns);
+                self.set(sys::WEIR_MBUF_OL_FLAGS, self.flags() | flag);
+            }
+        }
+    }
+
     /// # Safety
     /// The chain must be valid, with reference count 1, and have no other owner.
     pub(super) unsafe fn from_raw(mbuf: NonNull<sys::rte_mbuf>) -> Self {
@@ -233,6 +272,16 @@ impl Frame for Mbuf {
     #[inline]
     fn resize(&mut self, length: usize) -> bool {
         Mbuf::resize(self, length)
+    }
+
+    #[inline]
+    fn held_ns(&self) -> u32 {
+        if self.flags() & HELD[1].load(Relaxed) == 0 {
+            return 0;
+        }
+        // SAFETY: a uint32_t field that is registered, as its flag says. Drivers clear the flag of
+        // each packet that they receive.
+        unsafe { self.get(HELD[0].load(Relaxed) as u32) }
     }
 
     fn duplicate(&self) -> Option<Self> {

@@ -13,6 +13,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_version.h>
@@ -79,6 +80,24 @@ static inline struct rte_mbuf *weir_pktmbuf_alloc(struct rte_mempool *pool)
 static inline int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
 	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+/* A field of 32 bits of each mbuf, and a flag that says whether it is set: for how long weir held the packet back.
+ * Registering them again gives the same. Negative with rte_errno set when there is no room. */
+static inline int weir_held_field(void)
+{
+	static const struct rte_mbuf_dynfield field = {
+		.name = "weir_dynfield_held", .size = sizeof(uint32_t), .align = sizeof(uint32_t),
+	};
+
+	return rte_mbuf_dynfield_register(&field);
+}
+
+static inline int weir_held_flag(void)
+{
+	static const struct rte_mbuf_dynflag flag = { .name = "weir_dynflag_held" };
+
+	return rte_mbuf_dynflag_register(&flag);
 }
 
 static inline void weir_pktmbuf_free(struct rte_mbuf *mbuf)

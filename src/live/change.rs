@@ -12,7 +12,7 @@ use super::slots::{NoBuffers, PortSlot, PortSlots, fits_buffers, has_room};
 use crate::api::view;
 use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
-use crate::dpdk::cycles;
+use crate::dpdk::{cycles, cycles_per_second};
 use crate::forward::Forward;
 use crate::lock::Hold;
 use crate::pisa::PortId;
@@ -131,7 +131,7 @@ impl Shared {
         let (telemetries, collected) =
             telemetries.map_or((None, None), |m| (Some(m.telemetries), Some((m.collecting, m.schedules))));
         let (mut forwards, mut telemetries) = (forwards.map(Vec::into_iter), telemetries.map(Vec::into_iter));
-        let workers = state.handles.len();
+        let (workers, hz) = (state.handles.len(), cycles_per_second(self.workers.pool.eal()));
         let changes = (0..workers).map(|worker| {
             let mut change =
                 Change { remove: removed.clone(), old: Queues::with_room(removed.len()), ..Change::default() };
@@ -140,7 +140,7 @@ impl Shared {
             change.parts.ports.clone_from(&infos);
             change.parts.forward = forwards.as_mut().and_then(Iterator::next);
             let telemetry = telemetries.as_mut().and_then(Iterator::next);
-            change.parts.telemetry = telemetry.map(|telemetry| telemetry.timed(&self.workers.stats[worker], cycles));
+            change.parts.telemetry = telemetry.map(|t| t.timed(&self.workers.stats[worker], cycles, hz));
             change.parts.order = Some(next.config.switch.order.into());
             change
         });

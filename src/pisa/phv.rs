@@ -46,6 +46,12 @@ pub struct Phv {
     /// When it leaves, in nanoseconds of the switch's clock. Known to egress stages with
     /// [`Needs::TIME`](crate::program::Needs::TIME).
     pub egress_ns: u64,
+    /// Its hop latency in nanoseconds: the time from its reception, when a device gave it to the
+    /// switch, to egress stages. That is the time for which it was held back, by a fault of the port
+    /// or as the switch stood still, and in a live switch the time since the program's ingress
+    /// stages began with its burst. Known to egress stages with
+    /// [`Needs::LATENCY`](crate::program::Needs::LATENCY).
+    pub latency_ns: u32,
 }
 
 // Two cache lines: more costs every program.

@@ -28,7 +28,7 @@ mod sub_epoch;
 use std::any::Any;
 use std::ops::RangeInclusive;
 
-use self::answers::Limits;
+use self::answers::{EpochAnswers, Limits};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse};
 
@@ -135,7 +135,8 @@ pub trait Program: Sized + Send + Sync + 'static {
         let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });
         let losses = answers.losses.map(|losses| (losses, answers.losses_lack));
-        RunAnswers { heavy: answers.network, losses, paths: answers.paths, distribution_wmre: None }
+        let EpochAnswers { network: heavy, paths, latency, .. } = answers;
+        RunAnswers { heavy, losses, paths, latency, distribution_wmre: None }
     }
 
     /// Exact counts of what the program measures, by default the packets of five-tuples.
@@ -227,6 +228,8 @@ pub trait Bank: Any + Send {
 pub enum ProgramError {
     #[error("{program}: {key} = {value} is out of range, it may be {min} to {max}")]
     Range { program: &'static str, key: &'static str, value: u64, min: u64, max: u64 },
+    #[error("{program}: {key} = {value}: {right}")]
+    Value { program: &'static str, key: &'static str, value: String, right: String },
     #[error("{program}: {why}")]
     Combination { program: &'static str, why: &'static str },
 }

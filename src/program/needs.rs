@@ -4,7 +4,7 @@ use std::ops::BitOr;
 
 /// What a program needs of the switch, a bit each. What no program needs is not computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs(u8);
+pub struct Needs(u16);
 
 impl Needs {
     pub const NONE: Self = Self(0);
@@ -32,6 +32,9 @@ impl Needs {
     /// epoch or digest. Without it, a packet may be written before egress stages see its PHV, as
     /// they see PHVs alone.
     pub const SHIM: Self = Self(1 << 7 | Self::EGRESS.0);
+
+    /// [`Phv::latency_ns`](crate::pisa::Phv::latency_ns) in egress stages. A live worker reads the cycle counter twice more a burst.
+    pub const LATENCY: Self = Self(1 << 8 | Self::EGRESS.0);
 
     /// Whether all of `other` is needed.
     #[inline(always)]

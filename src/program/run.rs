@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{FlowAnswers, Losses, PathAnswers, Reasons};
+use super::answers::{FlowAnswers, LatencyAnswers, Losses, PathAnswers, Reasons};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -13,6 +13,8 @@ pub struct RunAnswers {
     pub losses: Option<(Losses, Reasons)>,
     /// The paths of a program that finds some.
     pub paths: Option<PathAnswers>,
+    /// The latencies of a program that measures some.
+    pub latency: Option<LatencyAnswers>,
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.
     pub distribution_wmre: Option<f64>,

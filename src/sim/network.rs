@@ -189,7 +189,7 @@ impl Network {
             let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
             let packet = self.source.write(flow, &self.traffic.workload, &mut frame);
             let at = self.source.at;
-            let tag = Tag { at, epoch: epoch as u32, flow: number, entered: 0, hops: 0, doomed, number: packet as u16 };
+            let tag = Tag { at, epoch: epoch as u32, flow: number, doomed, number: packet as u16, ..Tag::default() };
             self.calendar.push(self.traffic.host_port(flow.src), Packet { frame, tag });
             self.source.advance(self.epoch);
         }
@@ -227,7 +227,9 @@ impl Network {
         let mut packets = self.calendar.take(port);
         let until = until.max(self.calendar.end());
         for mut packet in packets.drain(..) {
-            packet.tag.at = packet.tag.at.max(until);
+            let at = packet.tag.at.max(until);
+            packet.tag.held += at - packet.tag.at;
+            packet.tag.at = at;
             self.calendar.push(port, packet);
         }
         self.calendar.put_queue_back(port, packets);
@@ -289,6 +291,7 @@ impl Network {
     /// Sends a packet over the link behind a port.
     #[inline]
     fn cross(&mut self, port: Place, mut packet: Packet) {
+        packet.tag.held = 0;
         let wire = &mut self.wires[port as usize];
         let between = matches!(wire.peer, Peer::Port(_));
         if let (false, Some(ledger)) = (between, &mut self.ledger) {

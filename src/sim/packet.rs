@@ -8,6 +8,8 @@ use crate::wire::{Frame, HeapFrame};
 pub struct Tag {
     /// When it reaches the switch or host that it is on its way to.
     pub at: Nanos,
+    /// For how long the switch that it has reached has stood still since.
+    pub held: Nanos,
     /// The epoch in which it was sent, and its flow by number in that epoch.
     pub epoch: u32,
     pub flow: u32,
@@ -83,5 +85,10 @@ impl Frame for Packet {
 
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
+    }
+
+    #[inline(always)]
+    fn held_ns(&self) -> u32 {
+        self.tag.held.try_into().unwrap_or(u32::MAX)
     }
 }

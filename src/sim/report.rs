@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
-    Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath, Limits,
-    Losses, PathAnswers, Reason, Reasons, Task,
+    Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath,
+    LatencyAnswers, Limits, Losses, PathAnswers, Reason, Reasons, Task,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -60,6 +60,8 @@ pub struct ProgramReport {
     pub losses: Option<LossReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyCounts>,
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
@@ -95,6 +97,16 @@ pub struct PathCounts {
     pub sure_flows: u64,
     /// Flows whose packets contradicted each other.
     pub contradicted_flows: u64,
+}
+
+/// The task latency: flows that left the network, their samples, and the slowest hop of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LatencyCounts {
+    pub flows: u64,
+    pub samples: u64,
+    /// The hop with the largest 99th percentile, of those whose switch is known.
+    pub slowest_p99_ns: Option<u64>,
+    pub slowest_switch: Option<String>,
 }
 
 /// The task losses.
@@ -216,6 +228,7 @@ impl ProgramReport {
             measured: answers.adaptation.clone().map(Measured::new),
             losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
             paths: answers.paths.as_ref().map(PathCounts::new),
+            latency: answers.latency.as_ref().map(LatencyCounts::new),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -281,6 +294,19 @@ impl PathCounts {
             decided_flows: flows(|path| path.certainty >= Certainty::Decided),
             sure_flows: flows(|path| path.certainty == Certainty::Sure),
             contradicted_flows: flows(|path| path.contradictions > 0),
+        }
+    }
+}
+
+impl LatencyCounts {
+    fn new(latency: &LatencyAnswers) -> Self {
+        let hops = || latency.flows.iter().flat_map(|flow| &flow.hops);
+        let slowest = hops().filter(|hop| hop.switch.is_some()).max_by_key(|hop| hop.p99_ns);
+        Self {
+            flows: latency.found as u64,
+            samples: hops().map(|hop| hop.samples).sum(),
+            slowest_p99_ns: slowest.and_then(|hop| hop.p99_ns),
+            slowest_switch: slowest.and_then(|hop| hop.switch.as_deref().map(str::to_owned)),
         }
     }
 }

@@ -294,6 +294,9 @@ impl Switch {
             if needs.contains(Needs::QUEUE_DEPTH) {
                 phv.queue_depth = exit.slot() as u16;
             }
+            if needs.contains(Needs::LATENCY) {
+                phv.latency_ns = out.waiting(exit).map_or(0, Frame::held_ns);
+            }
             if let (Some(crc), Some(frame)) = (&self.telemetry.identity, out.waiting(exit)) {
                 phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));
             }

@@ -43,7 +43,7 @@ impl Telemetry {
         let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
         // Without egress stages there is nothing to wait for.
         let clock = if egress { clock } else { clock.with_transit(0) };
-        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY];
+        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::LATENCY];
         let describes = described.into_iter().any(|need| needs.contains(need));
         let late = [Needs::SHIM, Needs::DIGEST | Needs::EGRESS, Needs::IDENTITY];
         let writes_late = late.into_iter().any(|need| needs.contains(need));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Switch, Telemetry};
+use arrayvec::ArrayVec;
+
+use super::{BURST, Switch, Telemetry};
 use crate::pisa::{BatchOrder, Phv, Probe, ProgramUse};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
@@ -16,23 +18,24 @@ const ONE_IN: u64 = 17;
 const LONGEST: u64 = 1 << 20;
 
 impl Switch {
-    /// Counts the cycles of its programs by `clock`, in its statistics. To be called once, before
-    /// the switch is driven.
-    pub fn time_programs(&mut self, clock: impl Fn() -> u64 + Clone + Send + 'static) {
-        self.telemetry.time(&self.stats, clock);
+    /// Counts the cycles of its programs by `clock`, in its statistics, and tells programs that
+    /// need it how long packets take in the switch. `hz` is the clock's rate. To be called once,
+    /// before the switch is driven.
+    pub fn time_programs(&mut self, clock: impl Fn() -> u64 + Clone + Send + 'static, hz: u64) {
+        self.telemetry.time(&self.stats, clock, hz);
     }
 }
 
 impl Telemetry {
-    /// Counts the cycles of its programs by `clock`, in `stats`.
-    pub fn timed(mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static) -> Self {
-        self.time(stats, clock);
+    /// As [`Switch::time_programs`], in `stats`.
+    pub fn timed(mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static, hz: u64) -> Self {
+        self.time(stats, clock, hz);
         self
     }
 
-    fn time(&mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static) {
+    fn time(&mut self, stats: &SwitchStats, clock: impl Fn() -> u64 + Clone + Send + 'static, hz: u64) {
         let programs = std::mem::take(&mut self.programs).into_iter();
-        let timed = |program| Box::new(Timed::new(program, stats, clock.clone())) as Box<dyn Dataplane>;
+        let timed = |program| Box::new(Timed::new(program, stats, clock.clone(), hz)) as Box<dyn Dataplane>;
         self.programs = programs.map(timed).collect();
     }
 }
@@ -46,13 +49,39 @@ struct Timed<C> {
     untimed: u64,
     /// The running burst is timed.
     times: bool,
+    /// Nanoseconds a cycle, times 2³², where the program needs to know how long packets take.
+    scale: Option<u64>,
+    /// When its ingress stages began with the running burst.
+    began: u64,
 }
 
 impl<C: Fn() -> u64> Timed<C> {
-    fn new(program: Box<dyn Dataplane>, stats: &SwitchStats, clock: C) -> Self {
+    fn new(program: Box<dyn Dataplane>, stats: &SwitchStats, clock: C, hz: u64) -> Self {
         let stats = stats.program(program.usage().program);
         // The middle burst stands for those around it.
-        Self { program, clock, stats, untimed: ONE_IN / 2, times: false }
+        let scale = ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64;
+        let scale = program.needs().contains(Needs::LATENCY).then_some(scale);
+        Self { program, clock, stats, untimed: ONE_IN / 2, times: false, scale, began: 0 }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        if self.scale.is_some() {
+            self.began = (self.clock)();
+        }
+    }
+
+    /// Adds the time since then to the packets' latencies while `stages` run: another program began
+    /// at another time.
+    #[inline(always)]
+    fn tell(&mut self, phvs: &mut [Phv], stages: impl FnOnce(&mut Self, &mut [Phv])) {
+        let Some(scale) = self.scale else { return stages(self, phvs) };
+        let cycles = (self.clock)().saturating_sub(self.began);
+        let worked = ((u128::from(cycles) * u128::from(scale)) >> 32).try_into().unwrap_or(u32::MAX);
+        let held: ArrayVec<u32, BURST> = phvs.iter().map(|phv| phv.latency_ns).take(BURST).collect();
+        phvs.iter_mut().for_each(|phv| phv.latency_ns = phv.latency_ns.saturating_add(worked));
+        stages(self, phvs);
+        phvs.iter_mut().zip(held).for_each(|(phv, held)| phv.latency_ns = held);
     }
 
     #[inline(always)]
@@ -79,11 +108,13 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.stats.packets.add(phvs.len() as u64);
         self.times = self.untimed == 0;
         self.untimed = if self.times { ONE_IN - 1 } else { self.untimed - 1 };
+        self.begin();
         self.measure(|program| program.ingress(phvs, order));
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.stats.packets.add(1);
+        self.begin();
         self.program.trace(phv, probe);
     }
 
@@ -92,11 +123,14 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        self.measure(|program| program.egress(phvs, order));
+        self.tell(phvs, |timed, phvs| timed.measure(|program| program.egress(phvs, order)));
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        self.program.trace_egress(phv, probe);
+        let program = |timed: &mut Self, phvs: &mut [Phv]| {
+            phvs.iter_mut().for_each(|phv| timed.program.trace_egress(phv, probe));
+        };
+        self.tell(std::slice::from_mut(phv), program);
     }
 
     fn confuse(&mut self, epoch: u64, packets: u64) {
@@ -158,15 +192,18 @@ mod tests {
         pause: Arc<AtomicU64>,
         looks: Arc<AtomicU64>,
         calls: Arc<Mutex<BTreeSet<&'static str>>>,
+        /// What it saw of packets' latencies.
+        latencies: Option<Arc<Mutex<Vec<u32>>>>,
     }
 
     impl Slow {
         fn timed(&self, stats: &SwitchStats) -> Timed<impl Fn() -> u64 + Send + use<>> {
             let Self { now, looks, .. } = self.clone();
-            Timed::new(Box::new(self.clone()), stats, move || {
+            let clock = move || {
                 looks.fetch_add(1, Relaxed);
                 now.load(Relaxed)
-            })
+            };
+            Timed::new(Box::new(self.clone()), stats, clock, HZ)
         }
 
         fn takes(&self, cycles: u64) {
@@ -194,11 +231,13 @@ mod tests {
 
         fn needs(&self) -> Needs {
             self.called("needs");
-            Needs::EGRESS
+            if self.latencies.is_some() { Needs::LATENCY } else { Needs::EGRESS }
         }
 
         fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
             self.called("egress");
+            let mut latencies = self.latencies.iter().map(|latencies| latencies.lock().unwrap());
+            latencies.by_ref().for_each(|mut seen| seen.extend(phvs.iter().map(|phv| phv.latency_ns)));
             self.takes(2 * phvs.len() as u64);
         }
 
@@ -249,6 +288,9 @@ mod tests {
             ProgramUse { program: "slow", chains: Vec::new(), reports: None }
         }
     }
+
+    /// Two cycles a nanosecond.
+    const HZ: u64 = 2_000_000_000;
 
     struct NoBank;
 
@@ -310,6 +352,24 @@ mod tests {
         slow.now.store(100, Relaxed);
         pass(&mut timed, 1, ONE_IN);
         assert_eq!(counted(&stats).0, 2 * ONE_IN + 5 * ONE_IN);
+    }
+
+    /// A packet's latency is the time that it was held back and the time since the burst's ingress
+    /// stages began.
+    #[test]
+    fn packets_know_their_latency() {
+        let latencies = Arc::<Mutex<Vec<u32>>>::default();
+        let (slow, stats) = (Slow { latencies: Some(latencies.clone()), ..Slow::default() }, SwitchStats::default());
+        let mut timed = slow.timed(&stats);
+        let mut phvs = [Phv { latency_ns: 1000, ..Phv::default() }, Phv { latency_ns: u32::MAX, ..Phv::default() }];
+        slow.now.store(5000, Relaxed);
+        timed.ingress(&mut phvs, BatchOrder::PacketMajor);
+        slow.takes(94);
+        timed.egress(&mut phvs, BatchOrder::PacketMajor);
+        // 3 cycles for each of two packets, then 94.
+        assert_eq!(*latencies.lock().unwrap(), [1050, u32::MAX]);
+        // Another program adds its own time.
+        assert_eq!(phvs.map(|phv| phv.latency_ns), [1000, u32::MAX]);
     }
 
     /// A program that is built anew goes on where the one before it of the same name was.

@@ -23,6 +23,11 @@ pub trait Frame: Sized {
     fn resize(&mut self, length: usize) -> bool;
     /// A copy in a buffer of its own, `None` when no buffer is to be had.
     fn duplicate(&self) -> Option<Self>;
+    /// Nanoseconds for which the driver held it back after it had received it.
+    #[inline(always)]
+    fn held_ns(&self) -> u32 {
+        0
+    }
 }
 
 /// Headroom of a [`HeapFrame`] in bytes, as DPDK's default.

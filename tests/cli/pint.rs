@@ -21,6 +21,43 @@ fn a_replay_names_its_switch() {
     assert!(text.contains("pint: the paths of flows") && text.contains("weir  sure"), "{text}");
 }
 
+/// Queries in words, from the command line and a file alike; what does not fit is refused with what
+/// would.
+#[test]
+fn queries_are_asked_for_in_words() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=4000");
+    let queries = "path:bits=8+latency:bits=8:frequency=15/16";
+    let document = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3 --json")).json();
+    let latencies = document["programs"]["pint"]["latencies"].as_array().unwrap().clone();
+    assert_eq!(latencies.len(), 3);
+    for flow in &latencies {
+        let [hop] = &flow["hops"].as_array().unwrap()[..] else { panic!("{flow}") };
+        // A capture's packets take no time: the least that a code stands for.
+        let told = ["hop", "switch", "p50_ns", "p99_ns"].map(|key| &hop[key]);
+        assert_eq!(told, [&json!(1), &json!("weir"), &json!(256), &json!(256)], "{flow}");
+        assert!(hop["samples"].as_u64() > Some(100) && hop["rank_error"].as_f64() < Some(0.2), "{flow}");
+    }
+    let text = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3")).stdout;
+    assert!(text.contains("the paths of flows and their latencies") && text.contains("256 ns"), "{text}");
+    files.write("c.toml", format!("[[program]]\nname = \"pint\"\nbudget = 12\nqueries = \"{queries}\"\n"));
+    let refused = files.weir("config check c.toml");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("path and latency fit with frequencies times 0.5"), "{}", refused.stderr);
+}
+
+/// A switch that stands still is the slowest hop of a simulated network.
+#[test]
+fn a_simulated_network_finds_the_slowest_hop() {
+    let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=20k,seed=4 --epochs 2 \
+                 --fault pause=s2,at=20ms,for=8ms --program pint:queries=path+latency";
+    let document = weir(&format!("{words} --json")).json();
+    let latency = &document["epochs"][0]["programs"]["pint"]["latency"];
+    assert_eq!(latency["slowest_switch"], "s2", "{latency}");
+    assert!(latency["slowest_p99_ns"].as_u64() > Some(100_000) && latency["samples"].as_u64() > Some(1000));
+    assert!(weir(words).stdout.contains("slowest hop, p99"));
+}
+
 #[test]
 fn a_simulated_network_decides_paths() {
     let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 --program pint";

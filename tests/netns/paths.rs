@@ -1,5 +1,5 @@
 //! Five switches in a row and one controller: it names the switches that each flow crosses, in both
-//! directions, and no other.
+//! directions, and no other, and says how long packets take in each.
 
 use std::fs;
 
@@ -39,7 +39,9 @@ impl Line {
         Some(Self { lab, hosts, spaces })
     }
 
-    fn switches(&self) -> Vec<Weir> {
+    /// Starts the switches, with these parameters of the program. `fault` is that of the middle one's
+    /// port to the left.
+    fn switches(&self, parameters: &str, fault: &str) -> Vec<Weir> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let at = Controller::switch_socket(&self.lab);
         let switch = |i: usize| {
@@ -48,10 +50,13 @@ impl Line {
                 format!("[[port]]\nname = \"{interface}\"\n{dev}\nrole = \"{role}\"\nmtu = {mtu}\n")
             };
             let fabric = |interface| port(interface, "fabric", FABRIC_MTU);
-            let left = if i == 0 { port("p1", "host", 1500) } else { fabric("left") };
+            let mut left = if i == 0 { port("p1", "host", 1500) } else { fabric("left") };
+            if i == 2 && !fault.is_empty() {
+                left += &format!("fault = \"{fault}\"\n");
+            }
             let right = if i == SWITCHES - 1 { port("p2", "host", 1500) } else { fabric("right") };
             let times = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{}]", i % cores);
-            let rest = format!("[[program]]\nname = \"pint\"\n[controller]\nat = \"{}\"\n", at.display());
+            let rest = format!("[[program]]\nname = \"pint\"\n{parameters}[controller]\nat = \"{}\"\n", at.display());
             // One is known to the controller by another name than its own.
             let name = if i == 2 { "name = \"middle\"\n" } else { "" };
             let file = format!("[switch]\n{times}\n{left}{right}{rest}{name}");
@@ -64,13 +69,17 @@ impl Line {
     }
 }
 
-/// The path of the pings from one host to another.
-fn path<'a>(paths: &'a Value, from: &Host, to: &Host) -> Option<&'a Value> {
+/// What is said of the pings from one host to another.
+fn pings<'a>(flows: &'a Value, from: &Host, to: &Host) -> Option<&'a Value> {
     let of = |path: &&Value| {
         let flow = &path["flow"];
         flow["src"] == from.address() && flow["dst"] == to.address() && flow["proto"] == 1
     };
-    paths["paths"].as_array()?.iter().find(of)
+    flows.as_array()?.iter().find(of)
+}
+
+fn path<'a>(paths: &'a Value, from: &Host, to: &Host) -> Option<&'a Value> {
+    pings(&paths["paths"], from, to)
 }
 
 #[test]
@@ -80,7 +89,7 @@ fn the_switches_that_a_flow_crosses() {
     let expected = names.map(|name| format!("--switch {name} ")).concat();
     let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
     let controller = Controller::start(&line.lab, &format!("{expected}--program pint {times}"));
-    let switches = line.switches();
+    let switches = line.switches("", "");
     let [host1, host2] = &line.hosts[..] else { unreachable!("two hosts") };
     host1.reaches(host2);
     let mut reversed = names;
@@ -103,6 +112,50 @@ fn the_switches_that_a_flow_crosses() {
     assert_eq!((&forth["switches"], &forth["contradictions"]), (&json!(names), &json!(0)), "{forth}");
     assert!(forth["packets"].as_u64() >= Some(30), "{forth}");
     assert_eq!(switches[2].try_ask("show paths").status.code(), Some(2), "the controller answers");
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
+
+/// A port of one switch holds packets back on their way in: it is that switch that is slow, for the
+/// packets that come in there, and no other.
+#[test]
+fn a_delay_shows_at_its_hop() {
+    let Some(line) = Line::new("a_delay_shows_at_its_hop") else { return };
+    let names = ["s1", "s2", "middle", "s4", "s5"];
+    let expected = names.map(|name| format!("--switch {name} ")).concat();
+    let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
+    let queries = "path:bits=8+latency:bits=8:frequency=15/16:space=500";
+    let controller = Controller::start(&line.lab, &format!("{expected}--program pint:queries={queries} {times}"));
+    let switches = line.switches(&format!("queries = \"{queries}\"\n"), "rx:delay=20ms");
+    let [host1, host2] = &line.hosts[..] else { unreachable!("two hosts") };
+    host1.reaches(host2);
+    let known = |hops: &Value, names: [&str; SWITCHES]| {
+        let hops = hops.as_array().unwrap();
+        assert_eq!(hops.len(), SWITCHES);
+        hops.iter().zip(names).all(|(hop, name)| hop["switch"] == name && hop["samples"].as_u64() >= Some(20))
+    };
+    let mut reversed = names;
+    reversed.reverse();
+    let latency = eventually("the latencies of all switches", || {
+        host1.space.try_run(&format!("ping -n -q -i 0.01 -W 1 -c 100 {}", host2.address()));
+        let latency = controller.ask("show latency --last 60s --top 1000");
+        let found = [(host1, host2, names), (host2, host1, reversed)].map(|(from, to, names)| {
+            pings(&latency["latencies"], from, to).is_some_and(|flow| known(&flow["hops"], names))
+        });
+        (found == [true, true]).then_some(latency)
+    });
+    let medians = |from, to| {
+        let hops = pings(&latency["latencies"], from, to).unwrap()["hops"].as_array().unwrap();
+        hops.iter().map(|hop| hop["p50_ns"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let (forth, back) = (medians(host1, host2), medians(host2, host1));
+    // A busy machine runs the switch later than the packets are due.
+    let (slow, quick) = (19_000_000..1_000_000_000, 0..5_000_000);
+    for (hop, median) in forth.iter().enumerate() {
+        let expected = if hop == 2 { &slow } else { &quick };
+        assert!(expected.contains(median), "{forth:?}");
+    }
+    assert!(back.iter().all(|median| quick.contains(median)), "{back:?}");
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

@@ -55,6 +55,8 @@ enum Paper {
     ChamelemonNetwork,
     /// Figures 5 and 10 of PINT: packets until the path of a flow is decided
     PintPath,
+    /// Figure 9 of PINT: errors of latency quantiles
+    PintLatency,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -76,6 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Paper::PintPath) {
         let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
         pint::run(&arguments.out, trials as usize)?;
+    }
+    if wanted(Paper::PintLatency) {
+        pint::latency(&arguments.out, arguments.quick)?;
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ impl Cycles {
                 steps.push(step(name, true, Some(self.switch(set, order)?)));
             }
             let mut timed = self.switch(set, BatchOrderConfig::Packet)?;
-            timed.time_programs(cycles);
+            timed.time_programs(cycles, cycles_per_second(&eal));
             steps.push(step(format!("+ {}, packet by packet, timed", set.join(" and ")), true, Some(timed)));
         }
         steps.retain(|step| step.name.contains(&self.only));

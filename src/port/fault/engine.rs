@@ -14,6 +14,8 @@ pub const HELD: usize = 2048;
 /// damage would be covered by a sum that is computed afterwards.
 pub trait Sealed: Frame {
     fn seal(&mut self);
+    /// It was held back for so long.
+    fn set_held_ns(&mut self, held_ns: u32);
 }
 
 /// Packets by what a fault did to them.
@@ -55,11 +57,14 @@ pub struct Engine<F> {
     held: BinaryHeap<Held<F>>,
     /// Numbers the held packets, so that equal times keep their order.
     number: u64,
+    /// Cycles a second.
+    hz: u64,
 }
 
 #[derive(Debug)]
 struct Held<F> {
     due: u64,
+    since: u64,
     number: u64,
     frame: F,
 }
@@ -70,7 +75,7 @@ impl<F: Sealed> Engine<F> {
         let arm = |(place, rule): (u64, &Rule)| Armed::new(rule, place << 32 | u64::from(queue), hz);
         let rules: Vec<_> = (0..).zip(rules).map(arm).collect();
         let looks = rules.iter().any(|rule| rule.filter.is_set());
-        Self { rules, looks, held: BinaryHeap::with_capacity(HELD), number: 0 }
+        Self { rules, looks, held: BinaryHeap::with_capacity(HELD), number: 0, hz: hz.max(1) }
     }
 
     /// Packets that are held back.
@@ -108,7 +113,10 @@ impl<F: Sealed> Engine<F> {
         let mut counts = Counts::default();
         let arrived: ArrayVec<F, N> = burst.drain(from.min(burst.len())..).collect();
         while !burst.is_full() && self.is_due(now) {
-            burst.extend(self.held.pop().map(|held| held.frame));
+            let Some(Held { since, mut frame, .. }) = self.held.pop() else { break };
+            let held_ns = u128::from(now.saturating_sub(since)) * 1_000_000_000 / u128::from(self.hz);
+            frame.set_held_ns(held_ns.try_into().unwrap_or(u32::MAX));
+            burst.push(frame);
         }
         for frame in arrived {
             self.meet(frame, now, burst, &mut counts);
@@ -159,7 +167,7 @@ impl<F: Sealed> Engine<F> {
             return;
         }
         self.number += 1;
-        self.held.push(Held { due, number: self.number, frame });
+        self.held.push(Held { due, since: now, number: self.number, frame });
     }
 }
 

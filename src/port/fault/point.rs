@@ -21,6 +21,10 @@ impl Sealed for Mbuf {
             self.set_needs_checksum(false);
         }
     }
+
+    fn set_held_ns(&mut self, held_ns: u32) {
+        Mbuf::set_held_ns(self, held_ns);
+    }
 }
 
 type EngineUpdate = Option<Box<Engine<Mbuf>>>;

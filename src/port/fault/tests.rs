@@ -8,6 +8,15 @@ type Burst = ArrayVec<HeapFrame, 64>;
 
 impl Sealed for HeapFrame {
     fn seal(&mut self) {}
+
+    fn set_held_ns(&mut self, held_ns: u32) {
+        TOLD.with_borrow_mut(|told| told.push(held_ns));
+    }
+}
+
+thread_local! {
+    /// What the frames of a test were told, in their order.
+    static TOLD: std::cell::RefCell<Vec<u32>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 /// One cycle a nanosecond.
@@ -59,6 +68,19 @@ fn run(engine: &mut Engine<HeapFrame>, frames: Vec<HeapFrame>, size: usize) -> (
 
 fn numbered(n: u16) -> Vec<HeapFrame> {
     (0..n).map(|i| frame(1, i, 0)).collect()
+}
+
+/// A packet that is held back is told for how long, up to the poll that lets it go; others are told
+/// nothing.
+#[test]
+fn a_held_packet_knows_for_how_long() {
+    let mut engine = engine("rx:delay=5us,src=10.0.0.2");
+    for (now, arrived) in [(1000, vec![frame(1, 0, 0), frame(2, 1, 0)]), (3000, vec![frame(2, 2, 0)]), (7500, vec![])] {
+        engine.pass(now, &mut arrived.into_iter().collect::<Burst>(), 0);
+    }
+    assert_eq!(TOLD.take(), [6500]);
+    engine.pass(8000, &mut Burst::new(), 0);
+    assert_eq!((TOLD.take(), engine.held()), (vec![5000], 0));
 }
 
 proptest! {

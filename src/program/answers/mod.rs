@@ -5,6 +5,7 @@ mod completeness;
 mod distribution;
 mod epoch;
 mod gap;
+mod latency;
 mod paths;
 mod task;
 
@@ -15,5 +16,6 @@ pub use epoch::{
     SwitchAnswers,
 };
 pub use gap::{Gap, SwitchGap};
+pub use latency::{FlowLatency, HopLatency, LatencyAnswers};
 pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;

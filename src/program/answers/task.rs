@@ -15,4 +15,6 @@ pub enum Task {
     Attention,
     /// The switches that flows cross.
     Paths,
+    /// The time that packets of flows take in each switch.
+    Latency,
 }

@@ -92,6 +92,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         losses_lack: network.losses_lack(),
         changes: before.map(|before| changes(before, network, limits.flows)),
         paths: None,
+        latency: None,
         adaptation: None,
     }
 }
@@ -114,7 +115,13 @@ pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> 
         let exact = Distribution::of_sizes(truth.values().copied());
         Some(analysis.told_distribution()?.error(&exact))
     };
-    RunAnswers { heavy, losses: Some((losses, lack)), paths: None, distribution_wmre: truth.and_then(error) }
+    RunAnswers {
+        heavy,
+        losses: Some((losses, lack)),
+        paths: None,
+        latency: None,
+        distribution_wmre: truth.and_then(error),
+    }
 }
 
 pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {

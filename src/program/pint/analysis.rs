@@ -1,42 +1,56 @@
-//! Records of an epoch, from all sinks of a network, become the paths of flows.
+//! Records of an epoch, from all sinks of a network, become the paths of flows, and the
+//! latencies of their hops.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Config;
+use super::query::Value;
 use super::record::Digests;
 use super::recorder::Recorder;
+use super::recorder::latency::LatencyRecorder;
 use crate::program::answers::{
-    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, Limits, PathAnswers, Reason, SwitchAnswers, SwitchGap, Task,
+    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, PathAnswers, Reason, SwitchAnswers,
+    SwitchGap, Task,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
 /// What a network's epochs have shown so far.
-pub struct PathAnalysis {
+pub struct PintAnalysis {
     /// A path takes packets of several epochs.
     recorder: RefCell<Recorder>,
+    /// `None` where latencies are not asked for.
+    latency: RefCell<Option<LatencyRecorder>>,
+    /// Paths are asked for.
+    paths: bool,
 }
 
 /// What an epoch showed.
+#[derive(Clone)]
 pub struct Network {
-    paths: PathAnswers,
+    paths: Option<PathAnswers>,
+    latency: Option<LatencyAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
 }
 
-impl PathAnalysis {
+impl PintAnalysis {
     pub fn new(config: &Config) -> Self {
-        Self { recorder: RefCell::new(Recorder::new(config)) }
+        Self {
+            recorder: RefCell::new(Recorder::new(config)),
+            latency: RefCell::new(LatencyRecorder::new(config)),
+            paths: config.query(Value::Path).is_some(),
+        }
     }
 }
 
-impl Analysis for PathAnalysis {
+impl Analysis for PintAnalysis {
     type Record = Digests;
     type Parameters = ();
     type Early = ();
     type Network = Network;
 
-    const TASKS: &'static [Task] = &[Task::Paths];
+    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency];
     const ADDS: bool = true;
 
     fn fits(&self, _: &Digests) -> bool {
@@ -64,10 +78,17 @@ impl Analysis for PathAnalysis {
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         lack.add_if(gaps.iter().any(|gap| matches!(gap.gap, Gap::Overflow { .. })), Reason::Overflow);
+        let latency = self.latency.borrow_mut().as_mut().map(|latency| {
+            let flows = latency.epoch(epoch, &borrowed, &recorder);
+            let code = borrowed.first().and_then(|(_, record)| record.scheme().latency());
+            let error_factor = code.map_or(1.0, |code| code.compression().error_factor());
+            LatencyAnswers { found: flows.len(), flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
+        });
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
+        let paths = self.paths.then_some(paths);
         let switches = records.into_iter().map(|(switch, _)| switch).collect();
-        Epoch { number: epoch, gaps, network: Network { paths, switches } }
+        Epoch { number: epoch, gaps, network: Network { paths, latency, switches } }
     }
 
     fn decide(&mut self, _: &Epoch<Network>, (): &(), _: u64) -> Decision<()> {
@@ -75,14 +96,16 @@ impl Analysis for PathAnalysis {
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let mut paths = network.paths.clone();
-        paths.keep(limits.flows);
+        let Network { mut paths, mut latency, .. } = network.network.clone();
+        paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
+        latency.iter_mut().for_each(|latency| latency.keep(limits.flows));
         let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
         EpochAnswers {
             epoch: network.number,
             first_epoch: network.number,
             gaps: network.gaps.clone(),
-            paths: Some(paths),
+            paths,
+            latency,
             switches: network.switches.iter().map(switch).collect(),
             ..EpochAnswers::default()
         }

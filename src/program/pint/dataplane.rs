@@ -1,6 +1,11 @@
-//! What a switch does with a packet: it looks the packet's layer up, compares the hop's hash with the
-//! layer's limit, and writes the hash of its identifier. It has no register and no state of a flow.
+//! What a switch does with a packet: it looks up which queries the packet carries, and for each the
+//! packet's layer, compares the hop's hash with the layer's limit, and writes the hash of its
+//! identifier, or the code of the packet's latency. It has no register and no state of a flow.
 
+use std::sync::Arc;
+
+use super::compress::Compression;
+use super::query::Value;
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
 /// Maximum number of switches on a path: the shim counts hops up to 63, and a count that stays
@@ -46,7 +51,108 @@ impl Limits {
     }
 }
 
-/// The code of a network: all of its switches and what decodes have the same.
+/// What all switches of a network and what decodes have in common: the plan, and the code of each
+/// query.
+#[derive(Debug)]
+pub struct Scheme {
+    /// In the order of the hashes that choose them.
+    pub(super) sets: Vec<CarriedSet>,
+    /// The hash that chooses a packet's set (q of §4.1), and its second argument.
+    pub(super) chooses: Global,
+    pub(super) set: Addends,
+    pub(super) path: Option<Arc<Code>>,
+    pub(super) latency: Option<LatencyCode>,
+    pub(super) family: HashFamily,
+}
+
+/// A set of queries of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedSet {
+    /// The largest hash of its packets.
+    pub(super) last: u32,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A query's place in the digests of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub value: Value,
+    pub(super) shift: u32,
+    /// As many ones as it has bits.
+    pub(super) mask: u16,
+}
+
+/// A packet as a switch measures it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// The switch's place on the path, from 1.
+    pub hop: u8,
+    pub identity: u32,
+    pub latency_ns: u32,
+}
+
+impl Scheme {
+    /// The queries that a packet carries.
+    #[inline(always)]
+    pub fn parts(&self, identity: u32) -> &[Part] {
+        if let [all] = &self.sets[..] {
+            return &all.parts;
+        }
+        let hash = self.chooses.join(self.chooses.packet(&identity.to_be_bytes()), self.set);
+        self.sets.iter().find(|set| hash <= set.last).map_or(&[], |set| &set.parts)
+    }
+
+    /// The digest behind a switch. Bits that no query has stay as they are.
+    #[inline(always)]
+    pub fn encode(&self, switch: &Coded, packet: Measured, digest: u16) -> u16 {
+        let Measured { hop, identity, latency_ns } = packet;
+        // At the first hop nothing stands in the digest.
+        let mut digest = if hop == 1 { 0 } else { digest };
+        for part in self.parts(identity) {
+            let before = digest >> part.shift & part.mask;
+            let after = match part.value {
+                Value::Path => self.path.as_ref().map(|path| path.encode(switch, hop, identity, before)),
+                Value::Latency => self.latency.as_ref().map(|code| code.encode(hop, identity, latency_ns, before)),
+            };
+            let after = after.unwrap_or(before) & part.mask;
+            digest = digest & !(part.mask << part.shift) | after << part.shift;
+        }
+        digest
+    }
+}
+
+/// The code of the latency query: each packet holds the latency of one hop, drawn uniformly.
+#[derive(Debug)]
+pub struct LatencyCode {
+    pub(super) compression: Compression,
+    /// The largest hash with which a hop acts, by hop.
+    pub(super) limits: [u32; MAX_HOPS + 1],
+    pub(super) acts: Global,
+    pub(super) rounds: Global,
+    /// The hops as second arguments of both hashes.
+    pub(super) hops: [[Addends; 2]; MAX_HOPS + 1],
+}
+
+impl LatencyCode {
+    /// The query's bits behind a hop: with probability 1 / hop the code of its own latency.
+    #[inline(always)]
+    pub fn encode(&self, hop: u8, identity: u32, latency_ns: u32, before: u16) -> u16 {
+        let hop = usize::from(hop);
+        if !self.acts_at(self.acts.packet(&identity.to_be_bytes()), hop) {
+            return before;
+        }
+        let random = self.rounds.join(self.rounds.packet(&identity.to_be_bytes()), self.hops[hop][1]);
+        self.compression.compress(latency_ns, random) as u16
+    }
+
+    #[inline(always)]
+    pub(super) fn acts_at(&self, packet: u32, hop: usize) -> bool {
+        let Some([acts, _]) = self.hops.get(hop) else { return false };
+        self.acts.join(packet, *acts) <= self.limits[hop]
+    }
+}
+
+/// The code of the path query.
 #[derive(Debug)]
 pub struct Code {
     /// Bits of an instance.
@@ -67,7 +173,7 @@ pub(super) struct Instance {
 }
 
 /// A switch as the code knows it: the hashes of its identifier, one an instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coded(pub(super) Vec<Addends>);
 
 impl Code {

@@ -8,11 +8,19 @@
 //!          g(packet, hop) < p           in an xor layer
 //! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
 //! ```
+//! The packets of the latency query are all of one baseline layer. Its value is the code of the
+//! packet's latency at the hop ([`compress`](super::compress)).
+//!
 //! Several instances stand side by side in the digest, the first one in its lowest bits. They share
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
 
-use super::dataplane::{Code, Coded, Instance, Layer, Limits};
+use std::sync::Arc;
+
+use super::compress::{Compression, Range};
+use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, MAX_HOPS, Part, Scheme};
+use super::plan::Plan;
+use super::query::{Query, Value};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
@@ -81,11 +89,7 @@ impl Limits {
         let mut ends: Vec<_> = (0..=number).map(|layer| limit(end(layer))).collect();
         // Each hash has a layer, whatever the rounding.
         ends[number] = u32::MAX;
-        Self {
-            layers: ends,
-            xor: layers.xor.iter().copied().map(limit).collect(),
-            hops: std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64)),
-        }
+        Self { layers: ends, xor: layers.xor.iter().copied().map(limit).collect(), hops: reservoir() }
     }
 }
 
@@ -153,6 +157,100 @@ impl PartialEq for Code {
     fn eq(&self, other: &Self) -> bool {
         let shape = |code: &Self| (code.bits, code.instances.len());
         shape(self) == shape(other) && self.limits == other.limits && self.family == other.family
+    }
+}
+
+/// The largest hash with which a hop acts in a baseline layer, by hop: with 1 / hop the last hop
+/// that acts is uniform (reservoir sampling).
+fn reservoir() -> [u32; MAX_HOPS + 1] {
+    std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
+}
+
+impl LatencyCode {
+    /// Codes of `bits` bits for times of this range.
+    pub fn new(bits: u32, range: Range, family: &HashFamily) -> Self {
+        let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
+        let [acts, rounds] = ["pint/latency", "pint/rounding"].map(global);
+        let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
+        let hops = std::array::from_fn(argument);
+        Self { compression: Compression::new(bits, range), limits: reservoir(), hops, acts, rounds }
+    }
+
+    /// The hop whose latency a packet holds behind a path of `length` switches.
+    pub fn writer(&self, identity: u32, length: usize) -> Option<usize> {
+        let packet = self.acts.packet(&identity.to_be_bytes());
+        (1..=length).rev().find(|hop| self.acts_at(packet, *hop))
+    }
+
+    pub fn compression(&self) -> &Compression {
+        &self.compression
+    }
+}
+
+impl Scheme {
+    /// The codes of these queries, of which each value stands there once, by their plan. Parts of a
+    /// digest stand in the order of the queries, the first one in the lowest bits.
+    pub fn new(queries: &[Query], plan: &Plan, layers: &Layers, family: &HashFamily) -> Self {
+        let find = |value| queries.iter().find(|query| query.value == value);
+        let path = find(Value::Path).map(|query| Arc::new(Code::new(query.bits, query.instances, layers, family)));
+        let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));
+        let set = |planned: &super::plan::Planned| {
+            let mut shift = 0;
+            let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
+                let bits = query.demand().bits;
+                let part = Part { value: query.value, shift, mask: u16::MAX >> (DIGEST_BITS - bits) };
+                shift += bits;
+                part
+            });
+            CarriedSet { last: planned.last, parts: carried.collect() }
+        };
+        let sets = plan.0.iter().map(set).collect();
+        let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
+        let set = chooses.argument(&0u32.to_be_bytes());
+        Self { sets, chooses, set, path, latency, family: family.clone() }
+    }
+
+    /// Number of sets of queries that packets carry.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// The code of the path query, if there is one.
+    pub fn path(&self) -> Option<&Arc<Code>> {
+        self.path.as_ref()
+    }
+
+    /// The code of the latency query, if there is one.
+    pub fn latency(&self) -> Option<&LatencyCode> {
+        self.latency.as_ref()
+    }
+
+    /// The hashes of a switch with this identifier.
+    pub fn switch(&self, id: u32) -> Coded {
+        self.path.as_ref().map(|path| path.switch(id)).unwrap_or_default()
+    }
+
+    /// A query's part of the digest of a packet that carries it.
+    pub fn part(&self, value: Value, identity: u32, digest: u16) -> Option<u16> {
+        let part = self.parts(identity).iter().find(|part| part.value == value)?;
+        Some(digest >> part.shift & part.mask)
+    }
+
+    /// The hop whose latency a packet holds behind a path of `length` switches, and the code of
+    /// that latency; `None` of a packet that carries none.
+    pub fn read_latency(&self, identity: u32, length: u8, digest: u16) -> Option<(usize, u16)> {
+        let code = self.part(Value::Latency, identity, digest)?;
+        Some((self.latency.as_ref()?.writer(identity, length.into())?, code))
+    }
+}
+
+impl PartialEq for Scheme {
+    fn eq(&self, other: &Self) -> bool {
+        let compressed = |scheme: &Self| scheme.latency.as_ref().map(|code| code.compression.clone());
+        self.sets == other.sets
+            && self.path == other.path
+            && compressed(self) == compressed(other)
+            && self.family == other.family
     }
 }
 

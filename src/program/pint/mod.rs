@@ -1,18 +1,23 @@
-//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far one query:
-//! the switches that a flow crosses.
+//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far two queries:
+//! the switches that a flow crosses, and the latency of each of its hops.
 //!
 //! *Paper:* Ben Basat, Ramanathan, Li, Antichi, Yu, Mitzenmacher: "PINT: Probabilistic In-band
 //! Network Telemetry", SIGCOMM 2020; Algorithm 1, §4.2 and appendix A.
 //!
-//! *Shape:* Each packet carries a digest. A switch writes a hash of its identifier and of the packet
-//! into it, or leaves it, as hashes decide that all know (`encoding`). The last switch takes the
-//! digest off and reports it with the packet's identity and the number of switches passed. What has
-//! the reports knows which switches wrote each digest, and eliminates candidates (`inference`).
+//! *Shape:* Each packet carries a digest, of one set of the configured queries ([`query`]); the
+//! [`plan`] says which. A switch writes a hash of its identifier and of the packet into it, or a code
+//! of the packet's latency ([`compress`]), or leaves it, as hashes decide that all know
+//! (`encoding`). The last switch takes the digest off and reports it with the packet's identity and
+//! the number of switches passed. What has the reports knows which switches wrote each digest. It
+//! eliminates candidates of paths (`inference`), and keeps samples of latencies (`recorder`).
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
 //! configuration, their names are known, and the flow keeps its path. What goes wrong with that
 //! contradicts itself sooner or later; a path is called sure only when digests bear each hop out
 //! twice, by earlier packets and by later ones (`inference::confirm`).
+//!
+//! A latency is within a code's step of the truth, and the rank of a percentile within an error that
+//! the answer states.
 //!
 //! *Memory:* no register. A bank has room for `reports` reports; beyond that they are counted. The
 //! recorder keeps `flows` flows of `packets` packets each, and counts those it evicts.
@@ -27,17 +32,21 @@
 //! - Packets that are fragments, and those that crossed a link without a shim, are not measured.
 
 mod analysis;
+pub mod compress;
 mod config;
 pub mod dataplane;
 pub mod encoding;
 pub mod inference;
+pub mod plan;
+pub mod query;
 pub mod record;
 mod recorder;
 mod replica;
+pub mod samples;
 
 use std::sync::Arc;
 
-pub use analysis::PathAnalysis;
+pub use analysis::PintAnalysis;
 pub use config::Config;
 pub use record::Digests;
 
@@ -58,7 +67,7 @@ impl Program for Pint {
     type Config = Config;
     type Parameters = ();
     type Record = Digests;
-    type Analysis = PathAnalysis;
+    type Analysis = PintAnalysis;
 
     fn local_only(_: &Config) -> Option<&'static str> {
         None
@@ -80,16 +89,16 @@ impl Program for Pint {
     }
 
     fn reader(config: &Config, hashes: &HashFamily) -> impl ReadRecord<Digests> {
-        let (code, room) = (Arc::new(config.code(hashes)), Room::of(config));
-        move |bytes| Digests::decode(&code, room, bytes)
+        let (scheme, room) = (Arc::new(config.scheme(hashes)), Room::of(config));
+        move |bytes| Digests::decode(&scheme, room, bytes)
     }
 
     fn longest(config: &Config) -> usize {
         Room::of(config).longest()
     }
 
-    fn analysis(config: &Config, _: u64) -> PathAnalysis {
-        PathAnalysis::new(config)
+    fn analysis(config: &Config, _: u64) -> PintAnalysis {
+        PintAnalysis::new(config)
     }
 
     /// The record says whose it is.
@@ -99,6 +108,6 @@ impl Program for Pint {
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        RunAnswers { paths: answers.paths, ..RunAnswers::default() }
+        RunAnswers { paths: answers.paths, latency: answers.latency, ..RunAnswers::default() }
     }
 }

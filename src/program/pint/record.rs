@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::dataplane::{Code, MAX_HOPS};
+use super::dataplane::{MAX_HOPS, Scheme};
 use super::{Config, Pint};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{MAX_U32, MAX_U64, Reader, Writer};
@@ -94,7 +94,7 @@ impl Room {
 /// The digests that left a network at one switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digests {
-    code: Arc<Code>,
+    scheme: Arc<Scheme>,
     room: Room,
     streams: BTreeMap<Stream, Vec<Seen>>,
     missing: u64,
@@ -103,13 +103,13 @@ pub struct Digests {
 }
 
 impl Digests {
-    pub fn none(code: &Arc<Code>, room: Room) -> Self {
-        Self { code: code.clone(), room, streams: BTreeMap::new(), missing: 0, sink: "".into() }
+    pub fn none(scheme: &Arc<Scheme>, room: Room) -> Self {
+        Self { scheme: scheme.clone(), room, streams: BTreeMap::new(), missing: 0, sink: "".into() }
     }
 
     /// By flow, each with its first packets.
-    pub fn of(code: &Arc<Code>, room: Room, reports: &Reports<Arrival>) -> Self {
-        let mut digests = Self::none(code, room);
+    pub fn of(scheme: &Arc<Scheme>, room: Room, reports: &Reports<Arrival>) -> Self {
+        let mut digests = Self::none(scheme, room);
         for &Arrival { time_ns, flow, hops, identity, digest } in reports.kept() {
             let seen = digests.streams.entry(Stream { flow, hops }).or_default();
             if seen.len() < room.of_stream {
@@ -133,8 +133,8 @@ impl Digests {
         &self.sink
     }
 
-    pub fn code(&self) -> &Arc<Code> {
-        &self.code
+    pub fn scheme(&self) -> &Arc<Scheme> {
+        &self.scheme
     }
 
     pub fn streams(&self) -> &BTreeMap<Stream, Vec<Seen>> {
@@ -164,14 +164,14 @@ impl Digests {
         }
     }
 
-    /// Reads the byte form of a record of a switch with this code and room.
+    /// Reads the byte form of a record of a switch with this scheme and room.
     ///
     /// # Errors
     /// If these are not the bytes of one.
-    pub fn decode(code: &Arc<Code>, room: Room, bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(scheme: &Arc<Scheme>, room: Room, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         from.version(VERSION)?;
-        let mut digests = Self::none(code, room);
+        let mut digests = Self::none(scheme, room);
         digests.missing = from.number("packets without room")?;
         let number = from.number("the number of flows")?;
         let mut left = room.packets as u64;
@@ -198,7 +198,7 @@ impl Record for Digests {
     const PROGRAM: &'static str = Pint::NAME;
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
-        if self.room != other.room || !(Arc::ptr_eq(&self.code, &other.code) || self.code == other.code) {
+        if self.room != other.room || !(Arc::ptr_eq(&self.scheme, &other.scheme) || self.scheme == other.scheme) {
             return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters" });
         }
         for (stream, more) in &other.streams {
@@ -231,6 +231,6 @@ impl Record for Digests {
     }
 
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
-        self.code.family == *hashes
+        self.scheme.family == *hashes
     }
 }

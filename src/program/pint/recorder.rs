@@ -1,22 +1,25 @@
 //! The recording module: what is known of flows over all epochs, bounded in memory, and their paths
 //! as far as digests decide them.
 
+pub mod latency;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Config;
-use super::dataplane::{Code, Coded};
+use super::dataplane::{Code, Coded, Scheme};
 use super::encoding::switch_id;
 use super::inference::{Inference, Universe};
+use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::program::answers::{Certainty, FlowName, FlowPath};
 use crate::wire::FiveTuple;
 
 /// A flow, and the switch where it leaves the network.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
-    flow: FiveTuple,
-    sink: Arc<str>,
+pub struct Key {
+    pub flow: FiveTuple,
+    pub sink: Arc<str>,
 }
 
 /// What is known of a flow's path.
@@ -109,6 +112,8 @@ impl Switches {
 /// What a network has reported so far.
 pub struct Recorder {
     config: Config,
+    /// Which packets are one flow.
+    flow: FlowDefinition,
     names: BTreeSet<Arc<str>>,
     switches: Option<Switches>,
     flows: HashMap<Key, Known>,
@@ -119,7 +124,8 @@ impl Recorder {
     pub fn new(config: &Config) -> Self {
         let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
         let names = ends.map(|name| name.as_str().into()).collect();
-        Self { config: config.clone(), names, switches: None, flows: HashMap::new(), evicted: 0 }
+        let flow = config.query(Value::Path).map_or_else(FlowDefinition::default, |query| query.flow);
+        Self { config: config.clone(), flow, names, switches: None, flows: HashMap::new(), evicted: 0 }
     }
 
     /// Flows that were evicted so far.
@@ -134,28 +140,45 @@ impl Recorder {
         }
     }
 
+    /// Which packets are one flow.
+    pub fn flow(&self) -> FlowDefinition {
+        self.flow
+    }
+
+    /// The path of a flow over so many switches, as far as it is decided, and how often its packets
+    /// contradicted the one before.
+    pub fn path(&self, key: &Key, hops: u8) -> Option<(&[Option<Arc<str>>], u64)> {
+        let known = self.flows.get(key).filter(|known| known.hops == hops)?;
+        Some((&known.path, known.changes))
+    }
+
     /// Takes the records of an epoch, by sink, and gives the paths of their flows.
     pub fn epoch(&mut self, epoch: u64, records: &[(Arc<str>, &Digests)]) -> Vec<FlowPath> {
-        let Some((_, first)) = records.first() else { return Vec::new() };
+        let Some((scheme, code)) =
+            records.first().and_then(|(_, first)| Some((first.scheme(), first.scheme().path()?)))
+        else {
+            return Vec::new();
+        };
         let (names, config) = (&self.names, &self.config);
-        let switches = self.switches.get_or_insert_with(|| Switches::new(first.code(), names, config));
+        let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
         for (sink, record) in records {
             for (stream, seen) in record.streams() {
-                let key = Key { flow: stream.flow, sink: sink.clone() };
+                let key = Key { flow: self.flow.key(stream.flow), sink: sink.clone() };
                 let known = self.flows.entry(key).or_insert_with(|| Known::new(stream.hops));
                 known.last_epoch = epoch;
                 if known.hops != stream.hops {
                     known.change(stream.hops);
                 }
-                take(known, seen, switches, config.packets as usize);
+                let carriers = seen.iter().filter_map(|seen| path_part(scheme, seen));
+                take(known, carriers, switches, config.packets as usize);
             }
         }
         let mut paths = Vec::new();
         for (key, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
-            if known.is_due() {
+            if known.is_due() && !known.seen.is_empty() {
                 work_out(known, &key.sink, switches);
             }
-            paths.push(answer(key, known));
+            paths.push(answer(self.flow, key, known));
         }
         paths
             .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
@@ -176,8 +199,14 @@ impl Recorder {
     }
 }
 
+/// A packet with the path's part of its digest alone; `None` of one that does not carry the path.
+fn path_part(scheme: &Scheme, seen: &Seen) -> Option<Seen> {
+    let digest = scheme.part(Value::Path, seen.identity, seen.digest)?;
+    Some(Seen { digest, ..*seen })
+}
+
 /// Takes the packets of a flow. Those that contradict a path that is certain begin another one.
-fn take(known: &mut Known, seen: &[Seen], switches: &Switches, room: usize) {
+fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches, room: usize) {
     let path = switches.coded(&known.path);
     for packet in seen {
         if known.certainty == Certainty::Sure {
@@ -194,7 +223,7 @@ fn take(known: &mut Known, seen: &[Seen], switches: &Switches, room: usize) {
                 known.seen.drain(..room);
                 known.worked_out = 0;
             }
-            known.seen.push(*packet);
+            known.seen.push(packet);
             known.packets = known.seen.len() as u64;
         }
     }
@@ -241,9 +270,9 @@ fn work_out(known: &mut Known, sink: &str, switches: &Switches) {
     known.worked_out = known.seen.len();
 }
 
-fn answer(key: &Key, known: &Known) -> FlowPath {
+fn answer(flow: FlowDefinition, key: &Key, known: &Known) -> FlowPath {
     FlowPath {
-        flow: FlowName::Flow(key.flow.flow()),
+        flow: FlowName::Flow(flow.flow(key.flow)),
         sink: key.sink.clone(),
         switches: known.path.clone(),
         certainty: known.certainty,

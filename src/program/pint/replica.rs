@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::dataplane::{Code, Coded, MAX_HOPS};
+use super::dataplane::{Coded, MAX_HOPS, Measured, Scheme};
 use super::encoding::switch_id;
 use super::record::{Arrival, Digests, Room};
 use super::{Config, Pint};
@@ -15,7 +15,7 @@ use crate::wire::{FiveTuple, Fragment};
 
 /// PINT on one core.
 pub struct Replica {
-    code: Arc<Code>,
+    scheme: Arc<Scheme>,
     own: Coded,
     name: Arc<str>,
     reports: ReportBuffer<Arrival>,
@@ -25,10 +25,10 @@ pub struct Replica {
 
 impl Replica {
     pub fn new(config: &Config, hashes: &HashFamily) -> Self {
-        let code = Arc::new(config.code(hashes));
+        let scheme = Arc::new(config.scheme(hashes));
         Self {
-            own: code.switch(0),
-            code,
+            own: scheme.switch(0),
+            scheme,
             name: "".into(),
             reports: ReportBuffer::with_capacity(0),
             limit: config.reports,
@@ -47,7 +47,8 @@ impl Replica {
             return;
         }
         let hops = phv.shim.hop();
-        phv.digest = self.code.encode(&self.own, hops, phv.identity, phv.digest);
+        let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns };
+        phv.digest = self.scheme.encode(&self.own, measured, phv.digest);
         if phv.disposition == Disposition::ToHost
             && usize::from(hops) <= MAX_HOPS
             && let Some(flow) = FiveTuple::of(&phv.headers)
@@ -64,7 +65,8 @@ impl Dataplane for Replica {
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
     fn needs(&self) -> Needs {
-        Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM
+        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
+        if self.scheme.latency().is_some() { needs | Needs::LATENCY } else { needs }
     }
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
@@ -76,13 +78,13 @@ impl Dataplane for Replica {
     }
 
     fn name_switch(&mut self, name: &str) {
-        self.own = self.code.switch(switch_id(name));
+        self.own = self.scheme.switch(switch_id(name));
         self.name = name.into();
     }
 
     fn spare(&self) -> Box<dyn Bank> {
         let reports = ReportBuffer::with_capacity(self.limit as usize);
-        Box::new(ReplicaBank { reports, code: self.code.clone(), room: self.room, name: self.name.clone() })
+        Box::new(ReplicaBank { reports, scheme: self.scheme.clone(), room: self.room, name: self.name.clone() })
     }
 
     fn exchange(&mut self, _: &mut dyn Bank) {}
@@ -95,30 +97,56 @@ impl Dataplane for Replica {
 
     fn usage(&self) -> ProgramUse {
         let hash = |name, bits, added| HashUse { name, bits, added };
-        let each = |hashes: &[HashUse]| {
-            let all = (0..self.code.instances()).flat_map(|_| hashes.iter().cloned());
-            StageUse::hashing(all.collect())
+        let mut chains = Vec::new();
+        if let Some(path) = self.scheme.path() {
+            let each = |hashes: &[HashUse]| {
+                let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
+                StageUse::hashing(all.collect())
+            };
+            let packet = ["packet for g", "packet for h"].map(|name| hash(name, 32, false));
+            let middle = ["layer, first", "g, first", "h, first"].map(|name| hash(name, 32, true));
+            let last = [hash("layer", 32, true), hash("g", 32, true), hash("h", path.bits(), true)];
+            chains.push(vec![
+                StageUse::hashing(vec![hash("identity", 32, false)]),
+                each(&packet),
+                each(&middle),
+                each(&last),
+                StageUse::default(),
+                StageUse::default(),
+            ]);
+        }
+        let three = |first: StageUse, name: [&'static str; 3], bits| {
+            vec![
+                first,
+                StageUse::hashing(vec![hash(name[0], 32, false)]),
+                StageUse::hashing(vec![hash(name[1], 32, true)]),
+                StageUse::hashing(vec![hash(name[2], bits, true)]),
+            ]
         };
-        let packet = ["packet for g", "packet for h"].map(|name| hash(name, 32, false));
-        let middle = ["layer, first", "g, first", "h, first"].map(|name| hash(name, 32, true));
-        let last = [hash("layer", 32, true), hash("g", 32, true), hash("h", self.code.bits(), true)];
-        let egress = vec![
-            StageUse::hashing(vec![hash("identity", 32, false)]),
-            each(&packet),
-            each(&middle),
-            each(&last),
-            StageUse::default(),
-            StageUse::default(),
-        ];
+        if self.scheme.latency().is_some() {
+            // One identity serves all chains.
+            let first = match self.scheme.path() {
+                Some(_) => StageUse::default(),
+                None => StageUse::hashing(vec![hash("identity", 32, false)]),
+            };
+            // The latency is computed beside the hashes; its code is looked up, then written.
+            let acts = three(first, ["packet for g of latency", "g of latency, first", "g of latency"], 32);
+            chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
+            let rounds = ["packet for rounding", "rounding, first", "rounding"];
+            chains.push(three(StageUse::default(), rounds, 4));
+        }
+        if self.scheme.sets() > 1 {
+            chains.push(three(StageUse::default(), ["packet for q", "q, first", "q"], 32));
+        }
         let reports = Some(ReportBuffer::<Arrival>::usage(self.limit));
-        ProgramUse { program: Pint::NAME, chains: vec![egress], reports }
+        ProgramUse { program: Pint::NAME, chains, reports }
     }
 }
 
 /// What was reported in one epoch.
 struct ReplicaBank {
     reports: ReportBuffer<Arrival>,
-    code: Arc<Code>,
+    scheme: Arc<Scheme>,
     room: Room,
     name: Arc<str>,
 }
@@ -129,6 +157,6 @@ impl Bank for ReplicaBank {
     }
 
     fn record(&self) -> AnyRecord {
-        Box::new(Digests::of(&self.code, self.room, &self.reports.read()).at(&self.name))
+        Box::new(Digests::of(&self.scheme, self.room, &self.reports.read()).at(&self.name))
     }
 }

@@ -1,5 +1,6 @@
 //! PINT's switch against a naive one, and the paths of simulated networks against the truth.
 
+mod latency;
 mod naive;
 mod network;
 
@@ -7,6 +8,7 @@ use naive::Naive;
 use proptest::prelude::*;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
+use weir::program::pint::query::Queries;
 use weir::program::pint::record::{Arrival, Room, Seen, Stream};
 use weir::program::pint::{Config, Digests, Pint};
 use weir::program::{Program, ProgramConfig, Record};
@@ -20,6 +22,7 @@ struct Packet {
     flow: u16,
     identity: u32,
     digest: u16,
+    latency_ns: u32,
     hop: u8,
     disposition: Disposition,
     enters: bool,
@@ -45,6 +48,7 @@ impl Packet {
             identity: self.identity,
             digest: self.digest,
             shim: Shim::default().with_hop(self.hop),
+            latency_ns: self.latency_ns,
             disposition: self.disposition,
             enters: self.enters,
             egress_ns: time_ns,
@@ -57,11 +61,13 @@ fn packet() -> impl Strategy<Value = Packet> {
     let disposition = prop_oneof![Just(Disposition::ToHost), Just(Disposition::ToFabric), Just(Disposition::Unmarked)];
     let fragment = prop_oneof![8 => Just(Fragment::Whole), 1 => Just(Fragment::First), 1 => Just(Fragment::Later)];
     let hop = prop_oneof![8 => 1..12u8, 1 => 60..=63u8];
-    (0..4u16, any::<u32>(), any::<u16>(), hop, disposition, any::<bool>(), any::<bool>(), fragment).prop_map(
-        |(flow, identity, digest, hop, disposition, enters, shim, fragment)| Packet {
+    let latency = (0..32u32, any::<u32>()).prop_map(|(short, latency)| latency >> short);
+    (0..4u16, any::<u32>(), (any::<u16>(), latency), hop, disposition, any::<bool>(), any::<bool>(), fragment).prop_map(
+        |(flow, identity, (digest, latency_ns), hop, disposition, enters, shim, fragment)| Packet {
             flow,
             identity,
             digest,
+            latency_ns,
             hop: if enters { 1 } else { hop },
             disposition,
             enters,
@@ -73,13 +79,16 @@ fn packet() -> impl Strategy<Value = Packet> {
 
 fn config() -> impl Strategy<Value = Config> {
     let shape = prop_oneof![Just((1, 1)), Just((4, 1)), Just((8, 2)), Just((16, 1)), Just((2, 8)), Just((5, 3))];
-    (shape, 1..=62u32, 1..40u32, 1..9u32).prop_map(|((bits, instances), path_length, reports, packets)| Config {
-        bits,
-        instances,
-        path_length,
-        reports,
-        packets,
-        ..Config::default()
+    let queries = prop::sample::select(vec![
+        "path:bits=8+latency:bits=8:frequency=15/16",
+        "latency:bits=4:frequency=0.3+path:bits=4:instances=3:frequency=0.6",
+        "path:bits=12:frequency=1/2+latency:bits=12:frequency=1/3",
+        "latency:bits=3:from=1us:to=100us:space=100",
+    ]);
+    let queries = queries.prop_map(|text| ((8, 2), text.parse().unwrap()));
+    let shape = prop_oneof![shape.prop_map(|shape| (shape, Queries::default())), queries];
+    (shape, 1..=62u32, 1..40u32, 1..9u32).prop_map(|(((bits, instances), queries), path_length, reports, packets)| {
+        Config { queries, bits, instances, path_length, reports, packets, ..Config::default() }
     })
 }
 
@@ -123,7 +132,7 @@ proptest! {
     ) {
         let config = Config { reports: 24, packets: 5, ..Config::default() };
         let family = HashFamily::reproducible(FAMILY);
-        let code = std::sync::Arc::new(config.code(&family));
+        let code = std::sync::Arc::new(config.scheme(&family));
         let room = Room::of(&config);
         let record = |part: &Vec<(u16, u8, u64, u32)>| {
             let mut buffer = weir::program::ReportBuffer::with_capacity(config.reports as usize);
@@ -167,7 +176,7 @@ fn a_golden_record() {
     for time_ns in [300, 7, 8] {
         buffer.push(Arrival { time_ns, flow, hops: 3, identity: 1 << 7, digest: 5 });
     }
-    let code = std::sync::Arc::new(config.code(&family));
+    let code = std::sync::Arc::new(config.scheme(&family));
     let record = Digests::of(&code, Room::of(&config), &buffer.read());
     let seen = |time_ns| Seen { time_ns, identity: 128, digest: 5 };
     assert_eq!(record.streams()[&Stream { flow, hops: 3 }], [seen(7), seen(300)]);
@@ -183,7 +192,7 @@ fn foreign_records_are_refused() {
     let config = Config::default();
     let [own, other] = [1, 2].map(HashFamily::reproducible);
     let none = |family: &HashFamily, config: &Config| {
-        Digests::none(&std::sync::Arc::new(config.code(family)), Room::of(config))
+        Digests::none(&std::sync::Arc::new(config.scheme(family)), Room::of(config))
     };
     let mut record = none(&own, &config);
     assert!(record.merge(&none(&own, &config)).is_ok());

@@ -1,4 +1,5 @@
-//! Algorithm 1 as the paper writes it, with real numbers.
+//! Algorithm 1, the plan and the latency query as the paper writes them, with real
+//! numbers.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +7,19 @@ use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{Disposition, Phv};
 use weir::program::pint::Config;
 use weir::program::pint::encoding::{Layers, switch_id};
+use weir::program::pint::query::{Query, Value};
 use weir::program::pint::record::{Seen, Stream};
 use weir::wire::{FiveTuple, Fragment};
 
 pub struct Naive {
-    bits: u32,
+    /// Each set of queries with the share of packets up to its end.
+    sets: Vec<(Vec<Query>, f64)>,
+    q: Global,
     layers: Layers,
-    /// g and h of each instance.
-    hashes: Vec<[Global; 2]>,
+    /// g and h of each instance of the path.
+    paths: Vec<[Global; 2]>,
+    /// g of the latency, and the hash that rounds it.
+    latency: [Global; 2],
     id: u32,
     arrivals: Vec<(Stream, Seen)>,
 }
@@ -29,10 +35,19 @@ impl Naive {
         let global =
             |label: &str, instance: u32| Global::new([0, 1, 2, 3].map(|i| family.derive(label, 4 * instance + i)));
         let hashes = |instance| ["pint/acts", "pint/values"].map(|label| global(label, instance));
+        let queries = config.queries();
+        let mut end = 0.0;
+        let sets = config.plan().unwrap();
+        let sets = sets.shares().map(|(set, share)| {
+            end += share;
+            (set.queries().map(|query| queries[query]).collect(), end)
+        });
         Self {
-            bits: config.bits,
+            sets: sets.collect(),
+            q: global("pint/plan", 0),
             layers: Layers::of_length(config.path_length),
-            hashes: (0..config.instances).map(hashes).collect(),
+            paths: (0..16).map(hashes).collect(),
+            latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
             id: switch_id(name),
             arrivals: Vec::new(),
         }
@@ -43,35 +58,57 @@ impl Naive {
             phv.shim = phv.shim.with_hop(63);
             return;
         }
-        let mut parts: Vec<u32> = (0..self.hashes.len() as u32)
-            .map(|instance| {
-                let before = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) };
-                before >> (instance * self.bits) & ((1 << self.bits) - 1)
-            })
-            .collect();
-        for (part, [g, h]) in parts.iter_mut().zip(&self.hashes) {
-            let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.shim.hop().into()));
-            let value = (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32 & ((1 << self.bits) - 1);
-            if phv.shim.hop() > 62 {
-                // Too far: nothing is written any more.
-            } else if layer < self.layers.baseline {
-                *part = if acts < 1.0 / f64::from(phv.shim.hop()) { value } else { *part };
-            } else {
-                let share = (layer - self.layers.baseline) / (1.0 - self.layers.baseline);
-                let number = (share * self.layers.xor.len() as f64) as usize;
-                *part ^= if acts < self.layers.xor[number] { value } else { 0 };
+        let chosen = real(&self.q, phv.identity, 0);
+        let (queries, _) = self.sets.iter().find(|(_, end)| chosen < *end).unwrap();
+        let before = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) };
+        let (mut digest, mut from) = (before, 0);
+        for query in queries {
+            for instance in 0..query.instances {
+                let mask = ((1 << query.bits) - 1) << from;
+                let part = (before & mask) >> from;
+                let part = match query.value {
+                    _ if phv.shim.hop() > 62 => part,
+                    Value::Path => self.path(phv, instance, query.bits, part),
+                    Value::Latency => self.latency(phv, query, part),
+                };
+                // Bits beyond the queries stay as they came.
+                digest = digest & !mask | part << from;
+                from += query.bits;
             }
         }
-        // Bits beyond the instances stay as they came.
-        let own = self.bits * parts.len() as u32;
-        let rest = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) >> own << own };
-        let digest = (0..).zip(&parts).fold(rest, |digest, (instance, part)| digest | part << (instance * self.bits));
         phv.digest = digest as u16;
         if phv.disposition == Disposition::ToHost && phv.shim.hop() <= 62 {
             let stream = Stream { flow: FiveTuple::of(&phv.headers).unwrap(), hops: phv.shim.hop() };
             let seen = Seen { time_ns: phv.egress_ns, identity: phv.identity, digest: phv.digest };
             self.arrivals.push((stream, seen));
         }
+    }
+
+    fn path(&self, phv: &Phv, instance: u32, bits: u32, part: u32) -> u32 {
+        let [g, h] = &self.paths[instance as usize];
+        let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.shim.hop().into()));
+        let value = (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32 & ((1 << bits) - 1);
+        if layer < self.layers.baseline {
+            return if acts < 1.0 / f64::from(phv.shim.hop()) { value } else { part };
+        }
+        let share = (layer - self.layers.baseline) / (1.0 - self.layers.baseline);
+        let number = (share * self.layers.xor.len() as f64) as usize;
+        part ^ if acts < self.layers.xor[number] { value } else { 0 }
+    }
+
+    fn latency(&self, phv: &Phv, query: &Query, part: u32) -> u32 {
+        let [acts, rounds] = self.latency.each_ref().map(|hash| real(hash, phv.identity, phv.shim.hop().into()));
+        if acts >= 1.0 / f64::from(phv.shim.hop()) {
+            return part;
+        }
+        // Equal steps of the logarithm; sixteenths of a step are kept, and the rest of the hash
+        // rounds them up or down.
+        let codes = f64::from((1 << query.bits) - 1);
+        let [from, to, time] = [query.range.from_ns, query.range.to_ns, phv.latency_ns.max(1)].map(f64::from);
+        let steps = (time / from).log2() / (to / from).log2() * codes;
+        let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
+        let random = (rounds * 2f64.powi(32)) as u32 % 16;
+        ((sixteenths + f64::from(random)) / 16.0) as u32
     }
 
     /// What the bank has room for.

@@ -10,7 +10,7 @@ use weir::sim::{Fabric, Fault, Setup, Shape, Simulation};
 use weir::wire::{Flow, FlowKey};
 
 /// Networks of these topologies, with epochs of 50 ms.
-fn setup(topology: &str, workload: &str, config: Config) -> Setup {
+pub fn setup(topology: &str, workload: &str, config: Config) -> Setup {
     Setup {
         topology: topology.parse::<Shape>().unwrap().build().unwrap(),
         programs: vec![ProgramConfig::new::<Pint>(config)],

@@ -1,6 +1,8 @@
-//! PINT's Figures 5 and 10: packets until the path of a flow is decided.
+//! PINT's Figures 5 and 10: packets until the path of a flow is decided; and 9: errors of latency
+//! quantiles.
 
 mod graph;
+mod latency;
 mod runs;
 
 use std::fmt::Write as _;
@@ -39,6 +41,15 @@ pub fn run(out: &Path, trials: usize) -> Result<()> {
     table(out, "pint_path_reference.csv", &reference(trials, progress)?)?;
     let (figures, lines) = lengths(trials, progress)?;
     table(out, "pint_path.csv", &lines)?;
+    figures.iter().try_for_each(|figure| save(out, figure, progress))
+}
+
+/// Figure 9.
+pub fn latency(out: &Path, quick: bool) -> Result<()> {
+    let start = Instant::now();
+    let progress = move |what: &str| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
+    let (figures, lines) = latency::figures(if quick { 1 } else { 5 }, quick, progress)?;
+    table(out, "pint_latency.csv", &lines)?;
     figures.iter().try_for_each(|figure| save(out, figure, progress))
 }
 

@@ -1,12 +1,13 @@
 use super::*;
 use crate::pisa::hash::HashFamily;
 use crate::program::ReportBuffer;
+use crate::program::pint::dataplane::Measured;
 use crate::program::pint::record::{Arrival, Room};
 
 /// A network of switches `a` to `j`, whose packets are numbered.
 struct Network {
     recorder: Recorder,
-    code: Arc<Code>,
+    scheme: Arc<Scheme>,
     config: Config,
     packets: u32,
     epoch: u64,
@@ -16,18 +17,20 @@ impl Network {
     fn new(config: Config) -> Self {
         let mut recorder = Recorder::new(&config);
         "abcdefghij".chars().for_each(|name| recorder.name(&name.to_string().into()));
-        let code = Arc::new(config.code(&HashFamily::reproducible(3)));
-        Self { recorder, code, config, packets: 0, epoch: 0 }
+        let scheme = Arc::new(config.scheme(&HashFamily::reproducible(3)));
+        Self { recorder, scheme, config, packets: 0, epoch: 0 }
     }
 
     /// An epoch in which so many packets of a flow took a path.
     fn epoch(&mut self, flow: u64, path: &str, packets: u32) -> Vec<FlowPath> {
-        let coded: Vec<_> = path.chars().map(|name| self.code.switch(switch_id(&name.to_string()))).collect();
+        let coded: Vec<_> = path.chars().map(|name| self.scheme.switch(switch_id(&name.to_string()))).collect();
         let mut buffer = ReportBuffer::with_capacity(self.config.reports as usize);
         for identity in self.packets..self.packets + packets {
             let (time_ns, hops) = (identity.into(), path.len() as u8);
             let flow = FiveTuple([4 << 40 | flow, 0, 1, 0, 2]);
-            let digest = self.code.digest(&coded, identity);
+            let digest = (1..).zip(&coded).fold(0, |digest, (hop, switch)| {
+                self.scheme.encode(switch, Measured { hop, identity, latency_ns: 0 }, digest)
+            });
             buffer.push(Arrival { time_ns, flow, hops, identity, digest });
         }
         self.packets += packets;
@@ -35,7 +38,7 @@ impl Network {
     }
 
     fn take(&mut self, path: &str, buffer: &ReportBuffer<Arrival>) -> Vec<FlowPath> {
-        let record = Digests::of(&self.code, Room::of(&self.config), &buffer.read());
+        let record = Digests::of(&self.scheme, Room::of(&self.config), &buffer.read());
         self.epoch += 1;
         self.recorder.epoch(self.epoch, &[(path[path.len() - 1..].into(), &record)])
     }

@@ -1,0 +1,98 @@
+//! The latencies of flows' hops.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Covered;
+use crate::api::flows::NamedFlow;
+use crate::program::answers::{self, EpochAnswers, FlowName, Reason};
+use crate::telemetry::Selected;
+
+/// `weir show latency`: the time that the packets of flows take in each switch, as the newest of
+/// the epochs knows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    #[serde(flatten)]
+    pub covered: Covered,
+    /// Flows of which packets left the network.
+    pub flows: u64,
+    /// The factor by which a time is off at most, because packets carry it in few bits.
+    pub error_factor: f64,
+    /// The flows with the most samples.
+    pub latencies: Vec<FlowLatency>,
+    /// Flows that are not named here.
+    pub omitted_flows: u64,
+    /// Flows that made place for others, since the start.
+    pub evicted_flows: u64,
+}
+
+/// A flow's latencies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowLatency {
+    #[serde(flatten)]
+    pub name: NamedFlow,
+    /// The switch where it leaves the network.
+    pub sink: String,
+    /// From the first to the last.
+    pub hops: Vec<HopLatency>,
+}
+
+/// The latency of one hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HopLatency {
+    /// Counted from 1.
+    pub hop: usize,
+    /// Null where the path is not decided.
+    pub switch: Option<String>,
+    /// Packets that told of it.
+    pub samples: u64,
+    /// The median and the 99th percentile; null without samples.
+    pub p50_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+    /// By how much the rank of a percentile is off at most, in 95 of 100 cases.
+    pub rank_error: f64,
+}
+
+impl From<&answers::FlowLatency> for FlowLatency {
+    fn from(latency: &answers::FlowLatency) -> Self {
+        let hop = |(hop, of): (usize, &answers::HopLatency)| HopLatency {
+            hop,
+            switch: of.switch.as_ref().map(|switch| switch.to_string()),
+            samples: of.samples,
+            p50_ns: of.p50_ns,
+            p99_ns: of.p99_ns,
+            rank_error: of.rank_error,
+        };
+        let hops = (1..).zip(&latency.hops).map(hop).collect();
+        Self { name: latency.flow.into(), sink: latency.sink.to_string(), hops }
+    }
+}
+
+impl Latency {
+    /// Names at most `top` flows, of at least `threshold` samples.
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+        let lack = |epoch: &EpochAnswers| {
+            let Some(latency) = &epoch.latency else { return [Reason::NotAnalysed].into_iter().collect() };
+            let mut lack = latency.lack.clone();
+            lack.add_if(latency.found > latency.flows.len(), Reason::NotKept);
+            lack
+        };
+        let covered = Covered::new(selected, lack);
+        // A later answer rests on the samples of the earlier ones too.
+        let mut newest: BTreeMap<(FlowName, &Arc<str>, usize), &answers::FlowLatency> = BTreeMap::new();
+        let (mut not_kept, mut evicted_flows, mut error_factor) = (0, 0, 1.0);
+        for latency in selected.epochs.iter().filter_map(|epoch| epoch.latency.as_ref()) {
+            newest.extend(latency.flows.iter().map(|flow| ((flow.flow, &flow.sink, flow.hops.len()), flow)));
+            not_kept = not_kept.max(latency.found.saturating_sub(latency.flows.len()));
+            (evicted_flows, error_factor) = (latency.evicted, latency.error_factor);
+        }
+        let flows = (newest.len() + not_kept) as u64;
+        let mut wanted: Vec<_> = newest.into_values().filter(|flow| flow.samples() >= threshold).collect();
+        wanted.sort_by_key(|flow| std::cmp::Reverse(flow.samples()));
+        let omitted_flows = (wanted.len().saturating_sub(top) + not_kept) as u64;
+        let latencies = wanted.into_iter().take(top).map(FlowLatency::from).collect();
+        Self { covered, flows, error_factor, latencies, omitted_flows, evicted_flows }
+    }
+}

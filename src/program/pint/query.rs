@@ -1,0 +1,287 @@
+//! Queries in words: what is asked of packets, on how many bits and of which share of them (§3.3).
+//!
+//! The form is `VALUE[:key=value]…`, several queries joined by `+`:
+//! `path:bits=8+latency:bits=8:frequency=15/16:space=100`. The configuration file and the command
+//! line have the same form.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
+use super::encoding::DIGEST_BITS;
+use super::plan::{Demand, MAX_QUERIES, Share};
+use crate::text::{named, serde_as_text};
+use crate::wire::{FiveTuple, Flow};
+
+named! {
+    /// What a query asks for: a value of the switches, and how it is aggregated (§3.1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Value {
+        /// The switches that a flow crosses: static per flow.
+        Path = "path",
+        /// The latency of each hop of a flow: dynamic per flow.
+        Latency = "latency",
+    }
+}
+
+named! {
+    /// Which packets are one flow: those that share these fields.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum FlowDefinition {
+        /// Addresses, ports and protocol.
+        #[default]
+        FiveTuple = "5tuple",
+        /// Source and destination address.
+        Pair = "pair",
+        Source = "src",
+        Destination = "dst",
+    }
+}
+
+impl FlowDefinition {
+    /// The fields of a packet's five-tuple that define its flow; others are 0.
+    pub fn key(self, FiveTuple([ports, src_high, src, dst_high, dst]): FiveTuple) -> FiveTuple {
+        let version = ports >> 40 << 40;
+        FiveTuple(match self {
+            Self::FiveTuple => [ports, src_high, src, dst_high, dst],
+            Self::Pair => [version, src_high, src, dst_high, dst],
+            Self::Source => [version, src_high, src, 0, 0],
+            Self::Destination => [version, 0, 0, dst_high, dst],
+        })
+    }
+
+    /// The flow with this [key](Self::key).
+    pub fn flow(self, key: FiveTuple) -> Flow {
+        let Flow { src, dst, sport, dport, proto } = key.flow();
+        match self {
+            Self::FiveTuple => Flow { src, dst, sport, dport, proto },
+            Self::Pair => Flow { src, dst, sport: None, dport: None, proto: None },
+            Self::Source => Flow { src, dst: None, sport: None, dport: None, proto: None },
+            Self::Destination => Flow { src: None, dst, sport: None, dport: None, proto: None },
+        }
+    }
+}
+
+/// One query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    pub value: Value,
+    /// Bits of one hash or value.
+    pub bits: u32,
+    /// Of a path: hashes side by side, each of a hop of its own.
+    pub instances: u32,
+    /// The share of packets that are to carry it, at least.
+    pub frequency: Share,
+    /// What its answers are about.
+    pub flow: FlowDefinition,
+    /// Of latencies: the times that its codes tell apart.
+    pub range: Range,
+    /// Of latencies: bytes that are kept for each hop of a flow; `None` keeps every sample.
+    pub space: Option<u32>,
+}
+
+/// Fewest and most bytes of a query's space budget: a sketch of 8-bit values has at least as many.
+pub const SPACE_BYTES: std::ops::RangeInclusive<u32> = 50..=65_536;
+
+impl Query {
+    /// A query of this value with its default bits, on all packets.
+    pub fn new(value: Value) -> Self {
+        Self {
+            value,
+            bits: 8,
+            instances: 1,
+            frequency: Share::ALL,
+            flow: FlowDefinition::default(),
+            range: Range::default(),
+            space: None,
+        }
+    }
+
+    /// What it takes of packets.
+    pub fn demand(&self) -> Demand {
+        Demand { bits: self.bits * self.instances, share: self.frequency }
+    }
+
+    fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+        let number = |range: std::ops::RangeInclusive<u32>| {
+            let wrong = || format!("{key}={text}: a whole number from {} to {}", range.start(), range.end());
+            text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
+        };
+        match (key, self.value) {
+            ("bits", Value::Path) => self.bits = number(1..=DIGEST_BITS)?,
+            ("bits", Value::Latency) => self.bits = number(MIN_CODE_BITS..=MAX_CODE_BITS)?,
+            ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
+            ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
+            ("flow", _) => {
+                let names = || FlowDefinition::ALL.map(FlowDefinition::name).join(", ");
+                let definition = FlowDefinition::ALL.into_iter().find(|definition| definition.name() == text);
+                self.flow = definition.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
+            }
+            ("from", Value::Latency) => self.range.from_ns = time(key, text)?,
+            ("to", Value::Latency) => self.range.to_ns = time(key, text)?,
+            ("space", Value::Latency) => self.space = Some(number(SPACE_BYTES)?),
+            (_, Value::Path) => return Err(format!("{key}: path has bits, instances, frequency and flow")),
+            (_, Value::Latency) => return Err(format!("{key}: latency has bits, frequency, flow, from, to and space")),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Query {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(':').map(str::trim);
+        let name = words.next().unwrap_or_default();
+        let names = || Value::ALL.map(Value::name).join(", ");
+        let value = Value::ALL.into_iter().find(|value| value.name() == name);
+        let mut query = Self::new(value.ok_or_else(|| format!("{name:?}: a query is one of {}", names()))?);
+        for word in words {
+            let (key, text) = word.split_once('=').ok_or_else(|| format!("{word:?} is not of the form key=value"))?;
+            query.set(key, text)?;
+        }
+        if query.bits * query.instances > DIGEST_BITS {
+            return Err(format!("{name}: bits × instances exceeds the {DIGEST_BITS} bits of a digest"));
+        }
+        let Range { from_ns, to_ns } = query.range;
+        if from_ns > to_ns / 2 {
+            return Err(format!("{name}: to is at least twice as long as from"));
+        }
+        Ok(query)
+    }
+}
+
+/// Nanoseconds of a time that is written like `100us`.
+fn time(key: &str, text: &str) -> Result<u32, String> {
+    let ns = humantime::parse_duration(text).ok().and_then(|time| u32::try_from(time.as_nanos()).ok());
+    ns.filter(|ns| *ns > 0).ok_or_else(|| format!("{key}={text}: a time is written like 100us, at most 4s"))
+}
+
+/// As [`time`] reads it, in one unit.
+fn written(ns: u32) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = units.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, bits, instances, frequency, flow, range, space } = self;
+        write!(f, "{}:bits={bits}", value.name())?;
+        if *instances > 1 {
+            write!(f, ":instances={instances}")?;
+        }
+        if *frequency != Share::ALL {
+            write!(f, ":frequency={frequency}")?;
+        }
+        if *flow != FlowDefinition::default() {
+            write!(f, ":flow={}", flow.name())?;
+        }
+        let default = Range::default();
+        if range.from_ns != default.from_ns {
+            write!(f, ":from={}", written(range.from_ns))?;
+        }
+        if range.to_ns != default.to_ns {
+            write!(f, ":to={}", written(range.to_ns))?;
+        }
+        space.map_or(Ok(()), |space| write!(f, ":space={space}"))
+    }
+}
+
+/// The queries of a network, each value once, at most [`MAX_QUERIES`]. None stands for the path
+/// query of the other parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queries(pub Vec<Query>);
+
+impl Queries {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+const EXAMPLE: &str = "path:bits=8+latency:bits=8:frequency=15/16:space=100";
+
+impl FromStr for Queries {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let queries = text.split('+').map(|query| query.trim().parse()).collect::<Result<Vec<Query>, _>>()?;
+        if queries.len() > MAX_QUERIES {
+            return Err(format!("there are at most {MAX_QUERIES} queries"));
+        }
+        let twice = queries.iter().enumerate().find(|(i, query)| queries[..*i].iter().any(|q| q.value == query.value));
+        match twice {
+            Some((_, query)) => Err(format!("{} is asked for twice", query.value.name())),
+            None => Ok(Self(queries)),
+        }
+    }
+}
+
+impl fmt::Display for Queries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(Query::to_string).collect::<Vec<_>>().join("+"))
+    }
+}
+
+serde_as_text!(Queries);
+
+impl schemars::JsonSchema for Queries {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Queries".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "examples": [EXAMPLE] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_as_they_are_written() {
+        for text in [
+            EXAMPLE,
+            "path:bits=4:instances=2:flow=dst",
+            "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
+        ] {
+            assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
+        }
+        let queries: Queries = "latency : frequency=50% + path:bits=1".parse().unwrap();
+        assert_eq!(queries.to_string(), "latency:bits=8:frequency=1/2+path:bits=1");
+    }
+
+    #[test]
+    fn flows_are_those_of_their_definition() {
+        let tuple = FiveTuple([4 << 40 | 7 << 24 | 80 << 8 | 6, 0, 0x0a00_0001, 0, 0x0a00_0002]);
+        let named = FlowDefinition::ALL.map(|definition| definition.flow(definition.key(tuple)).to_string());
+        assert_eq!(named, ["10.0.0.1:7 → 10.0.0.2:80 tcp", "10.0.0.1 → 10.0.0.2", "10.0.0.1 → *", "* → 10.0.0.2"]);
+        let other = FiveTuple([4 << 40 | 9 << 24 | 17, 0, 0x0a00_0001, 0, 0x0a00_0003]);
+        let same = FlowDefinition::ALL.map(|definition| definition.key(tuple) == definition.key(other));
+        assert_eq!(same, [false, false, true, false]);
+    }
+
+    #[test]
+    fn wrong_queries_say_what_would_be_right() {
+        let refused = |text: &str| text.parse::<Queries>().unwrap_err();
+        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency");
+        assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
+        assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
+        assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
+        assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
+        assert_eq!(refused("latency:instances=2"), "instances: latency has bits, frequency, flow, from, to and space");
+        assert_eq!(refused("path:space=100"), "space: path has bits, instances, frequency and flow");
+        assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
+        assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
+        assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
+        assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice as long as from");
+        assert!(refused("path:frequency=3/2").contains("more than 0, at most 1"));
+        assert!(refused("").contains("a query is one of"));
+    }
+}
