@@ -43,6 +43,7 @@ pub mod record;
 mod recorder;
 mod replica;
 pub mod samples;
+pub mod utilisation;
 
 use std::sync::Arc;
 
