@@ -9,6 +9,7 @@ mod edges;
 mod figures;
 mod hashpipe;
 mod heavy;
+mod hpcc;
 mod keys;
 #[path = "../../tests/program/hashpipe/naive.rs"]
 mod naive;

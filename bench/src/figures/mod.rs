@@ -4,6 +4,7 @@ mod compare;
 mod draw;
 mod experiment;
 mod hashpipe;
+mod hpcc;
 mod losses;
 mod network;
 mod paper;
@@ -41,6 +42,8 @@ pub struct Arguments {
     only: Vec<tasks::Algorithm>,
     #[command(flatten)]
     network: network::Options,
+    #[command(flatten)]
+    hpcc: hpcc::Options,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -57,6 +60,8 @@ enum Paper {
     PintPath,
     /// Figure 9 of PINT: errors of latency quantiles
     PintLatency,
+    /// Figures 7 and 8 of PINT: HPCC on what INT and PINT measure, in a simulated network
+    PintHpcc,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -81,6 +86,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::PintLatency) {
         pint::latency(&arguments.out, arguments.quick)?;
+    }
+    if wanted(Paper::PintHpcc) {
+        hpcc::run(&arguments.out, arguments.quick, &arguments.hpcc)?;
     }
     Ok(())
 }

@@ -1,0 +1,125 @@
+//! What must hold of queues, flows and windows.
+
+use weir::trace::Cdf;
+
+use super::flows::Arrival;
+use super::*;
+
+const BOTH: [Telemetry; 2] = [Telemetry::Int { bytes: 42 }, Telemetry::Pint { one_in: 1 }];
+/// A full packet without and with its headers, which a flow's rate does not count.
+const PAYLOAD: f64 = 1000.0;
+
+fn run(telemetry: Telemetry, arrivals: &[Arrival], seed: u64) -> (Vec<Completion>, Totals) {
+    let parameters = Parameters::of_paper(Tree::SMALL.host_byte);
+    Network::new(Tree::SMALL, telemetry, parameters, arrivals, seed).run()
+}
+
+/// Bytes on the wire of a full packet.
+fn wire(telemetry: Telemetry) -> f64 {
+    match telemetry {
+        Telemetry::Int { bytes } => 1048.0 + f64::from(bytes),
+        Telemetry::Pint { .. } => 1049.0,
+    }
+}
+
+/// The share of the host's link that a flow had, headers included.
+fn share(telemetry: Telemetry, flow: &Completion) -> f64 {
+    let picos = f64::from(flow.arrival.bytes) / PAYLOAD * wire(telemetry) * Tree::SMALL.host_byte as f64;
+    picos / flow.time as f64
+}
+
+fn flow(at: Picos, from: u32, to: u32, bytes: u32) -> Arrival {
+    Arrival { at, from, to, bytes }
+}
+
+#[test]
+fn one_flow_takes_the_target_of_its_link() {
+    for telemetry in BOTH {
+        let (flows, totals) = run(telemetry, &[flow(0, 0, 63, 20_000_000)], 1);
+        let share = share(telemetry, &flows[0]);
+        assert!((0.93..0.97).contains(&share), "{telemetry:?}: {share}");
+        assert!(totals.longest_queue < 5000, "{totals:?}");
+    }
+}
+
+/// A flow of one packet has no queue before it, and takes the sum of its links' times.
+#[test]
+fn a_flow_of_one_packet_takes_its_way_and_back() {
+    let places = [(1, 2), (9, 4), (63, 6)];
+    for (to, links) in places {
+        let (flows, totals) = run(BOTH[1], &[flow(5, 0, to, 100)], 1);
+        let delays = 2 * links * Tree::SMALL.delay;
+        // Two links of hosts, and those between switches; a digest of one byte, and an
+        // acknowledgement of 60.
+        let bytes = (149 + 60) * (2 * Tree::SMALL.host_byte + (links - 2) * Tree::SMALL.fabric_byte);
+        assert_eq!((flows[0].time, totals.packets), (delays + bytes, 1));
+        assert_eq!(flows[0].alone, flows[0].time - 2 * Tree::SMALL.host_byte - (links - 2) * Tree::SMALL.fabric_byte);
+    }
+    // §6.1: 12 µs, without the times of packets.
+    assert_eq!(2 * 6 * Tree::PAPER.delay, 12_000_000);
+    assert_eq!(Tree::PAPER.hosts(), 320);
+}
+
+/// The second flow begins when the first one has the whole link. With ten times the increase their
+/// windows even out in a hundred round-trip times, a fortieth of the flows' time.
+#[test]
+fn flows_share_a_link_equally() {
+    let parameters = Parameters { increase: 800.0, ..Parameters::of_paper(Tree::SMALL.host_byte) };
+    let flows = [flow(0, 0, 63, 200_000_000), flow(100_000_000, 20, 63, 200_000_000)];
+    for telemetry in BOTH {
+        let (flows, _) = Network::new(Tree::SMALL, telemetry, parameters, &flows, 1).run();
+        let shares = [0, 1].map(|number| share(telemetry, &flows[number]));
+        assert!(shares.iter().all(|share| (0.45..0.5).contains(share)), "{telemetry:?}: {shares:?}");
+    }
+}
+
+/// The senders that begin at once fill the queue of their common receiver once. Flows that begin
+/// when it is empty find it so.
+#[test]
+fn queues_drain_and_stay_empty() {
+    for telemetry in BOTH {
+        let long: Vec<_> = (0..8).map(|number| flow(0, 8 * number, 63, 10_000_000)).collect();
+        let late = flow(3_000_000_000, 17, 63, 100);
+        let (flows, totals) = run(telemetry, &[&long[..], &[late]].concat(), 1);
+        assert!(totals.longest_queue > 500_000, "{totals:?}");
+        let slowdown = flows[8].time as f64 / flows[8].alone as f64;
+        assert!(slowdown < 1.15, "{telemetry:?}: {slowdown}");
+    }
+}
+
+#[test]
+fn no_byte_is_lost_and_a_seed_decides_all() {
+    let arrivals = poisson(&Tree::SMALL, Cdf::Hadoop, 0.6, 500_000_000, 7);
+    let sent: u64 = arrivals.iter().map(|flow| u64::from(flow.bytes)).sum();
+    for telemetry in [BOTH[0], BOTH[1], Telemetry::Pint { one_in: 16 }] {
+        let (flows, totals) = run(telemetry, &arrivals, 3);
+        assert_eq!((totals.received, flows.len()), (sent, arrivals.len()));
+        assert!(flows.iter().all(|flow| flow.time >= flow.alone * 99 / 100), "no flow is faster than alone");
+        assert_eq!(run(telemetry, &arrivals, 3), (flows.clone(), totals));
+        assert_ne!(run(telemetry, &arrivals, 4).0, flows);
+    }
+}
+
+/// Feedback on one packet of many reaches the same rates, later.
+#[test]
+fn rates_do_not_depend_on_how_many_packets_tell() {
+    let flows =
+        |one_in| run(Telemetry::Pint { one_in }, &[flow(0, 0, 63, 30_000_000), flow(0, 20, 63, 30_000_000)], 1).0;
+    let all = flows(1);
+    for one_in in [16, 256] {
+        for (flow, other) in all.iter().zip(flows(one_in)) {
+            let ratio = other.time as f64 / flow.time as f64;
+            assert!((0.97..1.08).contains(&ratio), "one in {one_in}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn flows_come_as_often_as_the_load_says() {
+    let duration = 20_000_000_000;
+    let flows = poisson(&Tree::SMALL, Cdf::Hadoop, 0.5, duration, 1);
+    let bytes: f64 = flows.iter().map(|flow| f64::from(flow.bytes)).sum();
+    let room = duration as f64 / Tree::SMALL.host_byte as f64 * f64::from(Tree::SMALL.hosts());
+    assert!((bytes / room - 0.5).abs() < 0.03, "{}", bytes / room);
+    assert!(flows.is_sorted_by_key(|flow| flow.at) && flows.iter().all(|flow| flow.from != flow.to));
+}
