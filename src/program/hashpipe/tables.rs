@@ -60,8 +60,9 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
     fn new(config: &Config, slots: u32, prefix: u8, hashes: &HashFamily) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
             let hash = |stage: u32| SlotHash::new(hashes.derive(label(K::NET), stage), n);
-            let (name, bits) = (family(K::NET), hash(0).bits());
-            let first = Stage(Array::planned(name, For::new(Insert { hash: hash(0) }), slots).hashed(bits));
+            let (name, first) = (family(K::NET), hash(0));
+            let bits = first.bits();
+            let first = Stage(Array::planned(name, For::new(Insert { hash: first }), slots).hashed(bits));
             let later = |stage| Stage(Array::planned(name, For::new(Merge { hash: hash(stage) }), slots).hashed(bits));
             Then(first, Repeat((1..config.stages).map(later).collect()))
         });
