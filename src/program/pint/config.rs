@@ -136,7 +136,7 @@ impl Config {
     }
 
     /// What switches with this configuration have in common. Demands without a plan have an empty
-    /// one; such a configuration is not [valid](Self::validate).
+    /// one; such a configuration is not valid.
     pub fn scheme(&self, hashes: &HashFamily) -> Scheme {
         let plan = self.plan().unwrap_or_else(|_| Plan(Vec::new()));
         Scheme::new(&self.queries(), &plan, &Layers::of_length(self.path_length), hashes)
