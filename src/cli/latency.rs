@@ -23,17 +23,18 @@ pub fn latency_table(flows: &[FlowLatency]) -> String {
     output::table(["flow", ">hop", "switch", ">samples", ">p50", ">p99", ">± rank"], rows)
 }
 
-/// A time with three digits at least, in the largest unit of which it has one.
+/// A time, rounded to three digits from 1 µs to 1000 s.
 pub fn time(ns: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
-    match units.into_iter().find(|(unit, _)| ns >= *unit) {
-        Some((unit, name)) => {
-            let number = ns as f64 / unit as f64;
-            let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
-            format!("{number:.digits$} {name}")
-        }
-        None => format!("{ns} ns"),
+    if ns < 1000 {
+        return format!("{ns} ns");
     }
+    // Digits behind the point, and the numbers that have as many once they are rounded.
+    let forms = [(2, 9.995), (1, 99.95), (0, 999.5)];
+    let units = [(1e3, "µs"), (1e6, "ms"), (1e9, "s")];
+    let mut all = units.into_iter().flat_map(|unit| forms.map(|form| (unit, form)));
+    let fits = all.find(|((unit, _), (_, end))| ns as f64 / unit < *end);
+    let ((unit, name), (digits, _)) = fits.unwrap_or(((1e9, "s"), (0, 0.0)));
+    format!("{:.digits$} {name}", ns as f64 / unit)
 }
 
 #[cfg(test)]
@@ -42,7 +43,9 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        let written = [256, 1_234, 12_345, 123_456, 5_000_000, 1_073_741_824].map(time);
-        assert_eq!(written, ["256 ns", "1.23 µs", "12.3 µs", "123 µs", "5.00 ms", "1.07 s"]);
+        let written = [256, 999, 1_234, 9_999, 12_345, 123_456, 999_999, 5_000_000, 1_073_741_824].map(time);
+        let right = ["256 ns", "999 ns", "1.23 µs", "10.0 µs", "12.3 µs", "123 µs", "1.00 ms", "5.00 ms", "1.07 s"];
+        assert_eq!(written, right);
+        assert_eq!(time(5_000_000_000_000), "5000 s");
     }
 }

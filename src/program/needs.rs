@@ -33,7 +33,8 @@ impl Needs {
     /// they see PHVs alone.
     pub const SHIM: Self = Self(1 << 7 | Self::EGRESS.0);
 
-    /// [`Phv::latency_ns`](crate::pisa::Phv::latency_ns) in egress stages. A live worker reads the cycle counter twice more a burst.
+    /// [`Phv::latency_ns`](crate::pisa::Phv::latency_ns) in egress stages. A live worker reads the
+    /// cycle counter once more for a burst, and once for each run of the egress stages.
     pub const LATENCY: Self = Self(1 << 8 | Self::EGRESS.0);
 
     /// Whether all of `other` is needed.

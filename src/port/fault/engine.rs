@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
 use arrayvec::ArrayVec;
 
-use super::{Filter, Rate, Rule};
+use super::{Filter, Rate, Rule, Way};
 use crate::wire::{self, Frame, Headers};
 
 /// Packets that are held back at once; more are dropped, and counted as `overflow`.
@@ -59,6 +59,8 @@ pub struct Engine<F> {
     number: u64,
     /// Cycles a second.
     hz: u64,
+    /// Whether packets are told for how long they were held back: on the way in.
+    tells: bool,
 }
 
 #[derive(Debug)]
@@ -72,10 +74,12 @@ struct Held<F> {
 impl<F: Sealed> Engine<F> {
     /// `queue` makes the chances of a port's queues differ; `hz` is the rate of the clock.
     pub fn new<'a>(rules: impl IntoIterator<Item = &'a Rule>, queue: u16, hz: u64) -> Self {
+        let rules: Vec<_> = rules.into_iter().collect();
+        let tells = rules.iter().any(|rule| rule.way == Way::Rx);
         let arm = |(place, rule): (u64, &Rule)| Armed::new(rule, place << 32 | u64::from(queue), hz);
         let rules: Vec<_> = (0..).zip(rules).map(arm).collect();
         let looks = rules.iter().any(|rule| rule.filter.is_set());
-        Self { rules, looks, held: BinaryHeap::with_capacity(HELD), number: 0, hz: hz.max(1) }
+        Self { rules, looks, held: BinaryHeap::with_capacity(HELD), number: 0, hz: hz.max(1), tells }
     }
 
     /// Packets that are held back.
@@ -114,8 +118,10 @@ impl<F: Sealed> Engine<F> {
         let arrived: ArrayVec<F, N> = burst.drain(from.min(burst.len())..).collect();
         while !burst.is_full() && self.is_due(now) {
             let Some(Held { since, mut frame, .. }) = self.held.pop() else { break };
-            let held_ns = u128::from(now.saturating_sub(since)) * 1_000_000_000 / u128::from(self.hz);
-            frame.set_held_ns(held_ns.try_into().unwrap_or(u32::MAX));
+            if self.tells {
+                let held_ns = u128::from(now.saturating_sub(since)) * 1_000_000_000 / u128::from(self.hz);
+                frame.set_held_ns(held_ns.try_into().unwrap_or(u32::MAX));
+            }
             burst.push(frame);
         }
         for frame in arrived {

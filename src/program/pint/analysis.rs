@@ -80,8 +80,7 @@ impl Analysis for PintAnalysis {
         lack.add_if(gaps.iter().any(|gap| matches!(gap.gap, Gap::Overflow { .. })), Reason::Overflow);
         let latency = self.latency.borrow_mut().as_mut().map(|latency| {
             let flows = latency.epoch(epoch, &borrowed, &recorder);
-            let code = borrowed.first().and_then(|(_, record)| record.scheme().latency());
-            let error_factor = code.map_or(1.0, |code| code.compression().error_factor());
+            let error_factor = latency.error_factor();
             LatencyAnswers { found: flows.len(), flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
         });
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);

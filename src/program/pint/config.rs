@@ -121,6 +121,11 @@ impl Config {
         let right = match error {
             PlanError::Number => error.to_string(),
             PlanError::TooLarge { query, bits, budget } => {
+                if self.queries.is_empty() {
+                    let (key, value) = ("budget", budget.to_string());
+                    let right = format!("at least bits × instances, {bits}");
+                    return ProgramError::Value { program: Pint::NAME, key, value, right };
+                }
                 format!("no more than the budget of {budget} bits, {} has {bits}", name(*query))
             }
             PlanError::Conflict { conflicting, budget, factor, fits } => {
@@ -131,8 +136,7 @@ impl Config {
                 format!("within {budget} bits, where {names} fit with frequencies times {factor:.3}: {nearest}")
             }
         };
-        let value = if self.queries.is_empty() { format!("path:bits={}", self.bits) } else { self.queries.to_string() };
-        ProgramError::Value { program: Pint::NAME, key: "queries", value, right }
+        ProgramError::Value { program: Pint::NAME, key: "queries", value: self.queries.to_string(), right }
     }
 
     /// What switches with this configuration have in common. Demands without a plan have an empty

@@ -5,6 +5,7 @@
 //! line have the same form.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -137,8 +138,12 @@ impl FromStr for Query {
         let names = || Value::ALL.map(Value::name).join(", ");
         let value = Value::ALL.into_iter().find(|value| value.name() == name);
         let mut query = Self::new(value.ok_or_else(|| format!("{name:?}: a query is one of {}", names()))?);
+        let mut keys = BTreeSet::new();
         for word in words {
             let (key, text) = word.split_once('=').ok_or_else(|| format!("{word:?} is not of the form key=value"))?;
+            if !keys.insert(key) {
+                return Err(format!("{key}: it stands there twice"));
+            }
             query.set(key, text)?;
         }
         if query.bits * query.instances > DIGEST_BITS {

@@ -3,7 +3,8 @@
 
 pub mod latency;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::Config;
@@ -33,8 +34,10 @@ struct Known {
     certainty: Certainty,
     /// Digests of the hop of which the fewest tell.
     digests: u32,
-    /// Times that digests contradicted the path before.
+    /// Times that digests contradicted those before.
     changes: u64,
+    /// Times that they contradicted a path that was sure, or had another length.
+    reroutes: u64,
     /// Packets that there were when the path was last worked out.
     worked_out: usize,
     last_epoch: u64,
@@ -50,6 +53,7 @@ impl Known {
             certainty: Certainty::Undecided,
             digests: 0,
             changes: 0,
+            reroutes: 0,
             worked_out: 0,
             last_epoch: 0,
         }
@@ -57,7 +61,14 @@ impl Known {
 
     /// Begins anew with another path.
     fn change(&mut self, hops: u8) {
-        *self = Self { changes: self.changes + 1, last_epoch: self.last_epoch, ..Self::new(hops) };
+        let reroutes = self.reroutes + 1;
+        *self = Self { changes: self.changes + 1, reroutes, last_epoch: self.last_epoch, ..Self::new(hops) };
+    }
+
+    /// Gives up the earliest packets.
+    fn forget(&mut self, packets: usize) -> impl Iterator<Item = Seen> {
+        self.worked_out = self.worked_out.saturating_sub(packets);
+        self.seen.drain(..packets)
     }
 
     /// Whether it is to be worked out again: enough packets have come since.
@@ -146,10 +157,10 @@ impl Recorder {
     }
 
     /// The path of a flow over so many switches, as far as it is decided, and how often its packets
-    /// contradicted the one before.
+    /// contradicted one that was sure.
     pub fn path(&self, key: &Key, hops: u8) -> Option<(&[Option<Arc<str>>], u64)> {
         let known = self.flows.get(key).filter(|known| known.hops == hops)?;
-        Some((&known.path, known.changes))
+        Some((&known.path, known.reroutes))
     }
 
     /// Takes the records of an epoch, by sink, and gives the paths of their flows.
@@ -160,17 +171,19 @@ impl Recorder {
             return Vec::new();
         };
         let (names, config) = (&self.names, &self.config);
+        let (room, max_flows) = (config.packets as usize, config.flows as usize);
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for (sink, record) in records {
-            for (stream, seen) in record.streams() {
-                let key = Key { flow: self.flow.key(stream.flow), sink: sink.clone() };
-                let known = self.flows.entry(key).or_insert_with(|| Known::new(stream.hops));
-                known.last_epoch = epoch;
-                if known.hops != stream.hops {
-                    known.change(stream.hops);
-                }
-                let carriers = seen.iter().filter_map(|seen| path_part(scheme, seen));
-                take(known, carriers, switches, config.packets as usize);
+        for ((key, hops), mut carriers) in carriers(self.flow, scheme, records) {
+            // Several connections can be one flow.
+            carriers.sort_unstable();
+            let known = self.flows.entry(key).or_insert_with(|| Known::new(hops));
+            known.last_epoch = epoch;
+            if known.hops != hops {
+                known.change(hops);
+            }
+            take(known, carriers, switches, room);
+            if self.flows.len() > 2 * max_flows {
+                self.evicted += evict(&mut self.flows, max_flows, |known| known.last_epoch);
             }
         }
         let mut paths = Vec::new();
@@ -182,21 +195,32 @@ impl Recorder {
         }
         paths
             .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
-        self.evict();
+        self.evicted += evict(&mut self.flows, max_flows, |known| known.last_epoch);
         paths
     }
+}
 
-    /// Forgets the flows that have been silent longest.
-    fn evict(&mut self) {
-        let surplus = self.flows.len().saturating_sub(self.config.flows as usize);
-        if surplus == 0 {
-            return;
-        }
-        let mut order: Vec<_> = self.flows.iter().map(|(key, known)| (known.last_epoch, key.clone())).collect();
+/// Removes the flows that have been silent longest until `room` are left, and returns their number.
+fn evict<K: Clone + Eq + Hash + Ord, V>(flows: &mut HashMap<K, V>, room: usize, last_epoch: impl Fn(&V) -> u64) -> u64 {
+    let surplus = flows.len().saturating_sub(room);
+    if surplus > 0 {
+        let mut order: Vec<_> = flows.iter().map(|(key, known)| (last_epoch(known), key.clone())).collect();
         order.sort_unstable();
-        order.into_iter().take(surplus).for_each(|(_, key)| _ = self.flows.remove(&key));
-        self.evicted += surplus as u64;
+        order.into_iter().take(surplus).for_each(|(_, key)| _ = flows.remove(&key));
     }
+    surplus as u64
+}
+
+/// The packets of each flow of these records that carry the path, by the number of switches passed.
+fn carriers(flow: FlowDefinition, scheme: &Scheme, records: &[(Arc<str>, &Digests)]) -> BTreeMap<(Key, u8), Vec<Seen>> {
+    let mut carriers = BTreeMap::<_, Vec<_>>::new();
+    for (sink, record) in records {
+        for (stream, seen) in record.streams() {
+            let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
+            carriers.entry(key).or_default().extend(seen.iter().filter_map(|seen| path_part(scheme, seen)));
+        }
+    }
+    carriers
 }
 
 /// A packet with the path's part of its digest alone; `None` of one that does not carry the path.
@@ -206,8 +230,9 @@ fn path_part(scheme: &Scheme, seen: &Seen) -> Option<Seen> {
 }
 
 /// Takes the packets of a flow. Those that contradict a path that is certain begin another one.
-fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches, room: usize) {
+fn take(known: &mut Known, seen: Vec<Seen>, switches: &Switches, room: usize) {
     let path = switches.coded(&known.path);
+    let mut identities: HashSet<_> = known.seen.iter().map(|seen| seen.identity).collect();
     for packet in seen {
         if known.certainty == Certainty::Sure {
             if switches.code.digest(&path, packet.identity) == packet.digest {
@@ -215,13 +240,12 @@ fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches
                 continue;
             }
             known.change(known.hops);
+            identities.clear();
         }
         // A packet that comes twice says nothing new.
-        if known.seen.iter().all(|other| other.identity != packet.identity) {
-            // Each packet is compared with those that are kept, so these are few at any time.
+        if identities.insert(packet.identity) {
             if known.seen.len() >= 2 * room {
-                known.seen.drain(..room);
-                known.worked_out = 0;
+                known.forget(room).for_each(|seen| _ = identities.remove(&seen.identity));
             }
             known.seen.push(packet);
             known.packets = known.seen.len() as u64;
@@ -229,9 +253,8 @@ fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches
     }
     let surplus = known.seen.len().saturating_sub(room);
     if surplus > 0 {
-        known.seen.drain(..surplus);
+        known.forget(surplus).for_each(drop);
         known.packets = known.seen.len() as u64;
-        known.worked_out = 0;
     }
 }
 
@@ -247,7 +270,8 @@ fn work_out(known: &mut Known, sink: &str, switches: &Switches) {
         if rest.len() < 2 {
             // Not even one packet is explained: a switch on the path is not known.
             let (changes, seen) = (known.changes + 1, std::mem::take(&mut known.seen));
-            *known = Known { changes, seen, last_epoch: known.last_epoch, ..Known::new(known.hops) };
+            let reroutes = known.reroutes;
+            *known = Known { changes, reroutes, seen, last_epoch: known.last_epoch, ..Known::new(known.hops) };
             known.packets = known.seen.len() as u64;
             known.worked_out = known.seen.len();
             return;

@@ -106,7 +106,7 @@ fn conflicts_are_refused() {
     assert!(format!("pint:budget=8,queries={nearest}").parse::<ProgramConfig>().is_ok());
     let error = refused("pint:budget=7,queries=latency:bits=8");
     assert!(error.ends_with("no more than the budget of 7 bits, latency has 8"), "{error}");
-    assert!(refused("pint:budget=4").contains("no more than the budget of 4 bits, path has 16"));
+    assert!(refused("pint:budget=4").ends_with("at least bits × instances, 16"));
     assert!(refused("pint:bits=4,queries=path").contains("bits and instances are those of the query path"));
     assert!(
         refused("pint:queries=loops").ends_with("written like path:bits=8+latency:bits=8:frequency=15/16:space=100")

@@ -7,19 +7,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Key, Recorder};
+use super::{Key, Recorder, evict};
 use crate::program::answers::{FlowLatency, FlowName, HopLatency};
 use crate::program::pint::Config;
 use crate::program::pint::compress::Compression;
-use crate::program::pint::query::{FlowDefinition, Value};
+use crate::program::pint::query::{FlowDefinition, Query, Value};
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
 
 /// What is known of a flow on paths of one length.
 struct Known {
     hops: Vec<Samples>,
-    /// [`Recorder::path`]'s changes when the samples began.
-    changes: u64,
+    /// Reroutes ([`Recorder::path`]) when the samples began.
+    reroutes: u64,
     last_epoch: u64,
 }
 
@@ -41,6 +41,7 @@ impl Known {
 pub struct LatencyRecorder {
     bits: u32,
     space: Option<u32>,
+    codes: Compression,
     /// Which packets are one flow.
     flow: FlowDefinition,
     /// Flows at most.
@@ -54,8 +55,14 @@ impl LatencyRecorder {
     /// `None` where latencies are not asked for.
     pub fn new(config: &Config) -> Option<Self> {
         let query = config.query(Value::Latency)?;
-        let room = config.flows as usize;
-        Some(Self { bits: query.bits, space: query.space, flow: query.flow, room, flows: HashMap::new(), evicted: 0 })
+        let Query { bits, space, flow, .. } = query;
+        let (codes, room) = (Compression::new(bits, query.range), config.flows as usize);
+        Some(Self { bits, space, codes, flow, room, flows: HashMap::new(), evicted: 0 })
+    }
+
+    /// The factor by which a time is off at most.
+    pub fn error_factor(&self) -> f64 {
+        self.codes.error_factor()
     }
 
     /// Flows that were evicted so far.
@@ -64,21 +71,21 @@ impl LatencyRecorder {
     }
 
     /// Takes the records of an epoch, by sink, and gives the latencies of their flows. `paths` names
-    /// switches where both mean the same by a flow, and has taken the records before. The samples of a flow begin anew when its path
-    /// is found to have changed.
+    /// switches where both mean the same by a flow, and has taken the records before. The samples of
+    /// a flow begin anew when packets contradict a path that was sure.
     pub fn epoch(&mut self, epoch: u64, records: &[(Arc<str>, &Digests)], paths: &Recorder) -> Vec<FlowLatency> {
         let path_of = |key: &Key, hops| paths.path(key, hops).filter(|_| paths.flow() == self.flow);
         for (sink, record) in records {
             for (stream, seen) in record.streams() {
                 let key = (Key { flow: self.flow.key(stream.flow), sink: sink.clone() }, stream.hops);
-                let changes = path_of(&key.0, stream.hops).map_or(0, |(_, changes)| changes);
+                let reroutes = path_of(&key.0, stream.hops).map_or(0, |(_, reroutes)| reroutes);
                 let fresh = || Known {
                     hops: (0..stream.hops).map(|_| Samples::new(self.bits, self.space)).collect(),
-                    changes,
+                    reroutes,
                     last_epoch: epoch,
                 };
                 let known = self.flows.entry(key).or_insert_with(fresh);
-                if known.changes != changes {
+                if known.reroutes != reroutes {
                     *known = fresh();
                 }
                 known.last_epoch = epoch;
@@ -90,36 +97,27 @@ impl LatencyRecorder {
                         samples.add(code);
                     }
                 }
+                if self.flows.len() > 2 * self.room {
+                    self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
+                }
             }
         }
-        let Some(code) = records.first().and_then(|(_, first)| first.scheme().latency()) else { return Vec::new() };
         let of_epoch = self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
         let answer = |((key, hops), known): (&(Key, u8), &Known)| {
             let path = path_of(key, *hops).map_or(&[][..], |(path, _)| path);
             FlowLatency {
                 flow: FlowName::Flow(self.flow.flow(key.flow)),
                 sink: key.sink.clone(),
-                hops: known.answer(path, code.compression()),
+                hops: known.answer(path, &self.codes),
             }
         };
         let mut latencies: Vec<_> = of_epoch.map(answer).collect();
         latencies.sort_unstable_by(|a, b| {
-            b.samples().cmp(&a.samples()).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink)))
+            let place = |latency: &FlowLatency| (latency.flow, latency.sink.clone(), latency.hops.len());
+            b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
         });
-        self.evict();
+        self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
         latencies
-    }
-
-    /// Forgets the flows that have been silent longest.
-    fn evict(&mut self) {
-        let surplus = self.flows.len().saturating_sub(self.room);
-        if surplus == 0 {
-            return;
-        }
-        let mut order: Vec<_> = self.flows.iter().map(|(key, known)| (known.last_epoch, key.clone())).collect();
-        order.sort_unstable();
-        order.into_iter().take(surplus).for_each(|(_, key)| _ = self.flows.remove(&key));
-        self.evicted += surplus as u64;
     }
 }
 
@@ -156,11 +154,39 @@ mod tests {
                 paths.epoch(epoch, &records);
                 let [flow] = &latency.epoch(epoch, &records, &paths)[..] else { panic!("one flow") };
                 let hop = &flow.hops[0];
-                assert_eq!((hop.samples % 64, hop.switch.is_some()), (0, named), "{flow:?}");
+                let epochs = if definition == "src" { epoch + 1 } else { 1 };
+                assert_eq!((hop.samples, hop.switch.is_some()), (64 * epochs, named), "{flow:?}");
                 let off = hop.p50_ns.unwrap() as f64 / f64::from(1 << 20);
                 assert!((0.9..1.1).contains(&off), "{hop:?}");
             }
             assert_eq!((latency.flows.len(), latency.evicted()), (kept, if kept == 5 { 7 } else { 0 }));
+        }
+    }
+
+    /// A switch that nobody knows contradicts the packets whenever a path is worked out. Samples
+    /// stay all the same: no path was sure before.
+    #[test]
+    fn samples_outlive_contradictions() {
+        let config = Config { queries: "path:bits=8+latency:bits=8".parse().unwrap(), ..Config::default() };
+        let (mut paths, mut latency) = (Recorder::new(&config), LatencyRecorder::new(&config).unwrap());
+        paths.name(&"b".into());
+        let scheme = Arc::new(config.scheme(&HashFamily::reproducible(3)));
+        for epoch in 0..20u32 {
+            let mut buffer = ReportBuffer::with_capacity(64);
+            for identity in 64 * epoch..64 * (epoch + 1) {
+                let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
+                let digest = (1..).zip(["unknown", "b"]).fold(0, |digest, (hop, name)| {
+                    let measured = Measured { hop, identity, latency_ns: 1 << 20 };
+                    scheme.encode(&scheme.switch(switch_id(name)), measured, digest)
+                });
+                buffer.push(Arrival { time_ns: identity.into(), flow, hops: 2, identity, digest });
+            }
+            let record = Digests::of(&scheme, Room::of(&config), &buffer.read());
+            let records = [("b".into(), &record)];
+            let contradictions = paths.epoch(epoch.into(), &records)[0].contradictions;
+            let flow = &latency.epoch(epoch.into(), &records, &paths)[0];
+            assert_eq!(flow.samples(), 64 * u64::from(epoch + 1));
+            assert!(epoch == 0 || contradictions > 0);
         }
     }
 }

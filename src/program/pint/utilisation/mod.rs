@@ -19,6 +19,8 @@
 //! *Deviations:*
 //! - The part of U that τ takes away is computed, and not the part that stays
 //!   ([`dataplane::Average`] says why).
+//! - The ALU of U's register looks two tables up within its read-modify-write, which hardware of
+//!   today cannot. The paper sees this and proposes copies of the register and recirculation (§5).
 //! - Table entries stand for the middle of what they are looked up with, which halves the error.
 
 pub mod dataplane;
