@@ -16,6 +16,7 @@ build   libdpdk-dev    live ports: DPDK headers, libraries and drivers (22.11 or
 build   libclang-dev   reads the DPDK headers to generate the bindings
 test    iproute2       network namespaces, veth pairs, tap devices
 test    util-linux     enters namespaces (nsenter, unshare, setpriv)
+test    procps         sysctl and kill
 test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
