@@ -27,9 +27,9 @@ pub struct Phv {
     /// What admission made of it. Known to egress stages.
     pub disposition: Disposition,
 
-    /// What it carries from switch to switch, also where three bits of the DSCP stand for the shim.
-    /// Its hop count is the switch's place on the packet's path, from 1 where it enters; 1 where the
-    /// telemetry header has none.
+    /// Content of the packet's shim. With the DSCP as telemetry header it holds the class and the
+    /// epoch that the DSCP carries. The hop count is the switch's place on the packet's path, from 1
+    /// where it enters; it is 1 where the telemetry header has none.
     pub shim: Shim,
     /// The digest in its shim. Only with [`Needs::DIGEST`](crate::program::Needs::DIGEST).
     pub digest: u16,

@@ -50,8 +50,8 @@ impl<S: Salu> Array<S> {
         Self { name, salu, cells, hash_bits: 0, registers: Registers::none() }
     }
 
-    /// An array whose slots the hash units name, in so many bits; without this a field of the PHV
-    /// names them.
+    /// The array with slots that a hash of `bits` bits names. Without it, a field of the PHV names
+    /// them.
     pub fn hashed(self, bits: u32) -> Self {
         Self { hash_bits: bits, ..self }
     }

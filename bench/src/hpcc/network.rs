@@ -28,8 +28,8 @@ const EPSILON: f64 = 0.025;
 pub enum Telemetry {
     /// Each packet has room for the values of five hops.
     Int { bytes: u32 },
-    /// A digest of a byte. Of one packet in so many it is about utilisation, as their hashes say;
-    /// the others carry it for other queries.
+    /// A digest of one byte on every packet. One packet in `one_in`, drawn at random, carries the
+    /// utilisation; the digests of the others are left to other queries.
     Pint { one_in: u64 },
 }
 

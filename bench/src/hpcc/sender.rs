@@ -4,7 +4,7 @@
 use super::calendar::Picos;
 use super::tree::MAX_LINKS;
 
-/// What a sender is told to do (§6.1 has the values).
+/// Parameters of a sender (§6.1 has the values).
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
     /// The utilisation that it aims for, η.
@@ -31,7 +31,7 @@ impl Parameters {
     }
 }
 
-/// What a switch writes into a packet with INT, as the packet's transmission begins.
+/// Values of one hop in a packet with INT, at the time when the packet's transmission begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hop {
     pub at: Picos,
@@ -46,7 +46,7 @@ pub struct Hop {
 /// Switches on the longest path.
 pub const MAX_HOPS: usize = MAX_LINKS - 1;
 
-/// What an acknowledgement brings back.
+/// The measurement that an acknowledgement carries back to the sender.
 pub enum Feedback<'a> {
     Int(&'a [Hop]),
     /// The utilisation of the path's busiest link, as the digest has it.

@@ -1,4 +1,4 @@
-//! What must hold of queues, flows and windows.
+//! Properties of queues, flows and windows.
 
 use weir::trace::Cdf;
 

@@ -10,6 +10,7 @@
 //! (`encoding`). The last switch takes the digest off and reports it with the packet's identity and
 //! the number of switches passed. What has the reports knows which switches wrote each digest. It
 //! eliminates candidates of paths (`inference`), and keeps samples of latencies (`recorder`).
+//! [`utilisation`] holds the stages of the paper's third use case, which no live switch runs yet.
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
 //! configuration, their names are known, and the flow keeps its path. What goes wrong with that
@@ -20,7 +21,8 @@
 //! the answer states.
 //!
 //! *Memory:* no register. A bank has room for `reports` reports; beyond that they are counted. The
-//! recorder keeps `flows` flows of `packets` packets each, and counts those it evicts.
+//! recorder keeps `flows` flows of `packets` packets each, up to twice as many flows within an epoch,
+//! and counts those it evicts.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
 //! - Layers: one xor layer with shares found by simulation, where the appendix's formula is meant

@@ -107,7 +107,7 @@ impl Queue {
         pair[0].0 + share * (pair[1].0 - pair[0].0)
     }
 
-    /// Lets so many nanoseconds pass, from one beginning or end of a flow to the next.
+    /// Advances the queue by this time, step by step from one begin or end of a flow to the next.
     fn pass(&mut self, nanoseconds: f64) {
         let until = self.now + nanoseconds;
         while self.now < until {
