@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, put};
 use axum::{Json, Router};
 
-use crate::api::answers::Answer;
+use crate::api::answers::{Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
 use crate::lock::Hold;
-use crate::network::controller::EvictError;
+use crate::network::controller::{ChangeError, EvictError};
 use crate::network::rpc;
 use crate::network::server::{ControllerLoop, ControllerServer};
+use crate::program::ProgramConfig;
 use crate::program::answers::Task;
 use crate::telemetry::AnswerStore;
 
@@ -54,6 +55,7 @@ fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
         .route("/v1/switches/{name}", delete(evict))
+        .route("/v1/parameters", put(change))
         .merge(tasks())
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
@@ -66,6 +68,25 @@ async fn evict(State(api): State<Arc<ControllerApi>>, Path(name): Path<String>) 
         (code, Json(view::Failure { error: error.to_string() }))
     });
     evicted.map(|()| Json(view::EvictedSwitch { name }))
+}
+
+async fn change(
+    State(api): State<Arc<ControllerApi>>,
+    Body(program): Body<ProgramConfig>,
+) -> Answer<view::ChangedParameters> {
+    let (name, length) = (program.name().to_owned(), api.server.length());
+    let changed = api.server.change(program).await.map_err(|error| {
+        let code = match error {
+            ChangeError::Unknown(_) => StatusCode::NOT_FOUND,
+            ChangeError::Shifts(_) => StatusCode::CONFLICT,
+            ChangeError::Differs { .. } | ChangeError::Parameters(_) => StatusCode::BAD_REQUEST,
+        };
+        (code, Json(view::Failure { error: error.to_string() }))
+    });
+    changed.map(|from_epoch| {
+        let from_ns = from_epoch.saturating_mul(length);
+        Json(view::ChangedParameters { program: name, from_epoch, from_ns })
+    })
 }
 
 async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {

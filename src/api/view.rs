@@ -24,7 +24,7 @@ pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 
 pub use crate::network::documents::{
-    ControllerLink, EpochAttention, EvictedSwitch, LinkedProgram, NetworkSwitch, NetworkSwitches,
+    ChangedParameters, ControllerLink, EpochAttention, EvictedSwitch, LinkedProgram, NetworkSwitch, NetworkSwitches,
 };
 pub use crate::tables::documents::{MacEntry, MacTable, Table, TableChanged, TableRows, Tables};
 

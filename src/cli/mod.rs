@@ -25,6 +25,8 @@ mod network;
 #[cfg(feature = "control")]
 mod notify;
 mod output;
+#[cfg(feature = "control")]
+mod parameters;
 mod paths;
 #[cfg(feature = "control")]
 mod port;
@@ -138,6 +140,8 @@ enum Connected {
     Reload(reload::Reload),
     /// Remove a switch that left a controller's network for good
     Evict(evict::Evict),
+    /// Change what the switches of a controller measure, from an epoch on that all of them know
+    Parameters(parameters::ChangeParameters),
     /// Copy packets out of a running switch, as lines or as pcapng
     Capture(capture::Capture),
 }
@@ -158,6 +162,7 @@ impl Connected {
             Self::Table(command) => command.run(json),
             Self::Reload(command) => command.run(json),
             Self::Evict(command) => command.run(json),
+            Self::Parameters(command) => command.run(json),
             Self::Capture(command) => command.run(json),
         }
     }

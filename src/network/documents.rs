@@ -22,6 +22,15 @@ pub struct EvictedSwitch {
     pub name: String,
 }
 
+/// `PUT /v1/parameters` of a controller: what its switches measure with, and from when on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedParameters {
+    pub program: String,
+    /// The first epoch, and when it begins, in nanoseconds since 1970.
+    pub from_epoch: u64,
+    pub from_ns: u64,
+}
+
 /// One switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkSwitch {

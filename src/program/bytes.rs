@@ -52,10 +52,14 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, length: bytes.len() }
     }
 
-    /// Bytes that have not been read.
-    #[cfg(test)]
+    /// Number of bytes that have not been read.
     pub fn remaining(&self) -> usize {
         self.rest.len()
+    }
+
+    /// All of them.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
     }
 
     /// The error that what was just read is wrong.

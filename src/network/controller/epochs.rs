@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
+use super::{ChangeError, Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
 use crate::program::answers::{Gap, SwitchGap};
-use crate::program::{AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Reported, Strays};
+use crate::program::{
+    AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Difference, ProgramConfig, Reported, Strays,
+};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
@@ -313,25 +315,57 @@ impl Controller {
 
     /// The parameters of the next epoch of which every switch can know before it begins.
     fn decide(&mut self, network: &AnyEpoch, now: Nanos) -> Option<(u64, Decision<AnyParameters>)> {
-        let NetworkProfile { length, transit, .. } = *self.profile.as_ref()?;
-        let latest = self.updates.back()?;
         if !self.settings.shifts {
             return None;
         }
+        let (next, latest) = (self.first_update(now)?, self.updates.back()?);
+        let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
+        self.update(next, decision.parameters.clone());
+        Some((next, decision))
+    }
+
+    /// The next epoch whose parameters every switch can know before it begins.
+    fn first_update(&self, now: Nanos) -> Option<u64> {
+        let NetworkProfile { length, transit, .. } = *self.profile.as_ref()?;
         // A switch looks its parameters up a transit time before their epoch begins, by a clock
         // that may be ahead by another one.
         let skew = if self.settings.one_clock { 0 } else { transit };
         let lead_time = self.settings.lead_time.saturating_add(transit).saturating_add(skew);
-        let next = (now.saturating_add(lead_time) / length + 1).max(latest.epoch);
-        let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
-        self.revision += u64::from(!decision.parameters.is_like(&latest.parameters));
-        self.updates.retain(|update| update.epoch < next);
-        self.updates.push_back(ParameterUpdate { epoch: next, parameters: decision.parameters.clone() });
+        Some((now.saturating_add(lead_time) / length + 1).max(self.updates.back()?.epoch))
+    }
+
+    fn update(&mut self, epoch: u64, parameters: AnyParameters) {
+        let alike = self.updates.back().is_some_and(|latest| parameters.is_like(&latest.parameters));
+        self.revision += u64::from(!alike);
+        self.updates.retain(|update| update.epoch < epoch);
+        self.updates.push_back(ParameterUpdate { epoch, parameters });
         // The one in force at the oldest epoch that is open stays.
         while self.updates.get(1).is_some_and(|update| update.epoch <= self.next) {
             self.updates.pop_front();
         }
-        Some((next, decision))
+    }
+
+    /// Has all switches measure with what a configuration of the program begins with, from the epoch
+    /// on that is returned.
+    ///
+    /// # Errors
+    /// If switches with that configuration could not stand in this network, or the parameters follow
+    /// the state of the network.
+    pub fn change(&mut self, program: &ProgramConfig, now: Nanos) -> Result<u64, ChangeError> {
+        let name = program.name();
+        let unknown = || ChangeError::Unknown(name.into());
+        let network = self.profile.as_ref().filter(|network| network.program.name() == name).ok_or_else(unknown)?;
+        if self.settings.shifts {
+            return Err(ChangeError::Shifts(name));
+        }
+        if let Some(Difference { key, value, other: ours }) = program.difference(&network.program) {
+            return Err(ChangeError::Differs { program: name, key, value, ours });
+        }
+        let parameters = program.start();
+        network.program.fits(&parameters).map_err(|error| ChangeError::Parameters(error.to_string()))?;
+        let epoch = self.first_update(now).ok_or_else(unknown)?;
+        self.update(epoch, parameters);
+        Ok(epoch)
     }
 }
 

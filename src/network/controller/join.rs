@@ -64,6 +64,19 @@ pub enum EvictError {
     Expected(String),
 }
 
+/// Why parameters are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    #[error("the network does not run {0}")]
+    Unknown(String),
+    #[error("the parameters of {0} follow the state of the network; shift = false leaves them to you")]
+    Shifts(&'static str),
+    #[error("{program}: {key} is {ours} in this network, not {value}, and stays so")]
+    Differs { program: &'static str, key: &'static str, value: String, ours: String },
+    #[error("{0}")]
+    Parameters(String),
+}
+
 pub(super) fn check_name(name: &str) -> Result<(), JoinError> {
     let right = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
     // What is said of it goes into logs.

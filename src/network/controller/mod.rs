@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use self::epochs::{Closed, Open};
-pub use self::join::{EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
+pub use self::join::{ChangeError, EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
 pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
 pub use crate::program::answers::EpochAnswers;

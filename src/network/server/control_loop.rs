@@ -9,7 +9,7 @@ use super::Event;
 use super::members::{ControllerServer, Waiting};
 use super::state::{State, StateError, StateFile};
 use crate::lock::Hold;
-use crate::network::controller::{Controller, ControllerSettings, EvictError, NetworkProfile};
+use crate::network::controller::{ChangeError, Controller, ControllerSettings, EvictError, NetworkProfile};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 
@@ -122,6 +122,12 @@ impl ControllerLoop {
             Event::Leaves(switch) => self.locked().for_each(|mut controller| controller.leave(&switch)),
             Event::Evicts(switch, answer) => {
                 let _ = answer.send(self.evict(&switch));
+            }
+            Event::Changes(program, answer) => {
+                let unknown = Err(ChangeError::Unknown(program.name().into()));
+                let changed = self.locked().map(|mut controller| controller.change(&program, now));
+                let changed = changed.fold(unknown, |found, of| if matches!(of, Err(ChangeError::Unknown(_))) { found } else { of });
+                let _ = answer.send(changed);
             }
         }
     }

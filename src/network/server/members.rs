@@ -11,11 +11,12 @@ use tokio::sync::{oneshot, watch};
 
 use super::Event;
 use crate::lock::Hold;
-use crate::network::controller::{EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
+use crate::network::controller::{ChangeError, EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
 use crate::network::documents;
 use crate::network::rpc::{BadMessage, Hello, Network, Offer, Refusal, Welcome, proto};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
+use crate::telemetry::epoch::Nanos;
 
 /// Maximum number of records of each program that wait for the loop; further ones are refused.
 const WAITING: usize = 64;
@@ -141,6 +142,23 @@ impl ControllerServer {
         switches.sort_by(|a, b| a.name.cmp(&b.name));
         let (epoch_ns, transit_ns) = self.profiles.first().map_or((0, 0), |profile| (profile.length, profile.transit));
         documents::NetworkSwitches { epoch_ns, transit_ns, passed_over_epochs: 0, switches }
+    }
+
+    /// Has all switches measure with another configuration of a program, from the epoch on that is
+    /// returned.
+    ///
+    /// # Errors
+    /// If the network cannot.
+    pub async fn change(&self, program: ProgramConfig) -> Result<u64, ChangeError> {
+        let (answer, answered) = oneshot::channel();
+        let unknown = Err(ChangeError::Unknown(program.name().into()));
+        let _ = self.events.send(Event::Changes(program, answer));
+        answered.await.unwrap_or(unknown)
+    }
+
+    /// Nanoseconds of an epoch.
+    pub fn length(&self) -> Nanos {
+        self.profiles.first().map_or(1, |profile| profile.length)
     }
 
     /// Takes a switch that has left out of the network.

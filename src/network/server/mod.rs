@@ -15,7 +15,8 @@ pub use state::{State, StateError, StateFile};
 
 use tokio::sync::oneshot;
 
-use super::controller::{EvictError, JoinError, JoinRequest, Report};
+use super::controller::{ChangeError, EvictError, JoinError, JoinRequest, Report};
+use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
 
 /// Messages from connections to the loop.
@@ -27,6 +28,8 @@ enum Event {
     Leaves(String),
     /// Somebody asks for it.
     Evicts(String, oneshot::Sender<Result<(), EvictError>>),
+    /// Somebody has another configuration of a program measured with.
+    Changes(ProgramConfig, oneshot::Sender<Result<u64, ChangeError>>),
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub enum Gap {
     Unfollowed { packets: u64 },
     /// Reports about single packets that found no room. Only they are missing.
     Overflow { reports: u64 },
+    /// So many reports about single packets were made with other parameters than the network's, and
+    /// say nothing. Only they are missing.
+    Unread { reports: u64 },
 }
 
 impl Gap {
@@ -62,6 +65,7 @@ impl Gap {
                 | Self::Unmarked { .. }
                 | Self::Unfollowed { .. }
                 | Self::Overflow { .. }
+                | Self::Unread { .. }
         )
     }
 }
@@ -93,6 +97,9 @@ impl fmt::Display for Gap {
                 write!(f, "{packets} packets went on without a shim, for which there was no room")
             }
             Self::Overflow { reports } => write!(f, "{reports} reports about single packets found no room"),
+            Self::Unread { reports } => {
+                write!(f, "{reports} reports about single packets were made with other parameters")
+            }
             Self::Unfollowed { packets } => {
                 write!(f, "{packets} packets became copies or fragments, which cannot be followed")
             }
@@ -116,6 +123,10 @@ impl SwitchGap {
                 (Gap::Strays { packets }, Gap::Strays { packets: more })
                 | (Gap::Unplaced { packets }, Gap::Unplaced { packets: more }) => {
                     *packets = packets.saturating_add(more);
+                    return;
+                }
+                (Gap::Unread { reports }, Gap::Unread { reports: more }) => {
+                    *reports = reports.saturating_add(more);
                     return;
                 }
                 (Gap::Clock { .. }, Gap::Clock { .. }) => return,

@@ -4,11 +4,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::Config;
+use super::parameters::Coding;
 use super::query::Value;
-use super::record::Digests;
+use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
 use super::recorder::latency::LatencyRecorder;
+use super::{Config, PlanId, PlanParameters};
+use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
     Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, PathAnswers, Reason, SwitchAnswers,
     SwitchGap, Task,
@@ -17,12 +19,43 @@ use crate::program::{Analysis, Decision, Epoch, Reported};
 
 /// What a network's epochs have shown so far.
 pub struct PintAnalysis {
+    config: Config,
     /// A path takes packets of several epochs.
-    recorder: RefCell<Recorder>,
+    state: RefCell<State>,
+}
+
+struct State {
+    /// Of the last epoch.
+    parameters: Option<PlanParameters>,
+    /// Their codes; there from the first record on.
+    coding: Option<Coding>,
+    recorder: Recorder,
     /// `None` where latencies are not asked for.
-    latency: RefCell<Option<LatencyRecorder>>,
-    /// Paths are asked for.
-    paths: bool,
+    latency: Option<LatencyRecorder>,
+    waiting: Option<Waiting>,
+}
+
+/// Records of an epoch that have packets of the next one, with another plan.
+struct Waiting {
+    epoch: u64,
+    plan: PlanId,
+    records: Vec<(Arc<str>, Box<Digests>)>,
+}
+
+impl State {
+    /// An epoch has these parameters. `family` is that of its records, if there are any.
+    fn plan(&mut self, config: &Config, parameters: &PlanParameters, family: Option<&HashFamily>) {
+        if self.parameters.as_ref() != Some(parameters) {
+            self.latency = parameters.query(Value::Latency).map(|query| match self.latency.take() {
+                Some(latency) => latency.change(query),
+                None => LatencyRecorder::new(query, config.flows as usize),
+            });
+            (self.parameters, self.coding) = (Some(parameters.clone()), None);
+        }
+        if self.coding.is_none() {
+            self.coding = family.map(|family| Coding::new(parameters.clone(), family));
+        }
+    }
 }
 
 /// What an epoch showed.
@@ -36,17 +69,26 @@ pub struct Network {
 
 impl PintAnalysis {
     pub fn new(config: &Config) -> Self {
-        Self {
-            recorder: RefCell::new(Recorder::new(config)),
-            latency: RefCell::new(LatencyRecorder::new(config)),
-            paths: config.query(Value::Path).is_some(),
-        }
+        let state = State {
+            parameters: None,
+            coding: None,
+            recorder: Recorder::new(config),
+            latency: None,
+            waiting: None,
+        };
+        Self { config: config.clone(), state: RefCell::new(state) }
     }
+}
+
+/// The packets of a record whose plan is one of those.
+fn packets(record: &Digests, plan: impl Fn(PlanId) -> bool) -> u64 {
+    let streams = record.streams().iter().filter(|(stream, _)| plan(stream.plan));
+    streams.map(|(_, seen)| seen.len() as u64).sum()
 }
 
 impl Analysis for PintAnalysis {
     type Record = Digests;
-    type Parameters = ();
+    type Parameters = PlanParameters;
     type Early = ();
     type Network = Network;
 
@@ -61,37 +103,89 @@ impl Analysis for PintAnalysis {
         Some(())
     }
 
-    fn epoch(&self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<Digests>, ()>>, _: bool) -> Epoch<Network> {
-        let mut recorder = self.recorder.borrow_mut();
+    /// A packet is decoded if all switches that reported had the controller's plan for it. Of the
+    /// packets of the next epoch that left before the transit time was over, that is so if all had
+    /// one plan for that epoch; those with another plan than this epoch's wait for its records.
+    fn epoch(
+        &self,
+        epoch: u64,
+        parameters: &PlanParameters,
+        reported: Vec<Reported<'_, Box<Digests>, ()>>,
+        _: bool,
+    ) -> Epoch<Network> {
+        let state = &mut *self.state.borrow_mut();
         let (mut gaps, mut records) = (Vec::new(), Vec::new());
+        let (id, mut next, mut agreed) = (parameters.id(), PlanUse::Unknown, true);
         for Reported { switch, record, .. } in reported {
-            recorder.name(&switch);
-            let gap = match &record {
-                Err(gap) => Some(*gap),
-                Ok(record) => Some(record.missing()).filter(|n| *n > 0).map(|reports| Gap::Overflow { reports }),
+            state.recorder.name(&switch);
+            let mut gap = |gap| SwitchGap::add(&mut gaps, &switch, gap);
+            let record = match record {
+                Err(why) => {
+                    gap(why);
+                    continue;
+                }
+                Ok(record) => record,
             };
-            gaps.extend(gap.map(|gap| SwitchGap { switch: switch.clone(), gap }));
-            records.extend(record.ok().map(|record| (switch, record)));
+            if record.missing() > 0 {
+                gap(Gap::Overflow { reports: record.missing() });
+            }
+            let plans = record.plans();
+            match plans.epoch {
+                PlanUse::All(plan) if plan != id => gap(Gap::Parameters),
+                PlanUse::Several => gap(Gap::Mixed),
+                _ => {}
+            }
+            agreed &= matches!(plans.epoch, PlanUse::Unknown) || plans.epoch == PlanUse::All(id);
+            next = next.and(plans.next);
+            records.push((switch, record));
         }
-        let borrowed: Vec<_> = records.iter().map(|(switch, record)| (switch.clone(), &**record)).collect();
-        let flows = recorder.epoch(epoch, &borrowed);
+        agreed &= next != PlanUse::Several;
+        let later = match next {
+            PlanUse::All(plan) if agreed && plan != id => Some(plan),
+            _ => None,
+        };
+        let is_read = |plan| agreed && (plan == id || Some(plan) == later);
+        let mut unread = |switch: &Arc<str>, reports: u64| {
+            if reports > 0 {
+                SwitchGap::add(&mut gaps, switch, Gap::Unread { reports });
+            }
+        };
+        records.iter().for_each(|(switch, record)| unread(switch, packets(record, |plan| !is_read(plan))));
+        let early = match state.waiting.take() {
+            None => Vec::new(),
+            Some(waiting) if agreed && (waiting.epoch + 1, waiting.plan) == (epoch, id) => waiting.records,
+            Some(Waiting { plan, records, .. }) => {
+                records.iter().for_each(|(switch, record)| unread(switch, packets(record, |of| of == plan)));
+                Vec::new()
+            }
+        };
+        let switches = records.iter().map(|(switch, _)| switch.clone()).collect();
+        state.plan(&self.config, parameters, records.first().map(|(_, record)| record.family()));
+        let decoded = early.iter().chain(records.iter().filter(|_| agreed));
+        let decoded: Vec<_> = decoded.map(|(switch, record)| (switch.clone(), &**record)).collect();
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
-        lack.add_if(gaps.iter().any(|gap| matches!(gap.gap, Gap::Overflow { .. })), Reason::Overflow);
-        let latency = self.latency.borrow_mut().as_mut().map(|latency| {
-            let flows = latency.epoch(epoch, &borrowed, &recorder);
-            let error_factor = latency.error_factor();
-            LatencyAnswers { found: flows.len(), flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
+        let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
+        lack.add_if(gaps.iter().any(reports), Reason::Overflow);
+        let State { coding, recorder, latency, .. } = state;
+        let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(epoch, coding, &decoded));
+        let latency = latency.as_mut().map(|latency| {
+            let flows = coding.as_ref().map_or(Vec::new(), |coding| latency.epoch(epoch, coding, &decoded, recorder));
+            let (found, error_factor) = (flows.len(), latency.error_factor());
+            LatencyAnswers { found, flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
         });
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
-        let paths = self.paths.then_some(paths);
-        let switches = records.into_iter().map(|(switch, _)| switch).collect();
+        let paths = parameters.query(Value::Path).map(|_| paths);
+        if let Some(plan) = later {
+            state.waiting = Some(Waiting { epoch, plan, records });
+        }
         Epoch { number: epoch, gaps, network: Network { paths, latency, switches } }
     }
 
-    fn decide(&mut self, _: &Epoch<Network>, (): &(), _: u64) -> Decision<()> {
-        Decision { parameters: (), why: String::new() }
+    /// Queries change when people change them.
+    fn decide(&mut self, _: &Epoch<Network>, latest: &PlanParameters, _: u64) -> Decision<PlanParameters> {
+        Decision { parameters: latest.clone(), why: String::new() }
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {

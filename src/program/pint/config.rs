@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Pint;
 use super::dataplane::Scheme;
-use super::encoding::{DIGEST_BITS, Layers};
-use super::plan::{Demand, Plan, PlanError};
+use super::encoding::DIGEST_BITS;
 use super::query::{Queries, Query, Value};
+use super::{Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Program, ProgramError};
 
@@ -75,10 +74,8 @@ impl Config {
     /// Checks the ranges and what goes together.
     pub(super) fn validate(&self) -> Result<(), ProgramError> {
         let range = |key, value, max| ProgramError::check(Pint::NAME, key, value, 1..=max);
-        range("budget", self.budget, Self::MAX_BITS)?;
         range("bits", self.bits, Self::MAX_BITS)?;
         range("instances", self.instances, Self::MAX_BITS)?;
-        range("path_length", self.path_length, Self::MAX_LENGTH)?;
         range("reports", self.reports, Self::MAX_REPORTS)?;
         range("packets", self.packets, Self::MAX_PACKETS)?;
         range("flows", self.flows, Self::MAX_FLOWS)?;
@@ -90,59 +87,22 @@ impl Config {
         if !self.queries.is_empty() && (self.bits, self.instances) != (default.bits, default.instances) {
             return combination("with queries, bits and instances are those of the query path");
         }
-        self.plan().map(|_| ()).map_err(|error| self.refuse(&error))
-    }
-
-    /// The queries: those that are configured, or the path.
-    pub fn queries(&self) -> Vec<Query> {
-        if self.queries.is_empty() {
-            return vec![Query { bits: self.bits, instances: self.instances, ..Query::new(Value::Path) }];
+        if self.queries.is_empty() && self.bits * self.instances > self.budget {
+            let right = format!("at least bits × instances, {}", self.bits * self.instances);
+            return Err(ProgramError::Value { program: Pint::NAME, key: "budget", value: self.budget.to_string(), right });
         }
-        self.queries.0.clone()
+        self.parameters().validate()
     }
 
-    /// The query with this value.
-    pub fn query(&self, value: Value) -> Option<Query> {
-        self.queries().into_iter().find(|query| query.value == value)
+    /// What a network with this configuration begins with.
+    pub fn parameters(&self) -> PlanParameters {
+        let path = || Query { bits: self.bits, instances: self.instances, ..Query::new(Value::Path) };
+        let queries = if self.queries.is_empty() { Queries(vec![path()]) } else { self.queries.clone() };
+        PlanParameters { queries, budget: self.budget, path_length: self.path_length }
     }
 
-    /// Which queries packets carry together.
-    ///
-    /// # Errors
-    /// If the budget has no room for all of them.
-    pub fn plan(&self) -> Result<Plan, PlanError> {
-        let demands: Vec<Demand> = self.queries().iter().map(Query::demand).collect();
-        Plan::new(&demands, self.budget)
-    }
-
-    /// Names the queries that conflict, and those that would not.
-    fn refuse(&self, error: &PlanError) -> ProgramError {
-        let name = |place: usize| self.queries()[place].value.name();
-        let right = match error {
-            PlanError::Number => error.to_string(),
-            PlanError::TooLarge { query, bits, budget } => {
-                if self.queries.is_empty() {
-                    let (key, value) = ("budget", budget.to_string());
-                    let right = format!("at least bits × instances, {bits}");
-                    return ProgramError::Value { program: Pint::NAME, key, value, right };
-                }
-                format!("no more than the budget of {budget} bits, {} has {bits}", name(*query))
-            }
-            PlanError::Conflict { conflicting, budget, factor, fits } => {
-                let names = conflicting.queries().map(name).collect::<Vec<_>>().join(" and ");
-                let nearest = self.queries().into_iter().zip(fits);
-                let nearest = nearest.map(|(query, share)| Query { frequency: *share, ..query });
-                let nearest = Queries(nearest.collect());
-                format!("within {budget} bits, where {names} fit with frequencies times {factor:.3}: {nearest}")
-            }
-        };
-        ProgramError::Value { program: Pint::NAME, key: "queries", value: self.queries.to_string(), right }
-    }
-
-    /// What switches with this configuration have in common. Demands without a plan have an empty
-    /// one; such a configuration is not valid.
+    /// The codes of the parameters that a network with this configuration begins with.
     pub fn scheme(&self, hashes: &HashFamily) -> Scheme {
-        let plan = self.plan().unwrap_or_else(|_| Plan(Vec::new()));
-        Scheme::new(&self.queries(), &plan, &Layers::of_length(self.path_length), hashes)
+        self.parameters().scheme(hashes)
     }
 }

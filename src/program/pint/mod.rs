@@ -39,6 +39,7 @@ mod config;
 pub mod dataplane;
 pub mod encoding;
 pub mod inference;
+mod parameters;
 pub mod plan;
 pub mod query;
 pub mod record;
@@ -47,17 +48,16 @@ mod replica;
 pub mod samples;
 pub mod utilisation;
 
-use std::sync::Arc;
-
 pub use analysis::PintAnalysis;
 pub use config::Config;
+pub use parameters::{PlanId, PlanParameters};
 pub use record::Digests;
 
 use record::Room;
 use replica::Replica;
 
 use super::answers::Limits;
-use super::{Analysis, Before, Dataplane, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth};
+use super::{Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -68,7 +68,7 @@ pub enum Pint {}
 impl Program for Pint {
     const NAME: &'static str = "pint";
     type Config = Config;
-    type Parameters = ();
+    type Parameters = PlanParameters;
     type Record = Digests;
     type Analysis = PintAnalysis;
 
@@ -84,20 +84,39 @@ impl Program for Pint {
         ("instances", "fewer")
     }
 
-    fn start(_: &Config) {}
+    fn start(config: &Config) -> PlanParameters {
+        config.parameters()
+    }
 
-    fn dataplane(config: &Config, hashes: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn fits(_: &Config, parameters: &PlanParameters) -> Result<(), ProgramError> {
+        parameters.validate()
+    }
+
+    fn dataplane(
+        config: &Config,
+        hashes: &HashFamily,
+        schedule: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
-        Ok(Box::new(Replica::new(config, hashes)))
+        Ok(Box::new(Replica::new(config, hashes, schedule)))
     }
 
     fn reader(config: &Config, hashes: &HashFamily) -> impl ReadRecord<Digests> {
-        let (scheme, room) = (Arc::new(config.scheme(hashes)), Room::of(config));
-        move |bytes| Digests::decode(&scheme, room, bytes)
+        let (hashes, room) = (hashes.clone(), Room::of(config));
+        move |bytes| Digests::decode(&hashes, room, bytes)
     }
 
     fn longest(config: &Config) -> usize {
         Room::of(config).longest()
+    }
+
+    /// The plan comes from the controller, so switches may be configured with others. Records are
+    /// to be no longer than the controller reads.
+    fn difference(config: &Config, other: &Config) -> Option<Difference> {
+        let numbers = |config: &Config| [("reports", config.reports), ("packets", config.packets)];
+        let mut pairs = numbers(config).into_iter().zip(numbers(other));
+        let ((key, value), (_, other)) = pairs.find(|((_, value), (_, other))| value != other)?;
+        Some(Difference { key, value: value.to_string(), other: other.to_string() })
     }
 
     fn analysis(config: &Config, _: u64) -> PintAnalysis {
@@ -109,7 +128,7 @@ impl Program for Pint {
         let analysis = Self::analysis(config, 0);
         let reported =
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
-        let epoch = analysis.epoch(0, &(), vec![reported], true);
+        let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
         RunAnswers { paths: answers.paths, latency: answers.latency, ..RunAnswers::default() }
     }

@@ -1,13 +1,15 @@
-//! Digests as a record: by flow and path length, how they merge, and their byte form.
+//! Digests as a record: by plan, flow and path length, how they merge, and their byte form.
 //!
-//! The form: a version; packets that found no room; the number of flows; and for each flow, in
-//! ascending order, its five-tuple in five words, the length of its path, and its packets in
-//! ascending order: time, identity, digest. docs/record-format.md describes it to others.
+//! The form: a version; the plans of the epoch and of the one after it; packets that found no room;
+//! the number of streams; and for each stream, in ascending order, its plan, its five-tuple in five
+//! words, the length of its path, and its packets in ascending order: time, identity, digest.
+//! docs/record-format.md describes it to others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::dataplane::{MAX_HOPS, Scheme};
+use super::dataplane::MAX_HOPS;
+use super::parameters::PlanId;
 use super::{Config, Pint};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{MAX_U32, MAX_U64, Reader, Writer};
@@ -15,12 +17,13 @@ use crate::program::{DecodeError, MergeError, Program, Record, Report, Reports};
 use crate::wire::FiveTuple;
 
 /// The first byte.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What the sink reports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
     pub time_ns: u64,
+    pub plan: PlanId,
     pub flow: FiveTuple,
     /// Switches on its path.
     pub hops: u8,
@@ -29,12 +32,13 @@ pub struct Arrival {
 }
 
 impl Report for Arrival {
-    /// Time, IPv6 five-tuple, hops, identity, digest.
-    const BITS: u32 = 64 + 296 + 6 + 32 + 16;
-    const MAX_BYTES: usize = MAX_U64 + size_of::<FiveTuple>() + 1 + MAX_U32 + 3;
+    /// Time, plan, IPv6 five-tuple, hops, identity, digest.
+    const BITS: u32 = 64 + 32 + 296 + 6 + 32 + 16;
+    const MAX_BYTES: usize = MAX_U64 + MAX_U32 + size_of::<FiveTuple>() + 1 + MAX_U32 + 3;
 
     fn encode(&self, to: &mut Writer) {
         to.number(self.time_ns);
+        to.number(self.plan.into());
         to.bytes(&self.flow.bytes());
         to.number(self.hops.into());
         to.number(self.identity.into());
@@ -42,9 +46,9 @@ impl Report for Arrival {
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (time_ns, flow) = (from.number("a time")?, FiveTuple::from_bytes(from.take("a flow")?));
-        let hops = read_hops(from)?;
-        Ok(Self { time_ns, flow, hops, identity: from.u32("an identity")?, digest: from.u16("a digest")? })
+        let (time_ns, plan) = (from.number("a time")?, from.u32("a plan")?);
+        let (flow, hops) = (FiveTuple::from_bytes(from.take("a flow")?), read_hops(from)?);
+        Ok(Self { time_ns, plan, flow, hops, identity: from.u32("an identity")?, digest: from.u16("a digest")? })
     }
 }
 
@@ -55,9 +59,10 @@ fn read_hops(from: &mut Reader<'_>) -> Result<u8, DecodeError> {
     }
 }
 
-/// The packets of a flow on paths of one length.
+/// The packets of a flow on paths of one length that carry what one plan says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stream {
+    pub plan: PlanId,
     pub flow: FiveTuple,
     pub hops: u8,
 }
@@ -86,16 +91,69 @@ impl Room {
 
     /// The length in bytes that no record exceeds.
     pub fn longest(self) -> usize {
-        let stream = size_of::<FiveTuple>() + 1 + MAX_U64;
-        1 + 2 * MAX_U64 + self.packets * (stream + MAX_U64 + MAX_U32 + 3)
+        let stream = MAX_U32 + size_of::<FiveTuple>() + 1 + MAX_U64;
+        1 + 2 * PlanUse::MAX_BYTES + 2 * MAX_U64 + self.packets * (stream + MAX_U64 + MAX_U32 + 3)
     }
+}
+
+/// The plan by which a switch treated the packets of an epoch, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlanUse {
+    /// The record does not say.
+    #[default]
+    Unknown,
+    All(PlanId),
+    /// Its cores had different ones, or it covers several epochs.
+    Several,
+}
+
+impl PlanUse {
+    const MAX_BYTES: usize = 1 + MAX_U32;
+
+    /// Of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, known) | (known, Self::Unknown) => known,
+            (Self::All(plan), Self::All(other)) if plan == other => self,
+            _ => Self::Several,
+        }
+    }
+
+    fn encode(self, to: &mut Writer) {
+        match self {
+            Self::Unknown => to.number(0),
+            Self::Several => to.number(1),
+            Self::All(plan) => {
+                to.number(2);
+                to.number(plan.into());
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match from.number("how a plan is used")? {
+            0 => Ok(Self::Unknown),
+            1 => Ok(Self::Several),
+            2 => from.u32("a plan").map(Self::All),
+            _ => from.wrong("how a plan is used", "0, 1 or 2"),
+        }
+    }
+}
+
+/// The plans of the packets of an epoch, and of those of the one after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanUses {
+    pub epoch: PlanUse,
+    pub next: PlanUse,
 }
 
 /// The digests that left a network at one switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digests {
-    scheme: Arc<Scheme>,
+    family: HashFamily,
     room: Room,
+    plans: PlanUses,
     streams: BTreeMap<Stream, Vec<Seen>>,
     missing: u64,
     /// The switch, where the record has not left its process: the byte form has no name.
@@ -103,15 +161,16 @@ pub struct Digests {
 }
 
 impl Digests {
-    pub fn none(scheme: &Arc<Scheme>, room: Room) -> Self {
-        Self { scheme: scheme.clone(), room, streams: BTreeMap::new(), missing: 0, sink: "".into() }
+    pub fn none(family: &HashFamily, room: Room) -> Self {
+        let (streams, plans) = (BTreeMap::new(), PlanUses::default());
+        Self { family: family.clone(), room, plans, streams, missing: 0, sink: "".into() }
     }
 
-    /// By flow, each with its first packets.
-    pub fn of(scheme: &Arc<Scheme>, room: Room, reports: &Reports<Arrival>) -> Self {
-        let mut digests = Self::none(scheme, room);
-        for &Arrival { time_ns, flow, hops, identity, digest } in reports.kept() {
-            let seen = digests.streams.entry(Stream { flow, hops }).or_default();
+    /// By stream, each with its first packets.
+    pub fn of(family: &HashFamily, room: Room, reports: &Reports<Arrival>) -> Self {
+        let mut digests = Self::none(family, room);
+        for &Arrival { time_ns, plan, flow, hops, identity, digest } in reports.kept() {
+            let seen = digests.streams.entry(Stream { plan, flow, hops }).or_default();
             if seen.len() < room.of_stream {
                 seen.push(Seen { time_ns, identity, digest });
             }
@@ -133,8 +192,19 @@ impl Digests {
         &self.sink
     }
 
-    pub fn scheme(&self) -> &Arc<Scheme> {
-        &self.scheme
+    /// With the plans that were in use.
+    #[must_use]
+    pub fn planned(self, plans: PlanUses) -> Self {
+        Self { plans, ..self }
+    }
+
+    pub fn plans(&self) -> PlanUses {
+        self.plans
+    }
+
+    /// The hash functions of the digests.
+    pub fn family(&self) -> &HashFamily {
+        &self.family
     }
 
     pub fn streams(&self) -> &BTreeMap<Stream, Vec<Seen>> {
@@ -164,20 +234,21 @@ impl Digests {
         }
     }
 
-    /// Reads the byte form of a record of a switch with this scheme and room.
+    /// Reads the byte form of a record of a switch with these hash functions and this room.
     ///
     /// # Errors
     /// If these are not the bytes of one.
-    pub fn decode(scheme: &Arc<Scheme>, room: Room, bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(family: &HashFamily, room: Room, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         from.version(VERSION)?;
-        let mut digests = Self::none(scheme, room);
+        let mut digests = Self::none(family, room);
+        digests.plans = PlanUses { epoch: PlanUse::decode(&mut from)?, next: PlanUse::decode(&mut from)? };
         digests.missing = from.number("packets without room")?;
-        let number = from.number("the number of flows")?;
+        let number = from.number("the number of streams")?;
         let mut left = room.packets as u64;
-        let streams = from.ascending("a flow", number, |from| {
-            let flow = FiveTuple::from_bytes(from.take("a flow")?);
-            let stream = Stream { flow, hops: read_hops(from)? };
+        let streams = from.ascending("a stream", number, |from| {
+            let (plan, flow) = (from.u32("a plan")?, FiveTuple::from_bytes(from.take("a flow")?));
+            let stream = Stream { plan, flow, hops: read_hops(from)? };
             let packets = from.number("the number of packets")?;
             if packets == 0 || packets > left.min(room.of_stream as u64) {
                 return from.wrong("the number of packets", "at least one, and no more than there is room for");
@@ -198,7 +269,7 @@ impl Record for Digests {
     const PROGRAM: &'static str = Pint::NAME;
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
-        if self.room != other.room || !(Arc::ptr_eq(&self.scheme, &other.scheme) || self.scheme == other.scheme) {
+        if self.room != other.room || self.family != other.family {
             return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters" });
         }
         for (stream, more) in &other.streams {
@@ -208,6 +279,8 @@ impl Record for Digests {
             seen.dedup();
             seen.truncate(self.room.of_stream);
         }
+        let PlanUses { epoch, next } = other.plans;
+        self.plans = PlanUses { epoch: self.plans.epoch.and(epoch), next: self.plans.next.and(next) };
         self.missing = self.missing.saturating_add(other.missing);
         self.evict();
         Ok(())
@@ -215,9 +288,12 @@ impl Record for Digests {
 
     fn encode(&self) -> Vec<u8> {
         let mut to = Writer(vec![VERSION]);
+        self.plans.epoch.encode(&mut to);
+        self.plans.next.encode(&mut to);
         to.number(self.missing);
         to.number(self.streams.len() as u64);
-        for (Stream { flow, hops }, seen) in &self.streams {
+        for (Stream { plan, flow, hops }, seen) in &self.streams {
+            to.number((*plan).into());
             to.bytes(&flow.bytes());
             to.number((*hops).into());
             to.number(seen.len() as u64);
@@ -231,6 +307,6 @@ impl Record for Digests {
     }
 
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
-        self.scheme.family == *hashes
+        self.family == *hashes
     }
 }

@@ -11,6 +11,7 @@ use super::Config;
 use super::dataplane::{Code, Coded, Scheme};
 use super::encoding::switch_id;
 use super::inference::{Inference, Universe};
+use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::program::answers::{Certainty, FlowName, FlowPath};
@@ -123,6 +124,8 @@ impl Switches {
 /// What a network has reported so far.
 pub struct Recorder {
     config: Config,
+    /// Of the code that the kept packets have.
+    plan: Option<PlanId>,
     /// Which packets are one flow.
     flow: FlowDefinition,
     names: BTreeSet<Arc<str>>,
@@ -135,8 +138,8 @@ impl Recorder {
     pub fn new(config: &Config) -> Self {
         let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
         let names = ends.map(|name| name.as_str().into()).collect();
-        let flow = config.query(Value::Path).map_or_else(FlowDefinition::default, |query| query.flow);
-        Self { config: config.clone(), flow, names, switches: None, flows: HashMap::new(), evicted: 0 }
+        let (flow, flows) = (FlowDefinition::default(), HashMap::new());
+        Self { config: config.clone(), plan: None, flow, names, switches: None, flows, evicted: 0 }
     }
 
     /// Flows that were evicted so far.
@@ -163,17 +166,37 @@ impl Recorder {
         Some((&known.path, known.reroutes))
     }
 
-    /// Takes the records of an epoch, by sink, and gives the paths of their flows.
-    pub fn epoch(&mut self, epoch: u64, records: &[(Arc<str>, &Digests)]) -> Vec<FlowPath> {
-        let Some((scheme, code)) =
-            records.first().and_then(|(_, first)| Some((first.scheme(), first.scheme().path()?)))
-        else {
-            return Vec::new();
-        };
+    /// Packets have another code from now on, which does not tell of those that are kept. Paths that
+    /// are sure stay: packets of any code can contradict them.
+    fn change(&mut self, coding: &Coding) {
+        let flow = coding.parameters.query(Value::Path).map_or(self.flow, |query| query.flow);
+        if flow != self.flow {
+            self.evicted += self.flows.len() as u64;
+            self.flows.clear();
+        }
+        for known in self.flows.values_mut() {
+            match known.certainty {
+                Certainty::Sure => (known.seen, known.worked_out) = (Vec::new(), 0),
+                _ => {
+                    let Known { changes, reroutes, last_epoch, .. } = *known;
+                    *known = Known { changes, reroutes, last_epoch, ..Known::new(known.hops) };
+                }
+            }
+        }
+        (self.plan, self.flow, self.switches) = (Some(coding.id), flow, None);
+    }
+
+    /// Takes the records of an epoch, by sink, and gives the paths of their flows. Of the records,
+    /// the packets with this plan count.
+    pub fn epoch(&mut self, epoch: u64, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowPath> {
+        if self.plan != Some(coding.id) {
+            self.change(coding);
+        }
+        let Some(code) = coding.scheme.path() else { return Vec::new() };
         let (names, config) = (&self.names, &self.config);
         let (room, max_flows) = (config.packets as usize, config.flows as usize);
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for ((key, hops), mut carriers) in carriers(self.flow, scheme, records) {
+        for ((key, hops), mut carriers) in carriers(self.flow, coding, records) {
             // Several connections can be one flow.
             carriers.sort_unstable();
             let known = self.flows.entry(key).or_insert_with(|| Known::new(hops));
@@ -212,12 +235,12 @@ fn evict<K: Clone + Eq + Hash + Ord, V>(flows: &mut HashMap<K, V>, room: usize, 
 }
 
 /// The packets of each flow of these records that carry the path, by the number of switches passed.
-fn carriers(flow: FlowDefinition, scheme: &Scheme, records: &[(Arc<str>, &Digests)]) -> BTreeMap<(Key, u8), Vec<Seen>> {
+fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<(Key, u8), Vec<Seen>> {
     let mut carriers = BTreeMap::<_, Vec<_>>::new();
     for (sink, record) in records {
-        for (stream, seen) in record.streams() {
+        for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
             let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
-            carriers.entry(key).or_default().extend(seen.iter().filter_map(|seen| path_part(scheme, seen)));
+            carriers.entry(key).or_default().extend(seen.iter().filter_map(|seen| path_part(&coding.scheme, seen)));
         }
     }
     carriers

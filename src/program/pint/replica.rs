@@ -3,32 +3,84 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use super::dataplane::{Coded, MAX_HOPS, Measured, Scheme};
 use super::encoding::switch_id;
-use super::record::{Arrival, Digests, Room};
-use super::{Config, Pint};
+use super::parameters::Coding;
+use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
+use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
+use crate::pisa::table::Reader;
 use crate::pisa::{BatchOrder, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
-use crate::program::{AnyRecord, Bank, Dataplane, Needs, Program, ReportBuffer};
-use crate::wire::shim::MAX_HOP;
+use crate::program::{AnyRecord, Bank, Dataplane, Needs, Program, ReportBuffer, Schedule, Steps};
+use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
+
+/// Plans that a replica knows at a time: that of the running epoch, one before it, and one to come.
+const PLANS: usize = 3;
 
 /// PINT on one core.
 pub struct Replica {
-    scheme: Arc<Scheme>,
-    own: Coded,
+    family: HashFamily,
+    schedule: Reader<Steps<PlanParameters>>,
+    /// By the epoch from which on they hold. The first also holds for packets of earlier epochs.
+    plans: ArrayVec<InForce, PLANS>,
+    epochs: Epochs,
     name: Arc<str>,
     reports: ReportBuffer<Arrival>,
     limit: u32,
     room: Room,
 }
 
+/// A plan, and how this switch writes by it.
+struct InForce {
+    /// The epoch, as packets carry it.
+    from: u32,
+    coding: Coding,
+    own: Coded,
+}
+
+/// Whose packets are in the registers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epochs {
+    running: Option<u64>,
+    /// The first epoch of the registers in use.
+    began: u64,
+    /// The first and the last epoch of registers that the ingress stages have done with.
+    ended: Option<(u64, u64)>,
+    /// The epoch whose plan has been looked up last.
+    prepared: Option<u64>,
+}
+
+impl InForce {
+    fn new(from: u32, parameters: PlanParameters, family: &HashFamily, name: &str) -> Self {
+        let coding = Coding::new(parameters, family);
+        let own = coding.scheme.switch(switch_id(name));
+        Self { from, coding, own }
+    }
+}
+
+/// The plan of packets of an epoch, as they carry it.
+#[inline(always)]
+fn plan_at(plans: &[InForce], epoch: u32) -> Option<&InForce> {
+    const BEHIND: u32 = 1 << (EPOCH_BITS - 1);
+    let since = |plan: &&InForce| epoch_of(u64::from(epoch.wrapping_sub(plan.from))) < BEHIND;
+    match plans {
+        [only] => Some(only),
+        _ => plans.iter().rev().find(since).or(plans.first()),
+    }
+}
+
 impl Replica {
-    pub fn new(config: &Config, hashes: &HashFamily) -> Self {
-        let scheme = Arc::new(config.scheme(hashes));
+    /// It follows the plans of `schedule`.
+    pub fn new(config: &Config, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
+        let start = InForce::new(0, schedule.at(0), hashes, "");
         Self {
-            own: scheme.switch(0),
-            scheme,
+            family: hashes.clone(),
+            schedule: schedule.reader(),
+            plans: [start].into_iter().collect(),
+            epochs: Epochs::default(),
             name: "".into(),
             reports: ReportBuffer::with_capacity(0),
             limit: config.reports,
@@ -40,21 +92,34 @@ impl Replica {
     #[inline(always)]
     fn packet(&mut self, phv: &mut Phv) {
         let counted = phv.enters || phv.headers.shim;
-        if !counted || phv.headers.fragment != Fragment::Whole {
+        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| counted);
+        let Some(plan) = plan.filter(|_| phv.headers.fragment == Fragment::Whole) else {
             // The number of switches before this one is not known, or packets before it had another
             // identity. The highest count says so to all switches behind.
             phv.shim = phv.shim.with_hop(MAX_HOP);
             return;
-        }
+        };
         let hops = phv.shim.hop();
         let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns };
-        phv.digest = self.scheme.encode(&self.own, measured, phv.digest);
+        phv.digest = plan.coding.scheme.encode(&plan.own, measured, phv.digest);
         if phv.disposition == Disposition::ToHost
             && usize::from(hops) <= MAX_HOPS
             && let Some(flow) = FiveTuple::of(&phv.headers)
         {
-            let time_ns = phv.egress_ns;
-            self.reports.push(Arrival { time_ns, flow, hops, identity: phv.identity, digest: phv.digest });
+            let (time_ns, plan) = (phv.egress_ns, plan.coding.id);
+            self.reports.push(Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest });
+        }
+    }
+
+    /// The plan of all packets of these epochs.
+    fn plan_of(&self, first: u64, last: u64) -> PlanUse {
+        let [first, last] = [first, last].map(epoch_of);
+        let id = |epoch| plan_at(&self.plans, epoch).map_or(PlanUse::Unknown, |plan| PlanUse::All(plan.coding.id));
+        let span = epoch_of(u64::from(last.wrapping_sub(first)));
+        let begins = |plan: &&InForce| (1..=span).contains(&epoch_of(u64::from(plan.from.wrapping_sub(first))));
+        match self.plans.iter().skip(1).find(begins) {
+            Some(_) => PlanUse::Several,
+            None => id(first).and(id(last)),
         }
     }
 }
@@ -64,9 +129,9 @@ impl Dataplane for Replica {
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
+    /// Also what the plan of now does not ask for: a later one may.
     fn needs(&self) -> Needs {
-        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
-        if self.scheme.latency().is_some() { needs | Needs::LATENCY } else { needs }
+        Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::LATENCY
     }
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
@@ -78,27 +143,67 @@ impl Dataplane for Replica {
     }
 
     fn name_switch(&mut self, name: &str) {
-        self.own = self.scheme.switch(switch_id(name));
+        self.plans.iter_mut().for_each(|plan| plan.own = plan.coding.scheme.switch(switch_id(name)));
         self.name = name.into();
+    }
+
+    fn prepare(&mut self, epoch: u64) {
+        self.epochs.prepared = Some(epoch);
+        let parameters = self.schedule.load().at(epoch);
+        if self.plans.last().is_some_and(|last| last.coding.parameters == *parameters) {
+            return;
+        }
+        let next = InForce::new(epoch_of(epoch), parameters.clone(), &self.family, &self.name);
+        if self.plans.is_full() {
+            self.plans.remove(0);
+        }
+        self.plans.push(next);
+    }
+
+    fn enter(&mut self, epoch: u64, fresh: bool) {
+        match self.epochs.running {
+            // Nothing has been measured by the plan that was there at first.
+            None => {
+                let parameters = self.schedule.load().at(epoch).clone();
+                self.plans.clear();
+                self.plans.push(InForce::new(epoch_of(epoch), parameters, &self.family, &self.name));
+            }
+            Some(_) if self.epochs.prepared != Some(epoch) => self.prepare(epoch),
+            Some(_) => {}
+        }
+        self.epochs.running = Some(epoch);
+        if fresh {
+            self.epochs.began = epoch;
+        }
     }
 
     fn spare(&self) -> Box<dyn Bank> {
         let reports = ReportBuffer::with_capacity(self.limit as usize);
-        Box::new(ReplicaBank { reports, scheme: self.scheme.clone(), room: self.room, name: self.name.clone() })
+        let (family, name) = (self.family.clone(), self.name.clone());
+        Box::new(ReplicaBank { reports, family, room: self.room, name, plans: PlanUses::default() })
     }
 
-    fn exchange(&mut self, _: &mut dyn Bank) {}
+    fn exchange(&mut self, _: &mut dyn Bank) {
+        self.epochs.ended = self.epochs.running.map(|running| (self.epochs.began, running));
+    }
 
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
+            if let Some((first, last)) = self.epochs.ended {
+                let next = last + 1;
+                let entered = self.epochs.running >= Some(next);
+                let of_next = if entered { self.plan_of(next, next) } else { PlanUse::Unknown };
+                spare.plans = PlanUses { epoch: self.plan_of(first, last), next: of_next };
+            }
         }
     }
 
     fn usage(&self) -> ProgramUse {
         let hash = |name, bits, added| HashUse { name, bits, added };
         let mut chains = Vec::new();
-        if let Some(path) = self.scheme.path() {
+        let scheme = self.plans.first().map(|plan| &plan.coding.scheme);
+        if let Some(path) = scheme.and_then(Scheme::path) {
             let each = |hashes: &[HashUse]| {
                 let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
                 StageUse::hashing(all.collect())
@@ -123,9 +228,9 @@ impl Dataplane for Replica {
                 StageUse::hashing(vec![hash(name[2], bits, true)]),
             ]
         };
-        if self.scheme.latency().is_some() {
+        if scheme.and_then(Scheme::latency).is_some() {
             // One identity serves all chains.
-            let first = match self.scheme.path() {
+            let first = match scheme.and_then(Scheme::path) {
                 Some(_) => StageUse::default(),
                 None => StageUse::hashing(vec![hash("identity", 32, false)]),
             };
@@ -135,7 +240,7 @@ impl Dataplane for Replica {
             let rounds = ["packet for rounding", "rounding, first", "rounding"];
             chains.push(three(StageUse::default(), rounds, 4));
         }
-        if self.scheme.sets() > 1 {
+        if scheme.is_some_and(|scheme| scheme.sets() > 1) {
             chains.push(three(StageUse::default(), ["packet for q", "q, first", "q"], 32));
         }
         let reports = Some(ReportBuffer::<Arrival>::usage(self.limit));
@@ -146,7 +251,8 @@ impl Dataplane for Replica {
 /// What was reported in one epoch.
 struct ReplicaBank {
     reports: ReportBuffer<Arrival>,
-    scheme: Arc<Scheme>,
+    plans: PlanUses,
+    family: HashFamily,
     room: Room,
     name: Arc<str>,
 }
@@ -154,9 +260,11 @@ struct ReplicaBank {
 impl Bank for ReplicaBank {
     fn clear(&mut self) {
         self.reports.clear();
+        self.plans = PlanUses::default();
     }
 
     fn record(&self) -> AnyRecord {
-        Box::new(Digests::of(&self.scheme, self.room, &self.reports.read()).at(&self.name))
+        let digests = Digests::of(&self.family, self.room, &self.reports.read());
+        Box::new(digests.planned(self.plans).at(&self.name))
     }
 }

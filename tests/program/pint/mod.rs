@@ -3,13 +3,14 @@
 mod latency;
 mod naive;
 mod network;
+mod plans;
 
 use naive::Naive;
 use proptest::prelude::*;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::pint::query::Queries;
-use weir::program::pint::record::{Arrival, Room, Seen, Stream};
+use weir::program::pint::record::{Arrival, PlanUse, PlanUses, Room, Seen, Stream};
 use weir::program::pint::{Config, Digests, Pint};
 use weir::program::{Program, ProgramConfig, Record};
 use weir::wire::{FiveTuple, Fragment, Headers, Net, Shim};
@@ -132,24 +133,24 @@ proptest! {
     ) {
         let config = Config { reports: 24, packets: 5, ..Config::default() };
         let family = HashFamily::reproducible(FAMILY);
-        let code = std::sync::Arc::new(config.scheme(&family));
         let room = Room::of(&config);
         let record = |part: &Vec<(u16, u8, u64, u32)>| {
             let mut buffer = weir::program::ReportBuffer::with_capacity(config.reports as usize);
             for &(flow, hops, time_ns, identity) in part {
                 let flow = FiveTuple([4 << 40 | u64::from(flow), 0, 1, 0, 2]);
-                buffer.push(Arrival { time_ns, flow, hops, identity, digest: identity as u16 });
+                buffer.push(Arrival { time_ns, plan: u32::from(hops) / 2, flow, hops, identity, digest: identity as u16 });
             }
-            Digests::of(&code, room, &buffer.read())
+            let plans = PlanUses { epoch: PlanUse::All(part.len() as u32 / 9), next: PlanUse::Unknown };
+            Digests::of(&family, room, &buffer.read()).planned(plans)
         };
         let records: Vec<_> = parts.iter().map(record).collect();
-        let mut sum = Digests::none(&code, room);
+        let mut sum = Digests::none(&family, room);
         records.iter().for_each(|record| sum.merge(record).unwrap());
         let packets: usize = sum.streams().values().map(Vec::len).sum();
         prop_assert!(packets <= 24 && sum.streams().values().all(|seen| seen.len() <= 5 && seen.is_sorted()));
         // With room for all, the order of merging does not matter.
         if sum.missing() == 0 {
-            let mut reversed = Digests::none(&code, room);
+            let mut reversed = Digests::none(&family, room);
             records.iter().rev().for_each(|record| reversed.merge(record).unwrap());
             prop_assert_eq!(&sum, &reversed);
         }
@@ -174,15 +175,15 @@ fn a_golden_record() {
     let flow = FiveTuple([4 << 40 | 0x1234 << 24 | 80 << 8 | 6, 0, 0x0a00_0001, 0, 0x0a00_0002]);
     let mut buffer = weir::program::ReportBuffer::with_capacity(2);
     for time_ns in [300, 7, 8] {
-        buffer.push(Arrival { time_ns, flow, hops: 3, identity: 1 << 7, digest: 5 });
+        buffer.push(Arrival { time_ns, plan: 300, flow, hops: 3, identity: 1 << 7, digest: 5 });
     }
-    let code = std::sync::Arc::new(config.scheme(&family));
-    let record = Digests::of(&code, Room::of(&config), &buffer.read());
+    let plans = PlanUses { epoch: PlanUse::All(300), next: PlanUse::Several };
+    let record = Digests::of(&family, Room::of(&config), &buffer.read()).planned(plans);
     let seen = |time_ns| Seen { time_ns, identity: 128, digest: 5 };
-    assert_eq!(record.streams()[&Stream { flow, hops: 3 }], [seen(7), seen(300)]);
+    assert_eq!(record.streams()[&Stream { plan: 300, flow, hops: 3 }], [seen(7), seen(300)]);
     let hex: String = record.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let flow = "0000041234005006000000000000000000000000 0a0000010000000000000000000000000a000002".replace(' ', "");
-    assert_eq!(hex, format!("010101{flow}030207800105ac02800105"));
+    assert_eq!(hex, format!("0202ac02010101ac02{flow}030207800105ac02800105"));
     assert_eq!(record.missing(), 1);
 }
 
@@ -191,13 +192,11 @@ fn a_golden_record() {
 fn foreign_records_are_refused() {
     let config = Config::default();
     let [own, other] = [1, 2].map(HashFamily::reproducible);
-    let none = |family: &HashFamily, config: &Config| {
-        Digests::none(&std::sync::Arc::new(config.scheme(family)), Room::of(config))
-    };
+    let none = |family: &HashFamily, config: &Config| Digests::none(family, Room::of(config));
     let mut record = none(&own, &config);
     assert!(record.merge(&none(&own, &config)).is_ok());
     assert!(record.merge(&none(&other, &config)).is_err());
-    assert!(record.merge(&none(&own, &Config { bits: 4, ..config.clone() })).is_err());
+    assert!(record.merge(&none(&own, &Config { packets: 4, ..config.clone() })).is_err());
     assert!(record.is_hashed_with(&own) && !record.is_hashed_with(&other));
 }
 

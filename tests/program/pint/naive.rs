@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{Disposition, Phv};
-use weir::program::pint::Config;
 use weir::program::pint::encoding::{Layers, switch_id};
 use weir::program::pint::query::{Query, Value};
 use weir::program::pint::record::{Seen, Stream};
+use weir::program::pint::{Config, PlanId};
 use weir::wire::{FiveTuple, Fragment};
 
 pub struct Naive {
@@ -21,6 +21,7 @@ pub struct Naive {
     /// g of the latency, and the hash that rounds it.
     latency: [Global; 2],
     id: u32,
+    plan: PlanId,
     arrivals: Vec<(Stream, Seen)>,
 }
 
@@ -35,9 +36,10 @@ impl Naive {
         let global =
             |label: &str, instance: u32| Global::new([0, 1, 2, 3].map(|i| family.derive(label, 4 * instance + i)));
         let hashes = |instance| ["pint/acts", "pint/values"].map(|label| global(label, instance));
-        let queries = config.queries();
+        let parameters = config.parameters();
+        let queries = &parameters.queries.0;
         let mut end = 0.0;
-        let sets = config.plan().unwrap();
+        let sets = parameters.plan().unwrap();
         let sets = sets.shares().map(|(set, share)| {
             end += share;
             (set.queries().map(|query| queries[query]).collect(), end)
@@ -49,6 +51,7 @@ impl Naive {
             paths: (0..16).map(hashes).collect(),
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
             id: switch_id(name),
+            plan: parameters.id(),
             arrivals: Vec::new(),
         }
     }
@@ -78,7 +81,7 @@ impl Naive {
         }
         phv.digest = digest as u16;
         if phv.disposition == Disposition::ToHost && phv.shim.hop() <= 62 {
-            let stream = Stream { flow: FiveTuple::of(&phv.headers).unwrap(), hops: phv.shim.hop() };
+            let stream = Stream { plan: self.plan, flow: FiveTuple::of(&phv.headers).unwrap(), hops: phv.shim.hop() };
             let seen = Seen { time_ns: phv.egress_ns, identity: phv.identity, digest: phv.digest };
             self.arrivals.push((stream, seen));
         }

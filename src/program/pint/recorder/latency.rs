@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use super::{Key, Recorder, evict};
 use crate::program::answers::{FlowLatency, FlowName, HopLatency};
-use crate::program::pint::Config;
 use crate::program::pint::compress::Compression;
-use crate::program::pint::query::{FlowDefinition, Query, Value};
+use crate::program::pint::parameters::Coding;
+use crate::program::pint::plan::Share;
+use crate::program::pint::query::Query;
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
 
@@ -39,11 +40,9 @@ impl Known {
 
 /// What a network has reported of latencies so far.
 pub struct LatencyRecorder {
-    bits: u32,
-    space: Option<u32>,
+    /// What the samples are of.
+    query: Query,
     codes: Compression,
-    /// Which packets are one flow.
-    flow: FlowDefinition,
     /// Flows at most.
     room: usize,
     /// By flow and number of switches.
@@ -52,12 +51,22 @@ pub struct LatencyRecorder {
 }
 
 impl LatencyRecorder {
-    /// `None` where latencies are not asked for.
-    pub fn new(config: &Config) -> Option<Self> {
-        let query = config.query(Value::Latency)?;
-        let Query { bits, space, flow, .. } = query;
-        let (codes, room) = (Compression::new(bits, query.range), config.flows as usize);
-        Some(Self { bits, space, codes, flow, room, flows: HashMap::new(), evicted: 0 })
+    /// Of this query, with room for so many flows.
+    pub fn new(query: Query, room: usize) -> Self {
+        let codes = Compression::new(query.bits, query.range);
+        Self { query, codes, room, flows: HashMap::new(), evicted: 0 }
+    }
+
+    /// Goes on with another query. Samples stay where the same codes are asked of the same flows;
+    /// else their flows are evicted.
+    #[must_use]
+    pub fn change(mut self, query: Query) -> Self {
+        let rest = |query: Query| Query { frequency: Share::ALL, ..query };
+        if rest(self.query) == rest(query) {
+            self.query = query;
+            return self;
+        }
+        Self { evicted: self.evicted + self.flows.len() as u64, ..Self::new(query, self.room) }
     }
 
     /// The factor by which a time is off at most.
@@ -73,14 +82,21 @@ impl LatencyRecorder {
     /// Takes the records of an epoch, by sink, and gives the latencies of their flows. `paths` names
     /// switches where both mean the same by a flow, and has taken the records before. The samples of
     /// a flow begin anew when packets contradict a path that was sure.
-    pub fn epoch(&mut self, epoch: u64, records: &[(Arc<str>, &Digests)], paths: &Recorder) -> Vec<FlowLatency> {
-        let path_of = |key: &Key, hops| paths.path(key, hops).filter(|_| paths.flow() == self.flow);
+    pub fn epoch(
+        &mut self,
+        epoch: u64,
+        coding: &Coding,
+        records: &[(Arc<str>, &Digests)],
+        paths: &Recorder,
+    ) -> Vec<FlowLatency> {
+        let Query { bits, space, flow, .. } = self.query;
+        let path_of = |key: &Key, hops| paths.path(key, hops).filter(|_| paths.flow() == flow);
         for (sink, record) in records {
-            for (stream, seen) in record.streams() {
-                let key = (Key { flow: self.flow.key(stream.flow), sink: sink.clone() }, stream.hops);
+            for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
+                let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
                 let reroutes = path_of(&key.0, stream.hops).map_or(0, |(_, reroutes)| reroutes);
                 let fresh = || Known {
-                    hops: (0..stream.hops).map(|_| Samples::new(self.bits, self.space)).collect(),
+                    hops: (0..stream.hops).map(|_| Samples::new(bits, space)).collect(),
                     reroutes,
                     last_epoch: epoch,
                 };
@@ -90,7 +106,7 @@ impl LatencyRecorder {
                 }
                 known.last_epoch = epoch;
                 for seen in seen {
-                    let read = record.scheme().read_latency(seen.identity, stream.hops, seen.digest);
+                    let read = coding.scheme.read_latency(seen.identity, stream.hops, seen.digest);
                     if let Some((hop, code)) = read
                         && let Some(samples) = known.hops.get_mut(hop - 1)
                     {
@@ -106,7 +122,7 @@ impl LatencyRecorder {
         let answer = |((key, hops), known): (&(Key, u8), &Known)| {
             let path = path_of(key, *hops).map_or(&[][..], |(path, _)| path);
             FlowLatency {
-                flow: FlowName::Flow(self.flow.flow(key.flow)),
+                flow: FlowName::Flow(flow.flow(key.flow)),
                 sink: key.sink.clone(),
                 hops: known.answer(path, &self.codes),
             }
@@ -126,10 +142,22 @@ mod tests {
     use super::*;
     use crate::pisa::hash::HashFamily;
     use crate::program::ReportBuffer;
+    use crate::program::pint::Config;
     use crate::program::pint::dataplane::Measured;
     use crate::program::pint::encoding::switch_id;
+    use crate::program::pint::query::Value;
     use crate::program::pint::record::{Arrival, Room};
     use crate::wire::FiveTuple;
+
+    fn coding(config: &Config) -> (HashFamily, Coding) {
+        let family = HashFamily::reproducible(3);
+        (family.clone(), Coding::new(config.parameters(), &family))
+    }
+
+    fn recorders(config: &Config) -> (Recorder, LatencyRecorder) {
+        let query = config.parameters().query(Value::Latency).unwrap();
+        (Recorder::new(config), LatencyRecorder::new(query, config.flows as usize))
+    }
 
     /// Flows are bounded: those that have been silent longest go, counted. Flows are what the query
     /// means by them, and hops have names only where the path means the same.
@@ -138,21 +166,22 @@ mod tests {
         for (definition, kept, named) in [("5tuple", 5, true), ("src", 1, false)] {
             let queries = format!("path:bits=8+latency:bits=8:flow={definition}").parse().unwrap();
             let config = Config { queries, flows: 5, ..Config::default() };
-            let (mut paths, mut latency) = (Recorder::new(&config), LatencyRecorder::new(&config).unwrap());
+            let (mut paths, mut latency) = recorders(&config);
             paths.name(&"a".into());
-            let scheme = Arc::new(config.scheme(&HashFamily::reproducible(3)));
+            let (family, coding) = coding(&config);
+            let scheme = &coding.scheme;
             for epoch in 0..12 {
                 let mut buffer = ReportBuffer::with_capacity(64);
                 for identity in 0..64 {
                     let flow = FiveTuple([4 << 40 | epoch << 8, 0, 1, 0, 2]);
                     let measured = Measured { hop: 1, identity, latency_ns: 1 << 20 };
                     let digest = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
-                    buffer.push(Arrival { time_ns: identity.into(), flow, hops: 1, identity, digest });
+                    buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
                 }
-                let record = Digests::of(&scheme, Room::of(&config), &buffer.read());
+                let record = Digests::of(&family, Room::of(&config), &buffer.read());
                 let records = [("a".into(), &record)];
-                paths.epoch(epoch, &records);
-                let [flow] = &latency.epoch(epoch, &records, &paths)[..] else { panic!("one flow") };
+                paths.epoch(epoch, &coding, &records);
+                let [flow] = &latency.epoch(epoch, &coding, &records, &paths)[..] else { panic!("one flow") };
                 let hop = &flow.hops[0];
                 let epochs = if definition == "src" { epoch + 1 } else { 1 };
                 assert_eq!((hop.samples, hop.switch.is_some()), (64 * epochs, named), "{flow:?}");
@@ -168,9 +197,10 @@ mod tests {
     #[test]
     fn samples_outlive_contradictions() {
         let config = Config { queries: "path:bits=8+latency:bits=8".parse().unwrap(), ..Config::default() };
-        let (mut paths, mut latency) = (Recorder::new(&config), LatencyRecorder::new(&config).unwrap());
+        let (mut paths, mut latency) = recorders(&config);
         paths.name(&"b".into());
-        let scheme = Arc::new(config.scheme(&HashFamily::reproducible(3)));
+        let (family, coding) = coding(&config);
+        let scheme = &coding.scheme;
         for epoch in 0..20u32 {
             let mut buffer = ReportBuffer::with_capacity(64);
             for identity in 64 * epoch..64 * (epoch + 1) {
@@ -179,12 +209,12 @@ mod tests {
                     let measured = Measured { hop, identity, latency_ns: 1 << 20 };
                     scheme.encode(&scheme.switch(switch_id(name)), measured, digest)
                 });
-                buffer.push(Arrival { time_ns: identity.into(), flow, hops: 2, identity, digest });
+                buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 2, identity, digest });
             }
-            let record = Digests::of(&scheme, Room::of(&config), &buffer.read());
+            let record = Digests::of(&family, Room::of(&config), &buffer.read());
             let records = [("b".into(), &record)];
-            let contradictions = paths.epoch(epoch.into(), &records)[0].contradictions;
-            let flow = &latency.epoch(epoch.into(), &records, &paths)[0];
+            let contradictions = paths.epoch(epoch.into(), &coding, &records)[0].contradictions;
+            let flow = &latency.epoch(epoch.into(), &coding, &records, &paths)[0];
             assert_eq!(flow.samples(), 64 * u64::from(epoch + 1));
             assert!(epoch == 0 || contradictions > 0);
         }

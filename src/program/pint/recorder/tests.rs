@@ -7,7 +7,8 @@ use crate::program::pint::record::{Arrival, Room};
 /// A network of switches `a` to `j`, whose packets are numbered.
 struct Network {
     recorder: Recorder,
-    scheme: Arc<Scheme>,
+    family: HashFamily,
+    coding: Coding,
     config: Config,
     packets: u32,
     epoch: u64,
@@ -17,30 +18,31 @@ impl Network {
     fn new(config: Config) -> Self {
         let mut recorder = Recorder::new(&config);
         "abcdefghij".chars().for_each(|name| recorder.name(&name.to_string().into()));
-        let scheme = Arc::new(config.scheme(&HashFamily::reproducible(3)));
-        Self { recorder, scheme, config, packets: 0, epoch: 0 }
+        let family = HashFamily::reproducible(3);
+        let coding = Coding::new(config.parameters(), &family);
+        Self { recorder, family, coding, config, packets: 0, epoch: 0 }
     }
 
     /// An epoch in which so many packets of a flow took a path.
     fn epoch(&mut self, flow: u64, path: &str, packets: u32) -> Vec<FlowPath> {
-        let coded: Vec<_> = path.chars().map(|name| self.scheme.switch(switch_id(&name.to_string()))).collect();
+        let coded: Vec<_> = path.chars().map(|name| self.coding.scheme.switch(switch_id(&name.to_string()))).collect();
         let mut buffer = ReportBuffer::with_capacity(self.config.reports as usize);
         for identity in self.packets..self.packets + packets {
             let (time_ns, hops) = (identity.into(), path.len() as u8);
             let flow = FiveTuple([4 << 40 | flow, 0, 1, 0, 2]);
             let digest = (1..).zip(&coded).fold(0, |digest, (hop, switch)| {
-                self.scheme.encode(switch, Measured { hop, identity, latency_ns: 0 }, digest)
+                self.coding.scheme.encode(switch, Measured { hop, identity, latency_ns: 0 }, digest)
             });
-            buffer.push(Arrival { time_ns, flow, hops, identity, digest });
+            buffer.push(Arrival { time_ns, plan: self.coding.id, flow, hops, identity, digest });
         }
         self.packets += packets;
         self.take(path, &buffer)
     }
 
     fn take(&mut self, path: &str, buffer: &ReportBuffer<Arrival>) -> Vec<FlowPath> {
-        let record = Digests::of(&self.scheme, Room::of(&self.config), &buffer.read());
+        let record = Digests::of(&self.family, Room::of(&self.config), &buffer.read());
         self.epoch += 1;
-        self.recorder.epoch(self.epoch, &[(path[path.len() - 1..].into(), &record)])
+        self.recorder.epoch(self.epoch, &self.coding, &[(path[path.len() - 1..].into(), &record)])
     }
 }
 

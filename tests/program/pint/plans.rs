@@ -1,0 +1,213 @@
+//! Plans that change: each packet is written, and decoded, by the plan of its epoch.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weir::pisa::hash::HashFamily;
+use weir::pisa::{BatchOrder, Disposition, Phv};
+use weir::program::answers::{Certainty, Gap, Limits, SwitchGap};
+use weir::program::pint::dataplane::Measured;
+use weir::program::pint::encoding::switch_id;
+use weir::program::pint::record::PlanUse;
+use weir::program::pint::{Config, Digests, Pint, PlanParameters};
+use weir::program::{Analysis, Before, Dataplane, Parameters, Program, Reported, Schedule};
+use weir::wire::{Headers, Net, Shim};
+
+const FAMILY: u64 = 5;
+
+/// Different queries within 16 bits.
+const QUERIES: [&str; 4] = [
+    "path:bits=8:instances=2",
+    "path:bits=8+latency:bits=8",
+    "path:bits=4+latency:bits=8:frequency=15/16",
+    "latency:bits=8+path:bits=8",
+];
+
+fn config(plan: usize) -> Config {
+    Config { queries: QUERIES[plan].parse().unwrap(), ..Config::default() }
+}
+
+fn parameters(plan: usize) -> PlanParameters {
+    config(plan).parameters()
+}
+
+/// A switch that began with a plan, and what sets others.
+fn switch(name: &str, plan: usize) -> (Box<dyn Dataplane>, Schedule<Pint>) {
+    let schedule = Schedule::<Pint>::new(config(plan), parameters(plan));
+    let mut switch = Pint::dataplane(&config(plan), &HashFamily::reproducible(FAMILY), &schedule).unwrap();
+    switch.name_switch(name);
+    switch.allocate();
+    (switch, schedule)
+}
+
+fn packet(epoch: u64, identity: u32, hop: u8) -> Phv {
+    let headers = Headers { net: Net::Ipv4, src_ip: 1, dst_ip: 2, proto: 17, shim: hop > 1, ..Headers::default() };
+    Phv {
+        headers,
+        identity,
+        shim: Shim::new(hop, 0, weir::wire::shim::epoch_of(epoch), 0),
+        latency_ns: 1 << 20,
+        disposition: Disposition::ToFabric,
+        enters: hop == 1,
+        ..Phv::default()
+    }
+}
+
+fn record(switch: &mut dyn Dataplane) -> Digests {
+    let mut bank = switch.spare();
+    switch.exchange_egress(bank.as_mut());
+    bank.record().get::<Digests>().unwrap().clone()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the epoch, a packet of it, of the one before and of the one that is prepared is
+    /// written by its own epoch's plan; the record says which plans these were.
+    #[test]
+    fn a_packet_has_the_plan_of_its_epoch(
+        first in prop_oneof![0..100u64, (1u64 << 20) - 4..(1 << 20) + 4],
+        changes in prop::collection::vec(prop::option::of(0..QUERIES.len()), 1..12),
+        identities in prop::collection::vec(any::<u32>(), 3),
+    ) {
+        let family = HashFamily::reproducible(FAMILY);
+        let (mut switch, schedule) = switch("a", 0);
+        let mut plan_of = std::collections::BTreeMap::from([(first, 0)]);
+        switch.enter(first, true);
+        for (epoch, change) in (first..).zip(changes) {
+            if let Some(plan) = change {
+                schedule.update(epoch + 1, parameters(plan)).unwrap();
+            }
+            plan_of.insert(epoch + 1, change.unwrap_or(plan_of[&epoch]));
+            switch.prepare(epoch + 1);
+            let mut written = |of: u64, identity: u32| {
+                let Some(plan) = plan_of.get(&of) else { return Ok(()) };
+                let mut phvs = [Phv { disposition: Disposition::ToHost, ..packet(of, identity, 1) }];
+                switch.egress(&mut phvs, BatchOrder::PacketMajor);
+                let scheme = config(*plan).scheme(&family);
+                let measured = Measured { hop: 1, identity, latency_ns: 1 << 20 };
+                let expected = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
+                prop_assert_eq!(phvs[0].digest, expected, "epoch {} in {}", of, epoch);
+                Ok(())
+            };
+            if epoch > first {
+                written(epoch - 1, identities[0])?;
+            }
+            written(epoch, identities[1])?;
+            written(epoch + 1, identities[2])?;
+            let mut bank = switch.spare();
+            switch.exchange(bank.as_mut());
+            switch.enter(epoch + 1, true);
+            let record = record(switch.as_mut());
+            let id = |epoch: u64| parameters(plan_of[&epoch]).id();
+            prop_assert_eq!(record.plans().epoch, PlanUse::All(id(epoch)));
+            prop_assert_eq!(record.plans().next, PlanUse::All(id(epoch + 1)));
+            let mut plans: Vec<_> = (epoch.saturating_sub(1).max(first)..=epoch + 1).map(id).collect();
+            plans.sort_unstable();
+            plans.dedup();
+            let found: Vec<_> = record.streams().keys().map(|stream| stream.plan).collect();
+            prop_assert_eq!(found, plans);
+        }
+    }
+
+    /// A chain of switches that learn of plans at different times, or start again with another one:
+    /// no wrong path is sure, and each latency has the hop that it was injected at. What is not
+    /// decoded is counted.
+    #[test]
+    fn a_late_switch_makes_no_wrong_answer(
+        lags in prop::collection::vec(0..3u64, 4),
+        plans in prop::collection::vec(0..QUERIES.len(), 3),
+        restarts in prop::option::of((0..4usize, 0..QUERIES.len(), 1..12u64)),
+    ) {
+        const PACKETS: u32 = 40;
+        let names: [Arc<str>; 4] = ["a", "b", "c", "d"].map(Into::into);
+        let mut switches: Vec<_> = names.iter().map(|name| switch(name, plans[0])).collect();
+        switches.iter_mut().for_each(|(switch, _)| switch.enter(0, true));
+        // The controller's plan by epoch: it changes in epochs 4 and 8.
+        let plan_at = |epoch: u64| plans[(epoch / 4).min(2) as usize];
+        let analysis = Pint::analysis(&config(plans[0]), 0);
+        let mut sent = 0;
+        for epoch in 0..14u64 {
+            if let Some((place, plan, _)) = restarts.filter(|(_, _, at)| *at == epoch) {
+                switches[place] = switch(&names[place], plan);
+                switches[place].0.enter(epoch, true);
+            }
+            // Packets of this epoch, and some of the next one by switches whose clocks are ahead.
+            for (of, packets) in [(epoch, PACKETS), (epoch + 1, PACKETS / 8)] {
+                if of > epoch {
+                    for ((switch, schedule), lag) in switches.iter_mut().zip(&lags) {
+                        schedule.update(of, parameters(plan_at(of.saturating_sub(*lag)))).unwrap();
+                        switch.prepare(of);
+                        let mut bank = switch.spare();
+                        switch.exchange(bank.as_mut());
+                        switch.enter(of, true);
+                    }
+                }
+                for identity in sent..sent + packets {
+                    let mut digest = 0;
+                    for (hop, (switch, _)) in (1..).zip(&mut switches) {
+                        let disposition = if hop == 4 { Disposition::ToHost } else { Disposition::ToFabric };
+                        let latency_ns = if hop == 2 { 1 << 24 } else { 1 << 12 };
+                        let mut phvs = [Phv { digest, disposition, latency_ns, ..packet(of, identity * 77, hop) }];
+                        switch.egress(&mut phvs, BatchOrder::PacketMajor);
+                        digest = phvs[0].digest;
+                    }
+                }
+                sent += packets;
+            }
+            let records: Vec<_> = switches.iter_mut().map(|(switch, _)| record(switch.as_mut())).collect();
+            let in_records: u64 = records.iter().flat_map(|r| r.streams().values()).map(|seen| seen.len() as u64).sum();
+            let differs = records.iter().any(|record| record.plans().epoch != PlanUse::All(parameters(plan_at(epoch)).id()));
+            let reported = names.iter().zip(records);
+            let reported = reported.map(|(name, record)| Reported {
+                switch: name.clone(),
+                record: Ok(Box::new(record)),
+                before: Before::Nothing,
+            });
+            let network = analysis.epoch(epoch, &parameters(plan_at(epoch)), reported.collect(), true);
+            let unread = |gap: &SwitchGap| match gap.gap {
+                Gap::Unread { reports } => reports,
+                _ => 0,
+            };
+            let unread: u64 = network.gaps.iter().map(unread).sum();
+            if differs {
+                prop_assert!(network.gaps.iter().any(|gap| gap.gap == Gap::Parameters));
+                prop_assert!(unread >= in_records, "{} of {}", unread, in_records);
+            }
+            let limits = Limits { flows: 10, switch_flows: 0, losses: 0 };
+            let answers = analysis.answers(&network, None, limits);
+            for path in answers.paths.iter().flat_map(|paths| &paths.flows) {
+                let found: Vec<_> = path.switches.iter().map(Option::as_deref).collect();
+                let right = found.iter().zip(&names).all(|(found, name)| found.is_none_or(|found| found == &**name));
+                prop_assert!(path.certainty != Certainty::Sure || right, "{:?}", found);
+            }
+            for (hop, latency) in answers.latency.iter().flat_map(|latency| &latency.flows).flat_map(|flow| (1..).zip(&flow.hops)) {
+                let expected = f64::from(if hop == 2 { 1u32 << 24 } else { 1 << 12 });
+                for time in [latency.p50_ns, latency.p99_ns].into_iter().flatten() {
+                    let off = time as f64 / expected;
+                    prop_assert!((0.8..1.25).contains(&off), "hop {}: {:?}", hop, latency);
+                }
+            }
+        }
+    }
+}
+
+/// Parameters have one byte form, and wrong bytes are refused.
+#[test]
+fn parameters_have_one_byte_form() {
+    for plan in 0..QUERIES.len() {
+        let bytes = parameters(plan).encode();
+        assert_eq!(PlanParameters::decode(&bytes), Ok(parameters(plan)));
+        assert!((0..bytes.len()).all(|end| PlanParameters::decode(&bytes[..end]).is_err()));
+        assert!(PlanParameters::decode(&[&bytes[..], b" "].concat()).is_err());
+    }
+    let golden: String = parameters(1).encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(golden, format!("0110051a{}", hex("path:bits=8+latency:bits=8")));
+    // Queries that no plan meets are refused where they come in.
+    let wrong = PlanParameters { budget: 4, ..parameters(1) };
+    assert!(Schedule::<Pint>::new(config(0), parameters(0)).update(3, wrong).is_err());
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
