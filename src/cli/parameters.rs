@@ -7,7 +7,6 @@ use super::{Failure, output};
 use crate::api::view;
 use crate::program::ProgramConfig;
 
-
 #[derive(Debug, Args)]
 pub struct ChangeParameters {
     /// The program with its parameters, as `weir controller --program` takes it

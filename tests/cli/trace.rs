@@ -51,6 +51,27 @@ fn egress_stages() {
     assert_eq!(ended.stdout.lines().filter(of_egress).count(), 1, "{}", ended.stdout);
 }
 
+/// Of a digest each query's bits are shown, before and after the switch.
+#[test]
+fn a_digest_before_and_after() {
+    let text = hex("--program pint:queries=path:bits=8+latency:bits=8 --reproducible 7").stdout;
+    let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "egress program pint",
+        "stage 1 digest, path[0], slot by 0 bits of hash",
+        "digest, latency[8], slot by 0 bits of hash",
+    ] {
+        assert!(lines.iter().any(|other| other == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("does not measure"), "{text}");
+    let packet = hex("--program pint --reproducible 7 --json").json();
+    let access = &packet["programs"][0]["egress_stages"][0][0];
+    assert_eq!((&access["array"], &access["cell"]["before"]), (&"digest, path".into(), &"0x0000".into()));
+    let output = format!("switch 1 of its way, the digest is {}", access["cell"]["after"].as_str().unwrap());
+    assert_eq!(access["cell"]["output"], output.as_str());
+    assert_ne!(access["cell"]["after"], "0x0000");
+}
+
 #[test]
 fn bytes_from_a_pipe() {
     let dump = format!("0x0000:  {FRAME}\n");

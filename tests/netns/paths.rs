@@ -116,6 +116,57 @@ fn the_switches_that_a_flow_crosses() {
     controller.stop();
 }
 
+/// The controller says what is asked of packets, also when switches were told otherwise, and another
+/// query is asked for while packets flow: from one epoch on all switches answer it.
+#[test]
+fn queries_change_while_packets_flow() {
+    let Some(line) = Line::new("queries_change_while_packets_flow") else { return };
+    let names = ["s1", "s2", "middle", "s4", "s5"];
+    let expected = names.map(|name| format!("--switch {name} ")).concat();
+    let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
+    let controller = Controller::start(&line.lab, &format!("{expected}--program pint:bits=4,instances=4 {times}"));
+    let switches = line.switches("queries = \"latency:bits=5\"\n", "");
+    let [host1, host2] = &line.hosts[..] else { unreachable!("two hosts") };
+    host1.reaches(host2);
+    let sure = |what: &str| {
+        eventually(what, || {
+            host1.space.try_run(&format!("ping -n -q -i 0.01 -W 1 -c 100 {}", host2.address()));
+            let paths = controller.ask("show paths --last 5s --top 1000");
+            let path = path(&paths, host1, host2)?;
+            if path["certainty"] != "sure" {
+                return None;
+            }
+            assert_eq!(path["switches"], json!(names), "{path}");
+            Some(())
+        });
+    };
+    sure("the path to be sure");
+    assert_eq!(controller.ask("show latency --last 60s")["latencies"], json!([]), "nobody asks for latencies");
+    let latency = |what: &str| {
+        eventually(what, || {
+            host1.space.try_run(&format!("ping -n -q -i 0.01 -W 1 -c 100 {}", host2.address()));
+            let answer = controller.try_ask("show latency --last 5s --top 1000");
+            let latency: Value = answer.status.success().then(|| serde_json::from_slice(&answer.stdout).unwrap())?;
+            let hops = pings(&latency["latencies"], host1, host2)?["hops"].as_array()?.clone();
+            let known = |hop: &Value| hop["samples"].as_u64() >= Some(10);
+            (hops.len() == SWITCHES && hops.iter().all(known)).then_some(hops)
+        })
+    };
+    let changed = controller.ask("parameters pint:queries=path:bits=8+latency:bits=8");
+    assert_eq!(changed["program"], "pint");
+    assert!(changed["from_epoch"].as_u64() > Some(0));
+    let hops = latency("latencies of all switches");
+    assert!(hops.iter().zip(names).all(|(hop, name)| hop["switch"] == name), "{hops:?}");
+    let quick = |hop: &Value| hop["p50_ns"].as_u64().is_some_and(|time| time < 5_000_000);
+    assert!(hops.iter().all(quick), "{hops:?}");
+    sure("the path to be sure still");
+    // What no plan meets changes nothing.
+    let refused = controller.try_ask("parameters pint:queries=path:bits=8+latency:bits=8,budget=8");
+    assert_eq!(refused.status.code(), Some(2));
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
+
 /// A port of one switch holds packets back on their way in: it is that switch that is slow, for the
 /// packets that come in there, and no other.
 #[test]

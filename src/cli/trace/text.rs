@@ -63,7 +63,9 @@ pub fn text(packet: &Packet, what: &str) -> String {
     page.text += "\n";
     parsed(&mut page, packet.headers.as_ref());
     looked_up(&mut page, "access", packet.lookups.iter().filter(|lookup| lookup.table == "acl"));
-    packet.programs.iter().for_each(|program| measured(&mut page, program));
+    // A program with egress stages alone is shown there.
+    let here = packet.programs.iter().filter(|program| !program.stages.is_empty() || program.egress_stages.is_empty());
+    here.for_each(|program| measured(&mut page, program));
     looked_up(&mut page, "forward", packet.lookups.iter().filter(|lookup| lookup.table != "acl"));
     for program in packet.programs.iter().filter(|program| !program.egress_stages.is_empty()) {
         page.part("egress");

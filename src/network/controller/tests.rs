@@ -14,7 +14,8 @@ use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
-use crate::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
+use crate::program::hashpipe::HashPipe;
+use crate::program::{AnyParameters, AnySchedule, Bank, Dataplane, ProgramConfig};
 use crate::telemetry::Selected;
 use crate::wire::{Headers, Net, Shim};
 
@@ -334,6 +335,46 @@ fn leaving_and_starting_again() {
     assert_eq!(network.controller.evict("b"), Ok(()));
     assert_eq!(network.controller.evict("b"), Err(EvictError::Unknown("b".into())));
     assert_eq!(network.controller.switches().collect::<Vec<_>>(), [("a", true)]);
+}
+
+/// Parameters that nothing else changes are changed on demand, from an epoch on that every switch
+/// can know; what the network has in common stays.
+#[test]
+fn parameters_are_changed_on_demand() {
+    let fixed = ControllerSettings { shifts: false, ..settings() };
+    let mut network = Network::with(fixed, config().runtime(), TRANSIT, &["a", "b"], 6);
+    network.epoch(90, &[]);
+    let wanted = Config { hh_threshold: config().hh_threshold + 9, ..config() };
+    let program = |config: &Config| ProgramConfig::new::<ChameleMon>(config.clone());
+    let now = network.epoch * LENGTH + 1;
+    let from = network.controller.change(&program(&wanted), now).unwrap();
+    assert_eq!(from, network.epoch + 1, "it is known in time");
+    let end = (network.epoch + 1) * LENGTH - 1;
+    assert_eq!(network.controller.change(&program(&wanted), end), Ok(network.epoch + 2), "it would come too late");
+    let revision = network.controller.revision();
+    assert_eq!(network.controller.change(&program(&wanted), end), Ok(network.epoch + 2));
+    assert_eq!(network.controller.revision(), revision, "nothing new is to be saved");
+    let updates = network.controller.updates(network.epoch);
+    assert_eq!(updates.iter().map(|update| update.epoch).collect::<Vec<_>>(), [0, from, from + 1]);
+    for update in &updates {
+        network.edges.iter().for_each(|edge| edge.update(update));
+    }
+    for _ in 0..4 {
+        network.epoch(90, &[]);
+        network.assert_exact(90);
+        assert_eq!(network.gaps(), []);
+    }
+    let measured = network.newest().adaptation.clone().unwrap().measured;
+    assert_eq!(Some(measured), AnyParameters::new(wanted.runtime()).describe());
+
+    let refused = |network: &mut Network, program| network.controller.change(&program, now).unwrap_err().to_string();
+    let larger = program(&Config { arrays: config().arrays + 1, ..config() });
+    assert!(refused(&mut network, larger).contains("arrays"), "shapes stay");
+    let other = ProgramConfig::new::<HashPipe>(Default::default());
+    assert_eq!(refused(&mut network, other.clone()), "the network does not run hashpipe");
+    let mut shifting = Network::new(&["a"], 6);
+    assert!(refused(&mut shifting, program(&wanted)).contains("shift = false"));
+    assert_eq!(Controller::new(fixed).change(&other, now), Err(ChangeError::Unknown("hashpipe".into())));
 }
 
 /// Switches measure with the parameters of an update from the epoch that it names on.

@@ -126,7 +126,8 @@ impl ControllerLoop {
             Event::Changes(program, answer) => {
                 let unknown = Err(ChangeError::Unknown(program.name().into()));
                 let changed = self.locked().map(|mut controller| controller.change(&program, now));
-                let changed = changed.fold(unknown, |found, of| if matches!(of, Err(ChangeError::Unknown(_))) { found } else { of });
+                let changed = changed
+                    .fold(unknown, |found, of| if matches!(of, Err(ChangeError::Unknown(_))) { found } else { of });
                 let _ = answer.send(changed);
             }
         }

@@ -11,7 +11,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::Event;
 use crate::lock::Hold;
-use crate::network::controller::{ChangeError, EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report};
+use crate::network::controller::{
+    ChangeError, EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
+};
 use crate::network::documents;
 use crate::network::rpc::{BadMessage, Hello, Network, Offer, Refusal, Welcome, proto};
 use crate::pisa::hash::HashFamily;

@@ -69,13 +69,8 @@ pub struct Network {
 
 impl PintAnalysis {
     pub fn new(config: &Config) -> Self {
-        let state = State {
-            parameters: None,
-            coding: None,
-            recorder: Recorder::new(config),
-            latency: None,
-            waiting: None,
-        };
+        let state =
+            State { parameters: None, coding: None, recorder: Recorder::new(config), latency: None, waiting: None };
         Self { config: config.clone(), state: RefCell::new(state) }
     }
 }

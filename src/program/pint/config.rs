@@ -89,7 +89,12 @@ impl Config {
         }
         if self.queries.is_empty() && self.bits * self.instances > self.budget {
             let right = format!("at least bits × instances, {}", self.bits * self.instances);
-            return Err(ProgramError::Value { program: Pint::NAME, key: "budget", value: self.budget.to_string(), right });
+            return Err(ProgramError::Value {
+                program: Pint::NAME,
+                key: "budget",
+                value: self.budget.to_string(),
+                right,
+            });
         }
         self.parameters().validate()
     }

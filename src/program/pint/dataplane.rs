@@ -82,6 +82,14 @@ pub struct Part {
     pub(super) mask: u16,
 }
 
+impl Part {
+    /// The query's bits of a digest.
+    #[inline(always)]
+    pub fn of(&self, digest: u16) -> u16 {
+        digest >> self.shift & self.mask
+    }
+}
+
 /// A packet as a switch measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
@@ -109,7 +117,7 @@ impl Scheme {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for part in self.parts(identity) {
-            let before = digest >> part.shift & part.mask;
+            let before = part.of(digest);
             let after = match part.value {
                 Value::Path => self.path.as_ref().map(|path| path.encode(switch, hop, identity, before)),
                 Value::Latency => self.latency.as_ref().map(|code| code.encode(hop, identity, latency_ns, before)),

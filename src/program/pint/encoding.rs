@@ -233,7 +233,7 @@ impl Scheme {
     /// A query's part of the digest of a packet that carries it.
     pub fn part(&self, value: Value, identity: u32, digest: u16) -> Option<u16> {
         let part = self.parts(identity).iter().find(|part| part.value == value)?;
-        Some(digest >> part.shift & part.mask)
+        Some(part.of(digest))
     }
 
     /// The hop whose latency a packet holds behind a path of `length` switches, and the code of

@@ -57,7 +57,9 @@ use record::Room;
 use replica::Replica;
 
 use super::answers::Limits;
-use super::{Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth};
+use super::{
+    Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
+};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 

@@ -12,7 +12,7 @@ use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::table::Reader;
-use crate::pisa::{BatchOrder, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
+use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
 use crate::program::{AnyRecord, Bank, Dataplane, Needs, Program, ReportBuffer, Schedule, Steps};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
@@ -138,8 +138,23 @@ impl Dataplane for Replica {
         phvs.iter_mut().for_each(|phv| self.packet(phv));
     }
 
-    fn trace_egress(&mut self, phv: &mut Phv, _: &mut dyn Probe) {
+    /// Tells what each query's bits of the digest were and are. A packet that is not measured has
+    /// no stage.
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        let before = if phv.shim.hop() == 1 { 0 } else { phv.digest };
         self.packet(phv);
+        let hops = phv.shim.hop();
+        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
+        let Some(Coding { scheme, .. }) = plan.map(|plan| &plan.coding) else { return };
+        probe.stage();
+        for part in scheme.parts(phv.identity) {
+            let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
+            let output = format!("switch {hops} of its way, the digest is {:#06x}", phv.digest);
+            let cell = CellTrace { slot: part.shift, before, after, output };
+            // Which queries share the digest says a hash of the packet, if there is a choice.
+            let hash_bits = if scheme.sets() > 1 { u32::BITS } else { 0 };
+            probe.access(AccessTrace { array: format!("digest, {}", part.value.name()), hash_bits, cell: Some(cell) });
+        }
     }
 
     fn name_switch(&mut self, name: &str) {
