@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::{Lack, Namespace, Weir, eventually, skip};
 
@@ -15,19 +15,40 @@ pub enum Link {
     Xdp,
 }
 
-/// The switch polls a core, and so would another: tests take turns.
-static TURN: Mutex<()> = Mutex::new(());
+/// A switch polls a core: there are no more labs at a time than cores. Most of a test is waiting, so
+/// two on two cores leave each other time enough.
+struct Turn;
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn take() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = ENDED.wait_while(running, |running| *running >= cores);
+        *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}
 
 pub struct Lab {
     pub switch: Namespace,
     directory: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Lab {
     /// `None`, and the reason on stderr, where the machine forbids it.
     pub fn new(test: &str) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::take();
         match Namespace::new() {
             Ok(switch) => Some(Self { switch, directory: tempfile::tempdir().expect("a directory"), _turn: turn }),
             Err(reason) => {
