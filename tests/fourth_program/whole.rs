@@ -14,7 +14,9 @@ fn binary() -> &'static PathBuf {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--locked", "--offline", "--quiet", "--example", "fourth_program"]);
         // What cargo tells a test of its package would have build scripts run again.
-        let told = |key: &str| ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "OUT_DIR"].iter().any(|told| key.starts_with(told));
+        let told = |key: &str| {
+            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "OUT_DIR"].iter().any(|told| key.starts_with(told))
+        };
         std::env::vars().filter(|(key, _)| told(key)).for_each(|(key, _)| _ = cargo.env_remove(key));
         if cfg!(not(feature = "dpdk")) {
             cargo.args(["--no-default-features", "--features", "control"]);

@@ -1,7 +1,10 @@
-//! Three switches in a row, each with two programs, and one controller: the switch in the middle
-//! has no host and reports all the same. Losses are exact, and no packet is counted twice.
+//! Three switches in a row, each with three programs, and one controller: the switch in the middle
+//! has no host and reports all the same. Losses are exact, no packet is counted twice, paths are
+//! known, and hosts see nothing of what switches tell each other.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -15,8 +18,54 @@ const EPOCH_NS: u128 = 250_000_000;
 /// How often traffic is tried again when the machine was too busy to measure each epoch whole.
 const ROUNDS: usize = 6;
 const PINGS: i64 = 100;
-const PROGRAMS: &str =
-    "[[program]]\nname = \"chamelemon\"\n[[program]]\nname = \"hashpipe\"\nscope = \"network\"\nslots = 512\n";
+const PROGRAMS: &str = "[[program]]\nname = \"chamelemon\"\n[[program]]\nname = \"hashpipe\"\nscope = \"network\"\nslots = 512\n\
+                        [[program]]\nname = \"pint\"\n";
+
+/// Counts the frames at an interface by EtherType and length, until its input ends.
+const LISTENER: &str = r#"
+import json, select, socket, sys
+frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+frames.bind((sys.argv[1], 0))
+print("ready", flush=True)
+seen = {}
+while frames in select.select([frames, sys.stdin], [], [])[0]:
+    frame = frames.recv(65535)
+    kind = frame[12:14].hex()
+    seen.setdefault(kind, {}).setdefault(len(frame), 0)
+    seen[kind][len(frame)] += 1
+print(json.dumps(seen))
+"#;
+
+/// Listens at a host.
+struct Listener {
+    python: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Listener {
+    fn start(host: &Host) -> Self {
+        let mut python = host.space.command("python3");
+        python.args(["-c", LISTENER, &host.interface()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut python = python.spawn().expect("python3 starts");
+        let mut listener = Self { said: BufReader::new(python.stdout.take().expect("piped")), python };
+        assert_eq!(listener.line(), "ready\n");
+        listener
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).expect("it says something");
+        line
+    }
+
+    /// The frames, by EtherType and length.
+    fn stop(mut self) -> Value {
+        drop(self.python.stdin.take());
+        let seen = serde_json::from_str(&self.line()).expect("JSON");
+        self.python.wait().expect("it ends");
+        seen
+    }
+}
 
 struct Network {
     lab: Lab,
@@ -113,10 +162,10 @@ fn pings(epochs: &[Value], list: &str, from: &Host, to: &Host) -> i64 {
 }
 
 #[test]
-fn a_core_switch_reports_two_programs() {
-    let Some(network) = Network::new("a_core_switch_reports_two_programs") else { return };
+fn three_programs_measure_together() {
+    let Some(network) = Network::new("three_programs_measure_together") else { return };
     let expected = "--switch near --switch core --switch far --program chamelemon";
-    let program = "--program hashpipe:scope=network,slots=512";
+    let program = "--program hashpipe:scope=network,slots=512 --program pint";
     let controller = Controller::start(
         &network.lab,
         &format!("{expected} {program} --epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv"),
@@ -124,6 +173,7 @@ fn a_core_switch_reports_two_programs() {
     let [near, core, far] = network.switches();
     let [host1, host2] = &network.hosts[..] else { unreachable!("two hosts") };
     host1.reaches(host2);
+    let listeners = [host1, host2].map(Listener::start);
 
     let known = (0..ROUNDS).any(|_| {
         until_known(&controller);
@@ -151,6 +201,26 @@ fn a_core_switch_reports_two_programs() {
         true
     });
     assert!(known, "the machine is too busy");
+    eventually("the path to be sure", || {
+        let paths = controller.ask("show paths --last 60s --top 1000");
+        let path = paths["paths"].as_array().unwrap().iter().find(|path| {
+            path["flow"]["src"] == host1.address() && path["flow"]["proto"] == 1 && path["certainty"] == "sure"
+        });
+        let Some(path) = path else {
+            host1.space.try_run(&format!("ping -n -q -i 0.02 -W 1 -c {PINGS} {}", host2.address()));
+            return None;
+        };
+        assert_eq!(path["switches"], json!(["near", "core", "far"]));
+        Some(())
+    });
+    for seen in listeners.map(Listener::stop) {
+        let kinds = seen.as_object().unwrap();
+        // IPv4, ARP and IPv6; and each IPv4 packet is a ping as its host sent it.
+        assert!(kinds.keys().all(|kind| ["0800", "0806", "86dd"].contains(&kind.as_str())), "{seen}");
+        let lengths = kinds["0800"].as_object().unwrap();
+        assert_eq!(lengths.keys().collect::<Vec<_>>(), ["98"], "{seen}");
+        assert!(lengths["98"].as_i64() > Some(PINGS), "{seen}");
+    }
 
     for program in ["chamelemon", "hashpipe"] {
         assert_eq!(controller.ask(&format!("show heavy --program {program}"))["program"], program);
@@ -159,7 +229,10 @@ fn a_core_switch_reports_two_programs() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let switches = controller.ask("show switches");
     for switch in switches["switches"].as_array().unwrap() {
-        assert_eq!((&switch["connected"], &switch["programs"]), (&true.into(), &json!(["chamelemon", "hashpipe"])));
+        assert_eq!(
+            (&switch["connected"], &switch["programs"]),
+            (&true.into(), &json!(["chamelemon", "hashpipe", "pint"]))
+        );
     }
     let top = controller.ask("top --once");
     assert!(top["losses"].is_object() && top["heavy"].is_object(), "{top}");
