@@ -45,8 +45,27 @@ impl<T: Report> ReportBuffer<T> {
         if self.kept.len() < self.limit {
             self.kept.push(report);
         } else {
-            self.overflow = self.overflow.saturating_add(1);
+            self.miss();
         }
+    }
+
+    /// Counts a report that is not kept.
+    #[inline]
+    pub fn miss(&mut self) {
+        self.overflow = self.overflow.saturating_add(1);
+    }
+
+    /// Whether there is no room for another one.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= self.limit
+    }
+
+    /// Removes the others, and counts them.
+    pub fn keep(&mut self, kept: impl FnMut(&T) -> bool) {
+        let before = self.kept.len();
+        self.kept.retain(kept);
+        self.overflow = self.overflow.saturating_add((before - self.kept.len()) as u64);
     }
 
     pub fn clear(&mut self) {

@@ -20,7 +20,8 @@
 //! A latency is within a code's step of the truth, and the rank of a percentile within an error that
 //! the answer states.
 //!
-//! *Memory:* no register. A bank has room for `reports` reports; beyond that they are counted. The
+//! *Memory:* no register. A bank has room for `reports` reports; of more packets a share is reported,
+//! which a hash chooses, and the others are counted. The
 //! recorder keeps `flows` flows of `packets` packets each, up to twice as many flows within an epoch,
 //! and counts those it evicts.
 //!
@@ -45,6 +46,7 @@ pub mod query;
 pub mod record;
 mod recorder;
 mod replica;
+mod sample;
 pub mod samples;
 pub mod utilisation;
 

@@ -9,6 +9,7 @@ use super::dataplane::{Coded, MAX_HOPS, Measured, Scheme};
 use super::encoding::switch_id;
 use super::parameters::Coding;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
+use super::sample::Sample;
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::table::Reader;
@@ -29,6 +30,7 @@ pub struct Replica {
     epochs: Epochs,
     name: Arc<str>,
     reports: ReportBuffer<Arrival>,
+    sample: Sample,
     limit: u32,
     room: Room,
 }
@@ -83,6 +85,7 @@ impl Replica {
             epochs: Epochs::default(),
             name: "".into(),
             reports: ReportBuffer::with_capacity(0),
+            sample: Sample::new(hashes),
             limit: config.reports,
             room: Room::of(config),
         }
@@ -107,7 +110,8 @@ impl Replica {
             && let Some(flow) = FiveTuple::of(&phv.headers)
         {
             let (time_ns, plan) = (phv.egress_ns, plan.coding.id);
-            self.reports.push(Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest });
+            let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
+            self.sample.report(&mut self.reports, arrival);
         }
     }
 
@@ -205,6 +209,7 @@ impl Dataplane for Replica {
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
+            self.sample.reset();
             if let Some((first, last)) = self.epochs.ended {
                 let next = last + 1;
                 let entered = self.epochs.running >= Some(next);

@@ -22,6 +22,7 @@ pub struct Naive {
     latency: [Global; 2],
     id: u32,
     plan: PlanId,
+    sample: Global,
     arrivals: Vec<(Stream, Seen)>,
 }
 
@@ -52,6 +53,7 @@ impl Naive {
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
             id: switch_id(name),
             plan: parameters.id(),
+            sample: global("pint/sample", 0),
             arrivals: Vec::new(),
         }
     }
@@ -117,7 +119,7 @@ impl Naive {
     /// What the bank has room for.
     pub fn streams(&self, config: &Config) -> BTreeMap<Stream, Vec<Seen>> {
         let mut streams: BTreeMap<Stream, Vec<Seen>> = BTreeMap::new();
-        for (stream, seen) in self.arrivals.iter().take(config.reports as usize) {
+        for (stream, seen) in self.sample(config) {
             let kept = streams.entry(*stream).or_default();
             if kept.len() < config.packets as usize {
                 kept.push(*seen);
@@ -126,7 +128,19 @@ impl Naive {
         streams
     }
 
+    /// Of more arrivals than there is room for, those in the largest half, quarter, eighth … of all
+    /// hashes that fits.
+    fn sample(&self, config: &Config) -> Vec<&(Stream, Seen)> {
+        let room = config.reports as usize;
+        let of = |halvings: i32| {
+            let share = 0.5f64.powi(halvings);
+            self.arrivals.iter().filter(move |(_, seen)| real(&self.sample, seen.identity, 0) < share)
+        };
+        let halvings = (0..32).find(|halvings| of(*halvings).count() <= room).unwrap_or(32);
+        of(halvings).take(room).collect()
+    }
+
     pub fn missing(&self, config: &Config) -> u64 {
-        self.arrivals.len().saturating_sub(config.reports as usize) as u64
+        (self.arrivals.len() - self.sample(config).len()) as u64
     }
 }
