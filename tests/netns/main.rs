@@ -10,6 +10,7 @@ mod common;
 mod controller;
 mod counts;
 mod devices;
+mod fabric;
 mod faults;
 mod heavy;
 mod hostile;

@@ -1,0 +1,153 @@
+//! A corner of a fat tree: two leaves, two spines, and routes with two gateways. Flows between the
+//! same hosts take different ways, and the controller names the way of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Controller, Lab, Namespace, Weir, eventually};
+
+const EPOCH: &str = "250ms";
+const TRANSIT: &str = "60ms";
+const NAMES: [&str; 4] = ["leaf1", "leaf2", "spine1", "spine2"];
+const FLOWS: u64 = 16;
+const FIRST_PORT: u64 = 40_000;
+
+/// Sends packets of all flows in turns.
+const SENDER: &str = "\
+import socket, sys, time
+flows = []
+for port in range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])):
+    flow = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    flow.bind(('10.0.1.9', port))
+    flows.append(flow)
+for _ in range(60):
+    for flow in flows:
+        flow.sendto(b'x' * 64, ('10.0.2.9', 9))
+    time.sleep(0.01)
+";
+
+struct Fabric {
+    lab: Lab,
+    /// Of the switches, in the order of their names; the first is the lab's own.
+    spaces: [Namespace; 3],
+    hosts: [Namespace; 2],
+}
+
+impl Fabric {
+    fn new(test: &str) -> Option<Self> {
+        let lab = Lab::new(test)?;
+        let spaces = [(); 3].map(|()| lab.switch.sibling());
+        let hosts = [(); 2].map(|()| lab.switch.sibling());
+        let fabric = Self { lab, spaces, hosts };
+        for leaf in 0..2 {
+            for spine in 2..4 {
+                let (up, down) = (format!("to{}", NAMES[spine]), format!("to{}", NAMES[leaf]));
+                let far = fabric.space(spine);
+                // Links between switches have room for the shim beside full packets.
+                let link = format!("ip link add {up} mtu 1600 type veth peer name {down} mtu 1600");
+                fabric.space(leaf).run(&format!("{link} netns {}", far.id()));
+                fabric.space(leaf).run(&format!("ip link set {up} up"));
+                far.run(&format!("ip link set {down} up"));
+            }
+            let (host, number) = (&fabric.hosts[leaf], leaf + 1);
+            fabric.space(leaf).run(&format!("ip link add host type veth peer name eth0 netns {}", host.id()));
+            fabric.space(leaf).run("ip link set host up");
+            host.run(&format!("ip addr add 10.0.{number}.9/24 dev eth0"));
+            host.run("ip link set eth0 up");
+            host.run(&format!("ip route add default via 10.0.{number}.1"));
+        }
+        Some(fabric)
+    }
+
+    fn space(&self, switch: usize) -> &Namespace {
+        if switch == 0 { &self.lab.switch } else { &self.spaces[switch - 1] }
+    }
+
+    /// The network between a leaf and a spine is 10.LEAF.SPINE.0/24; the leaf is 1 there, the spine
+    /// 2.
+    fn switches(&self) -> Vec<Weir> {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let at = Controller::switch_socket(&self.lab);
+        let port = |interface: &str, more: &str| {
+            format!("[[port]]\nname = \"{interface}\"\ndev = \"veth:{interface}\"\n{more}\n")
+        };
+        let fabric = |to: usize, address: String| {
+            let more = format!("role = \"fabric\"\naddresses = [\"{address}/24\"]");
+            port(&format!("to{}", NAMES[to]), &more)
+        };
+        let leaf = |leaf: usize| {
+            let (own, other) = (leaf + 1, 2 - leaf);
+            let host = port("host", &format!("addresses = [\"10.0.{own}.1/24\"]"));
+            let links = [2, 3].map(|spine| fabric(spine, format!("10.{own}.{}.1", spine - 1))).concat();
+            let via = format!("via = [\"10.{own}.1.2\", \"10.{own}.2.2\"]");
+            format!("{host}{links}[[route]]\nprefix = \"10.0.{other}.0/24\"\n{via}\n")
+        };
+        let spine = |spine: usize| {
+            let own = spine - 1;
+            let links = [0, 1].map(|leaf| fabric(leaf, format!("10.{}.{own}.2", leaf + 1))).concat();
+            let route = |leaf| format!("[[route]]\nprefix = \"10.0.{leaf}.0/24\"\nvia = [\"10.{leaf}.{own}.1\"]\n");
+            links + &[1, 2].map(route).concat()
+        };
+        let switch = |number: usize| {
+            let ports = if number < 2 { leaf(number) } else { spine(number) };
+            let times = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{}]", number % cores);
+            // What crossed it by its own counts is the truth about a spine.
+            let programs = "[[program]]\nname = \"pint\"\n[[program]]\nname = \"hashpipe\"\n";
+            let controller = format!("[controller]\nat = \"{}\"\n", at.display());
+            let file = format!("[switch]\nforward = \"route\"\n{times}\n{ports}{programs}{controller}");
+            let name = NAMES[number];
+            fs::write(self.lab.path(&format!("{name}.toml")), file).unwrap();
+            Weir::start(&self.lab, self.space(number), name, &format!("-vv --config {name}.toml"))
+        };
+        (0..NAMES.len()).map(switch).collect()
+    }
+
+    fn send(&self) {
+        let mut python = self.hosts[0].command("python3");
+        python.args(["-c", SENDER, &FIRST_PORT.to_string(), &FLOWS.to_string()]);
+        assert!(python.status().expect("python3 starts").success());
+    }
+}
+
+/// The source port of a flow from the first host to the second.
+fn port(flow: &Value) -> Option<u64> {
+    let port = flow["sport"].as_u64().filter(|port| (FIRST_PORT..FIRST_PORT + FLOWS).contains(port));
+    port.filter(|_| flow["src"] == "10.0.1.9" && flow["proto"] == 17)
+}
+
+#[test]
+fn flows_take_ways_of_their_own() {
+    let Some(fabric) = Fabric::new("flows_take_ways_of_their_own") else { return };
+    let expected = NAMES.map(|name| format!("--switch {name} ")).concat();
+    let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
+    let controller = Controller::start(&fabric.lab, &format!("{expected}--program pint {times}"));
+    let switches = fabric.switches();
+    eventually("the far host to be reached", || {
+        fabric.hosts[0].succeeds("ping -n -q -i 0.1 -W 1 -c 3 10.0.2.9").then_some(())
+    });
+    let found = eventually("the paths of all flows to be sure", || {
+        fabric.send();
+        let paths = controller.ask("show paths --last 60s --top 1000");
+        let sure = paths["paths"].as_array().unwrap().iter().filter(|path| path["certainty"] == "sure");
+        let found: BTreeMap<_, _> =
+            sure.filter_map(|path| Some((port(&path["flow"])?, path["switches"].clone()))).collect();
+        (found.len() as u64 == FLOWS).then_some(found)
+    });
+    let mut crossed = BTreeMap::<u64, BTreeSet<&str>>::new();
+    for (spine, weir) in NAMES.iter().zip(&switches).skip(2) {
+        let heavy = weir.ask("show heavy --last 60s --top 1000");
+        for flow in heavy["flows"].as_array().or(heavy["heavy"].as_array()).expect("flows") {
+            port(&flow["flow"]).into_iter().for_each(|port| _ = crossed.entry(port).or_default().insert(spine));
+        }
+    }
+    for (port, path) in &found {
+        let [spine] = &crossed[port].iter().collect::<Vec<_>>()[..] else { panic!("{port}: {crossed:?}") };
+        assert_eq!(*path, json!(["leaf1", spine, "leaf2"]), "{port}");
+    }
+    let used: BTreeSet<_> = crossed.values().flatten().collect();
+    assert_eq!(used.len(), 2, "both spines: {crossed:?}");
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
