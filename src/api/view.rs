@@ -4,6 +4,7 @@ mod counts;
 mod drops;
 mod heavy;
 mod latency;
+mod loops;
 mod network;
 pub mod packet;
 mod paths;
@@ -16,6 +17,7 @@ pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
 pub use latency::{FlowLatency, HopLatency, Latency};
+pub use loops::{FlowLoop, Loops};
 pub use network::{
     Attention, ChangedFlow, Covered, EpochNumbers, FlowSizes, Gap, HeavyChanges, Losses, Numbers, SwitchNumbers,
 };

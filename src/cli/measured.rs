@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{latency, output, paths};
+use super::{latency, loops, output, paths};
 use crate::api::flows::Flows;
-use crate::api::view::{FlowLatency, HeavyFlow, Path};
+use crate::api::view::{FlowLatency, FlowLoop, HeavyFlow, Path};
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -25,6 +25,9 @@ pub struct Measured {
     /// `None` for programs that do not measure latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Vec<FlowLatency>>,
+    /// `None` for programs that do not look for loops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loops: Option<Vec<FlowLoop>>,
 }
 
 impl Measured {
@@ -32,7 +35,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, latency, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, latency, loops, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -42,7 +45,8 @@ impl Measured {
         let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
         let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
         let latencies = latency.map(|latency| latency.flows.iter().take(top).map(FlowLatency::from).collect());
-        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies };
+        let loops = loops.map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect());
+        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -59,6 +63,7 @@ impl Measured {
             (Some(_), None) => "the paths of flows",
             (Some(_), Some(_)) => "the paths of flows and their latencies",
             (None, Some(_)) => "the latencies of flows",
+            (None, None) if self.loops.is_some() => "the flows in a loop",
             (None, None) => "the heaviest flows",
         }
     }
@@ -67,8 +72,13 @@ impl Measured {
     pub fn text(&self) -> String {
         let paths = self.paths.as_deref().map(paths::paths_table);
         let latencies = self.latencies.as_deref().map(latency::latency_table);
-        if paths.is_some() || latencies.is_some() {
-            return paths.into_iter().chain(latencies).collect::<Vec<_>>().join("\n\n");
+        let loops = self.loops.as_deref().map(|found| match found {
+            [] => "no packet came back to a switch".into(),
+            found => loops::loops_table(found),
+        });
+        let tables: Vec<_> = [paths, latencies, loops].into_iter().flatten().collect();
+        if !tables.is_empty() {
+            return tables.join("\n\n");
         }
         let heavy = output::heavy_table(&self.heavy, self.unit);
         match &self.flows {

@@ -15,6 +15,7 @@ mod doctor;
 #[cfg(feature = "control")]
 mod evict;
 mod latency;
+mod loops;
 mod log;
 pub mod manual;
 mod measured;

@@ -1,5 +1,5 @@
 //! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`,
-//! `latency`: what programs found, by epochs.
+//! `latency`, `loops`: what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, latency, output, paths};
+use super::{Failure, attention, latency, loops, output, paths};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Covered};
@@ -316,4 +316,22 @@ pub fn latency_text(found: &view::Latency) -> String {
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let error = format!("times are off by a factor of {:.3} at most", found.error_factor);
     format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
+}
+
+pub fn loops_text(found: &view::Loops) -> String {
+    let covered = covered_text(&found.covered, "all loops");
+    if found.covered.last_epoch.is_none() {
+        return covered;
+    }
+    if found.loops.is_empty() {
+        return format!("no packet came back to a switch\n\n{covered}");
+    }
+    let told = |number, what: &str, how: &str| match number {
+        0 => String::new(),
+        number => format!("\n{} {how}", output::count(number, what)),
+    };
+    let unnamed = told(found.omitted_loops, "loop", "not named");
+    let evicted = told(found.evicted_loops, "loop", "made place for others");
+    let missing = told(found.missing_reports, "report", "of packets in loops found no room");
+    format!("{}\n\n{covered}{unnamed}{evicted}{missing}", loops::loops_table(&found.loops))
 }

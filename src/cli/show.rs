@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, latency_text,
-    losses_text, paths_text,
+    loops_text, losses_text, paths_text,
 };
 use super::remote::Remote;
 use super::{Failure, names, output};
@@ -101,6 +101,8 @@ enum What {
     Paths(Epochs),
     /// The time that packets of flows take in each switch
     Latency(Epochs),
+    /// Flows whose packets came back to a switch, and which switch saw it
+    Loops(Epochs),
     /// How the switch stands with its controller
     Controller,
     /// The switches of a controller's network
@@ -133,6 +135,7 @@ impl Show {
             }
             What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text, |d| d.covered.last_epoch),
             What::Latency(epochs) => epochs.show(&client, json, "/v1/latency", latency_text, |d| d.covered.last_epoch),
+            What::Loops(epochs) => epochs.show(&client, json, "/v1/loops", loops_text, |d| d.covered.last_epoch),
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),

@@ -12,7 +12,7 @@ use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{LatencyCounts, LossReport, LossScore, LostAt, Measured, PathCounts};
+use crate::sim::report::{LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts};
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
@@ -312,15 +312,19 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let latencies = reports.iter().any(|(_, report)| report.latency.is_some());
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
-    headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| paths || !latencies));
+    let loops = reports.iter().any(|(_, report)| report.loops.is_some());
+    let is_main = paths || !(latencies || loops);
+    headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| is_main));
     headings.extend(LATENCY.iter().filter(|_| latencies));
+    headings.extend(LOOPS.iter().filter(|_| loops));
     headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
         row.extend(losses_row(report).into_iter().filter(|_| losses));
         let main = if paths { paths_row(report) } else { heavy_row(report) };
-        row.extend(main.into_iter().filter(|_| paths || !latencies));
+        row.extend(main.into_iter().filter(|_| is_main));
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
+        row.extend(loops_row(report).into_iter().filter(|_| loops));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -348,6 +352,13 @@ fn latency_row(report: &ProgramReport) -> [String; 3] {
     let LatencyCounts { samples, slowest_p99_ns, slowest_switch, .. } = report.latency.clone().unwrap_or_default();
     let slowest = slowest_p99_ns.map_or_else(|| "-".into(), latency::time);
     [output::grouped(samples), slowest, slowest_switch.as_deref().unwrap_or("-").to_owned()]
+}
+
+const LOOPS: [&str; 2] = [">flows in loops", ">packets"];
+
+fn loops_row(report: &ProgramReport) -> [String; 2] {
+    let LoopCounts { flows, packets } = report.loops.unwrap_or_default();
+    [flows, packets].map(output::grouped)
 }
 
 const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];

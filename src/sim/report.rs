@@ -11,7 +11,7 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
     Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath,
-    LatencyAnswers, Limits, Losses, PathAnswers, Reason, Reasons, Task,
+    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -62,6 +62,8 @@ pub struct ProgramReport {
     pub paths: Option<PathCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loops: Option<LoopCounts>,
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
@@ -107,6 +109,15 @@ pub struct LatencyCounts {
     /// The hop with the largest 99th percentile, of those whose switch is known.
     pub slowest_p99_ns: Option<u64>,
     pub slowest_switch: Option<String>,
+}
+
+/// The task loops: flows of which a switch saw packets in a loop, and these packets. In a simulated
+/// network no packet loops, so all of these are false alarms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoopCounts {
+    /// Counted once for each switch that saw it.
+    pub flows: u64,
+    pub packets: u64,
 }
 
 /// The task losses.
@@ -229,6 +240,7 @@ impl ProgramReport {
             losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
             paths: answers.paths.as_ref().map(PathCounts::new),
             latency: answers.latency.as_ref().map(LatencyCounts::new),
+            loops: answers.loops.as_ref().map(LoopCounts::new),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -308,6 +320,12 @@ impl LatencyCounts {
             slowest_p99_ns: slowest.and_then(|hop| hop.p99_ns),
             slowest_switch: slowest.and_then(|hop| hop.switch.as_deref().map(str::to_owned)),
         }
+    }
+}
+
+impl LoopCounts {
+    fn new(loops: &LoopAnswers) -> Self {
+        Self { flows: loops.found as u64, packets: loops.flows.iter().map(|found| found.packets).sum() }
     }
 }
 

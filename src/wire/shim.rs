@@ -135,7 +135,8 @@ impl Shim {
         (self.0 >> HOP_AT) as u8
     }
 
-    /// Times that the packet came by here before, at most [`MAX_LOOPS`].
+    /// How often a switch found its own hash in the packet's digest, at most [`MAX_LOOPS`]
+    /// (`program::pint::loops`).
     #[inline(always)]
     pub const fn loops(self) -> u8 {
         (self.0 >> LOOPS_AT) as u8 & MAX_LOOPS
@@ -165,6 +166,12 @@ impl Shim {
     #[inline(always)]
     pub const fn with_hop(self, hop: u8) -> Self {
         Self(self.0 & !((MAX_HOP as u32) << HOP_AT) | (hop as u32) << HOP_AT)
+    }
+
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_loops(self, loops: u8) -> Self {
+        Self(self.0 & !((MAX_LOOPS as u32) << LOOPS_AT) | ((loops & MAX_LOOPS) as u32) << LOOPS_AT)
     }
 
     #[must_use]

@@ -78,3 +78,20 @@ fn it_fits_tofino() {
     let document = weir("budget --program pint --target tofino --json").json();
     assert_eq!(document["reports"], json!([{ "program": "pint", "reports": 16384, "report_bits": 446 }]));
 }
+
+/// One switch alone has no loop, and neither has a simulated network; both say so.
+#[test]
+fn loops_are_none_where_there_are_none() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=4000");
+    let document = files.weir("replay t.pcap --program pint:queries=loops --json").json();
+    assert_eq!(document["programs"]["pint"]["loops"], json!([]), "{document}");
+    let text = files.weir("replay t.pcap --program pint:queries=path+loops").stdout;
+    assert!(text.contains("weir  sure") && text.contains("no packet came back to a switch"), "{text}");
+    let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 \
+                 --program pint:queries=path+loops";
+    let document = weir(&format!("{words} --json")).json();
+    let loops = &document["epochs"][0]["programs"]["pint"]["loops"];
+    assert_eq!(loops, &json!({ "flows": 0, "packets": 0 }), "{document}");
+    assert!(weir(words).stdout.contains("flows in loops"));
+}

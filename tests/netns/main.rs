@@ -17,6 +17,7 @@ mod hostile;
 mod live;
 mod link_local;
 mod living;
+mod loops;
 mod losses;
 mod mishaps;
 mod names;

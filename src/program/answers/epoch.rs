@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Gap, LatencyAnswers, PathAnswers, Reason, Reasons, SwitchGap};
+use super::{Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -188,6 +188,8 @@ pub struct EpochAnswers {
     pub paths: Option<PathAnswers>,
     /// `None` when they are not measured.
     pub latency: Option<LatencyAnswers>,
+    /// `None` when they are not looked for.
+    pub loops: Option<LoopAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
 }
@@ -198,7 +200,7 @@ impl EpochAnswers {
         self.losses_lack.is_empty()
     }
 
-    /// Number of flows, sizes, and switches of paths and latencies that it keeps.
+    /// Number of flows, sizes, loops, and switches of paths and latencies that it keeps.
     pub fn weight(&self) -> usize {
         let answers = |answers: &FlowAnswers| answers.heavy.len() + answers.distribution.as_ref().map_or(0, Vec::len);
         let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
@@ -207,7 +209,8 @@ impl EpochAnswers {
         let paths = self.paths.iter().flat_map(|paths| &paths.flows).map(|path| 1 + path.switches.len()).sum::<usize>();
         let flows = self.latency.iter().flat_map(|latency| &latency.flows);
         let latency = flows.map(|flow| 1 + flow.hops.len()).sum::<usize>();
-        answers(&self.network) + switches + losses + changes + paths + latency
+        let loops = self.loops.as_ref().map_or(0, |loops| loops.flows.len());
+        answers(&self.network) + switches + losses + changes + paths + latency + loops
     }
 
     /// Something is missing of the epoch, as is known only now.
@@ -217,6 +220,7 @@ impl EpochAnswers {
         self.network.lack.add_if(gap.hides_flows(), Reason::Gap);
         self.paths.iter_mut().for_each(|paths| paths.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.latency.iter_mut().for_each(|latency| latency.lack.add_if(gap.hides_flows(), Reason::Gap));
+        self.loops.iter_mut().for_each(|loops| loops.lack.add_if(gap.hides_flows(), Reason::Gap));
     }
 }
 

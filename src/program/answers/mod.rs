@@ -6,6 +6,7 @@ mod distribution;
 mod epoch;
 mod gap;
 mod latency;
+mod loops;
 mod paths;
 mod task;
 
@@ -17,5 +18,6 @@ pub use epoch::{
 };
 pub use gap::{Gap, SwitchGap};
 pub use latency::{FlowLatency, HopLatency, LatencyAnswers};
+pub use loops::{FlowLoop, LoopAnswers};
 pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;

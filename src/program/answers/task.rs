@@ -17,4 +17,6 @@ pub enum Task {
     Paths,
     /// The time that packets of flows take in each switch.
     Latency,
+    /// Packets that come back to a switch.
+    Loops,
 }

@@ -93,6 +93,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         changes: before.map(|before| changes(before, network, limits.flows)),
         paths: None,
         latency: None,
+        loops: None,
         adaptation: None,
     }
 }
@@ -120,6 +121,7 @@ pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> 
         losses: Some((losses, lack)),
         paths: None,
         latency: None,
+        loops: None,
         distribution_wmre: truth.and_then(error),
     }
 }

@@ -1,5 +1,5 @@
-//! Records of an epoch, from all sinks of a network, become the paths of flows, and the
-//! latencies of their hops.
+//! Records of an epoch, from all switches of a network, become the paths of flows, the latencies
+//! of their hops, and the loops that their packets are in.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use super::query::Value;
 use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
 use super::recorder::latency::LatencyRecorder;
+use super::recorder::loops::LoopRecorder;
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
-    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, PathAnswers, Reason, SwitchAnswers,
-    SwitchGap, Task,
+    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, LoopAnswers, PathAnswers, Reason,
+    SwitchAnswers, SwitchGap, Task,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
@@ -32,6 +33,8 @@ struct State {
     recorder: Recorder,
     /// `None` where latencies are not asked for.
     latency: Option<LatencyRecorder>,
+    /// `None` where loops are not asked for.
+    loops: Option<LoopRecorder>,
     waiting: Option<Waiting>,
 }
 
@@ -50,6 +53,10 @@ impl State {
                 Some(latency) => latency.change(query),
                 None => LatencyRecorder::new(query, config.flows as usize),
             });
+            self.loops = parameters.query(Value::Loops).map(|query| match self.loops.take() {
+                Some(loops) => loops.change(query),
+                None => LoopRecorder::new(query, config.flows as usize),
+            });
             (self.parameters, self.coding) = (Some(parameters.clone()), None);
         }
         if self.coding.is_none() {
@@ -63,14 +70,21 @@ impl State {
 pub struct Network {
     paths: Option<PathAnswers>,
     latency: Option<LatencyAnswers>,
+    loops: Option<LoopAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
 }
 
 impl PintAnalysis {
     pub fn new(config: &Config) -> Self {
-        let state =
-            State { parameters: None, coding: None, recorder: Recorder::new(config), latency: None, waiting: None };
+        let state = State {
+            parameters: None,
+            coding: None,
+            recorder: Recorder::new(config),
+            latency: None,
+            loops: None,
+            waiting: None,
+        };
         Self { config: config.clone(), state: RefCell::new(state) }
     }
 }
@@ -87,7 +101,7 @@ impl Analysis for PintAnalysis {
     type Early = ();
     type Network = Network;
 
-    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency];
+    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops];
     const ADDS: bool = true;
 
     fn fits(&self, _: &Digests) -> bool {
@@ -145,7 +159,11 @@ impl Analysis for PintAnalysis {
                 SwitchGap::add(&mut gaps, switch, Gap::Unread { reports });
             }
         };
-        records.iter().for_each(|(switch, record)| unread(switch, packets(record, |plan| !is_read(plan))));
+        for (switch, record) in &records {
+            // A switch that has another plan than the one before finds its hash by chance alone.
+            let loops = if agreed { 0 } else { record.loops().kept().len() as u64 };
+            unread(switch, packets(record, |plan| !is_read(plan)) + loops);
+        }
         let early = match state.waiting.take() {
             None => Vec::new(),
             Some(waiting) if agreed && (waiting.epoch + 1, waiting.plan) == (epoch, id) => waiting.records,
@@ -161,8 +179,15 @@ impl Analysis for PintAnalysis {
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
+        let State { coding, recorder, latency, loops, .. } = state;
+        let loops = loops.as_mut().map(|loops| {
+            let read = records.iter().filter(|_| agreed).map(|(switch, record)| (switch, &**record));
+            let mut answers = loops.epoch(epoch, read);
+            answers.lack.extend(&lack);
+            answers.lack.add_if(!agreed, Reason::Gap);
+            answers
+        });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
-        let State { coding, recorder, latency, .. } = state;
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(epoch, coding, &decoded));
         let latency = latency.as_mut().map(|latency| {
             let flows = coding.as_ref().map_or(Vec::new(), |coding| latency.epoch(epoch, coding, &decoded, recorder));
@@ -175,7 +200,7 @@ impl Analysis for PintAnalysis {
         if let Some(plan) = later {
             state.waiting = Some(Waiting { epoch, plan, records });
         }
-        Epoch { number: epoch, gaps, network: Network { paths, latency, switches } }
+        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, switches } }
     }
 
     /// Queries change when people change them.
@@ -184,9 +209,10 @@ impl Analysis for PintAnalysis {
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let Network { mut paths, mut latency, .. } = network.network.clone();
+        let Network { mut paths, mut latency, mut loops, .. } = network.network.clone();
         paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
         latency.iter_mut().for_each(|latency| latency.keep(limits.flows));
+        loops.iter_mut().for_each(|loops| loops.keep(limits.flows));
         let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
         EpochAnswers {
             epoch: network.number,
@@ -194,6 +220,7 @@ impl Analysis for PintAnalysis {
             gaps: network.gaps.clone(),
             paths,
             latency,
+            loops,
             switches: network.switches.iter().map(switch).collect(),
             ..EpochAnswers::default()
         }

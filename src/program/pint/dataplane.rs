@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::compress::Compression;
+use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::query::Value;
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
@@ -62,6 +63,7 @@ pub struct Scheme {
     pub(super) set: Addends,
     pub(super) path: Option<Arc<Code>>,
     pub(super) latency: Option<LatencyCode>,
+    pub(super) loops: Option<LoopCode>,
     pub(super) family: HashFamily,
 }
 
@@ -121,11 +123,25 @@ impl Scheme {
             let after = match part.value {
                 Value::Path => self.path.as_ref().map(|path| path.encode(switch, hop, identity, before)),
                 Value::Latency => self.latency.as_ref().map(|code| code.encode(hop, identity, latency_ns, before)),
+                // See `check_loop`.
+                Value::Loops => None,
             };
             let after = after.unwrap_or(before) & part.mask;
             digest = digest & !(part.mask << part.shift) | after << part.shift;
         }
         digest
+    }
+
+    /// The digest and the counter behind a switch, and whether it found the packet in a loop; `None`
+    /// of a packet that does not carry the loop query.
+    #[inline(always)]
+    pub fn check_loop(&self, switch: &Coded, packet: Measured, carried: Carried) -> Option<Checked> {
+        let (code, own) = (self.loops.as_ref()?, switch.loops?);
+        let part = self.parts(packet.identity).iter().find(|part| part.value == Value::Loops)?;
+        let before = Carried { digest: carried.digest >> part.shift & part.mask, ..carried };
+        let Checked { carried: after, is_loop } = code.check(own, packet.hop, packet.identity, before);
+        let digest = carried.digest & !(part.mask << part.shift) | after.digest << part.shift;
+        Some(Checked { carried: Carried { digest, ..after }, is_loop })
     }
 }
 
@@ -180,9 +196,13 @@ pub(super) struct Instance {
     pub hops: [Addends; MAX_HOPS + 1],
 }
 
-/// A switch as the code knows it: the hashes of its identifier, one an instance.
+/// A switch as the codes know it: the hashes of its identifier, of the path one an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coded(pub(super) Vec<Addends>);
+pub struct Coded {
+    pub(super) path: Vec<Addends>,
+    /// Of the loop query.
+    pub(super) loops: Option<Addends>,
+}
 
 impl Code {
     /// The digest behind the switch that is hop number `hop` of the packet's path.
@@ -190,7 +210,7 @@ impl Code {
     pub fn encode(&self, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
-        for (instance, value) in self.instances.iter().zip(&switch.0) {
+        for (instance, value) in self.instances.iter().zip(&switch.path) {
             let mask = self.mask() << instance.shift;
             let packet = instance.values.packet(&identity.to_be_bytes());
             let value = (instance.values.join(packet, *value) & self.mask()) << instance.shift;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::compress::{Compression, Range};
 use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, MAX_HOPS, Part, Scheme};
+use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
 use super::query::{Query, Value};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
@@ -123,7 +124,8 @@ impl Code {
 
     /// The hashes of a switch with this identifier.
     pub fn switch(&self, id: u32) -> Coded {
-        Coded(self.instances.iter().map(|instance| instance.values.argument(&id.to_be_bytes())).collect())
+        let hashes = self.instances.iter().map(|instance| instance.values.argument(&id.to_be_bytes()));
+        Coded { path: hashes.collect(), loops: None }
     }
 
     /// The digest behind the last switch of a path.
@@ -148,7 +150,7 @@ impl Code {
     /// What a switch writes into the instance of a packet that [`Self::read`] has looked at.
     #[inline(always)]
     pub fn value(&self, observed: &Observed, switch: &Coded) -> u32 {
-        let (instance, value) = (&self.instances[observed.instance], switch.0[observed.instance]);
+        let (instance, value) = (&self.instances[observed.instance], switch.path[observed.instance]);
         instance.values.join(observed.packet, value) & self.mask()
     }
 }
@@ -162,7 +164,7 @@ impl PartialEq for Code {
 
 /// The largest hash with which a hop acts in a baseline layer, by hop: with 1 / hop the last hop
 /// that acts is uniform (reservoir sampling).
-fn reservoir() -> [u32; MAX_HOPS + 1] {
+pub(super) fn reservoir() -> [u32; MAX_HOPS + 1] {
     std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
 }
 
@@ -194,6 +196,7 @@ impl Scheme {
         let find = |value| queries.iter().find(|query| query.value == value);
         let path = find(Value::Path).map(|query| Arc::new(Code::new(query.bits, query.instances, layers, family)));
         let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));
+        let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
         let set = |planned: &super::plan::Planned| {
             let mut shift = 0;
             let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
@@ -207,7 +210,7 @@ impl Scheme {
         let sets = plan.0.iter().map(set).collect();
         let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
         let set = chooses.argument(&0u32.to_be_bytes());
-        Self { sets, chooses, set, path, latency, family: family.clone() }
+        Self { sets, chooses, set, path, latency, loops, family: family.clone() }
     }
 
     /// Number of sets of queries that packets carry.
@@ -225,9 +228,15 @@ impl Scheme {
         self.latency.as_ref()
     }
 
+    /// The code of the loop query, if there is one.
+    pub fn loops(&self) -> Option<&LoopCode> {
+        self.loops.as_ref()
+    }
+
     /// The hashes of a switch with this identifier.
     pub fn switch(&self, id: u32) -> Coded {
-        self.path.as_ref().map(|path| path.switch(id)).unwrap_or_default()
+        let path = self.path.as_ref().map(|path| path.switch(id)).unwrap_or_default();
+        Coded { loops: self.loops.as_ref().map(|loops| loops.switch(id)), ..path }
     }
 
     /// A query's part of the digest of a packet that carries it.
@@ -246,10 +255,12 @@ impl Scheme {
 
 impl PartialEq for Scheme {
     fn eq(&self, other: &Self) -> bool {
+        let loops = |scheme: &Self| scheme.loops.as_ref().map(|code| (code.bits(), code.threshold()));
         let compressed = |scheme: &Self| scheme.latency.as_ref().map(|code| code.compression.clone());
         self.sets == other.sets
             && self.path == other.path
             && compressed(self) == compressed(other)
+            && loops(self) == loops(other)
             && self.family == other.family
     }
 }

@@ -1,15 +1,16 @@
-//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far two queries:
-//! the switches that a flow crosses, and the latency of each of its hops.
+//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far three queries:
+//! the switches that a flow crosses, the latency of each of its hops, and loops.
 //!
 //! *Paper:* Ben Basat, Ramanathan, Li, Antichi, Yu, Mitzenmacher: "PINT: Probabilistic In-band
-//! Network Telemetry", SIGCOMM 2020; Algorithm 1, §4.2 and appendix A.
+//! Network Telemetry", SIGCOMM 2020; Algorithms 1 and 2, §4.2 and appendix A.
 //!
 //! *Shape:* Each packet carries a digest, of one set of the configured queries ([`query`]); the
 //! [`plan`] says which. A switch writes a hash of its identifier and of the packet into it, or a code
 //! of the packet's latency ([`compress`]), or leaves it, as hashes decide that all know
 //! (`encoding`). The last switch takes the digest off and reports it with the packet's identity and
 //! the number of switches passed. What has the reports knows which switches wrote each digest. It
-//! eliminates candidates of paths (`inference`), and keeps samples of latencies (`recorder`).
+//! eliminates candidates of paths (`inference`), and keeps samples of latencies (`recorder`). A
+//! switch that finds its own hash on a packet reports a loop ([`loops`]).
 //! [`utilisation`] holds the stages of the paper's third use case, which no live switch runs yet.
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
@@ -21,7 +22,8 @@
 //! the answer states.
 //!
 //! *Memory:* no register. A bank has room for `reports` reports; of more packets a share is reported,
-//! which a hash chooses, and the others are counted. The
+//! which a hash chooses, and the others are counted. It has room for
+//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The
 //! recorder keeps `flows` flows of `packets` packets each, up to twice as many flows within an epoch,
 //! and counts those it evicts.
 //!
@@ -40,6 +42,7 @@ mod config;
 pub mod dataplane;
 pub mod encoding;
 pub mod inference;
+pub mod loops;
 mod parameters;
 pub mod plan;
 pub mod query;
@@ -134,6 +137,6 @@ impl Program for Pint {
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        RunAnswers { paths: answers.paths, latency: answers.latency, ..RunAnswers::default() }
+        RunAnswers { paths: answers.paths, latency: answers.latency, loops: answers.loops, ..RunAnswers::default() }
     }
 }

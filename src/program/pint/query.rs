@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
 use super::encoding::DIGEST_BITS;
+use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, MAX_QUERIES, Share};
 use crate::text::{named, serde_as_text};
 use crate::wire::{FiveTuple, Flow};
@@ -23,6 +24,8 @@ named! {
         Path = "path",
         /// The latency of each hop of a flow: dynamic per flow.
         Latency = "latency",
+        /// Packets that come back to a switch (§A.4).
+        Loops = "loops",
     }
 }
 
@@ -80,6 +83,8 @@ pub struct Query {
     pub range: Range,
     /// Of latencies: bytes that are kept for each hop of a flow; `None` keeps every sample.
     pub space: Option<u32>,
+    /// Of loops: how often a switch finds its own hash on a packet without calling it a loop.
+    pub threshold: u32,
 }
 
 /// Fewest and most bytes of a query's space budget: a sketch of 8-bit values has at least as many.
@@ -96,6 +101,7 @@ impl Query {
             flow: FlowDefinition::default(),
             range: Range::default(),
             space: None,
+            threshold: MAX_THRESHOLD,
         }
     }
 
@@ -112,6 +118,8 @@ impl Query {
         match (key, self.value) {
             ("bits", Value::Path) => self.bits = number(1..=DIGEST_BITS)?,
             ("bits", Value::Latency) => self.bits = number(MIN_CODE_BITS..=MAX_CODE_BITS)?,
+            ("bits", Value::Loops) => self.bits = number(MIN_BITS..=DIGEST_BITS)?,
+            ("threshold", Value::Loops) => self.threshold = number(0..=MAX_THRESHOLD)?,
             ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
             ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
             ("flow", _) => {
@@ -123,6 +131,7 @@ impl Query {
             ("to", Value::Latency) => self.range.to_ns = time(key, text)?,
             ("space", Value::Latency) => self.space = Some(number(SPACE_BYTES)?),
             (_, Value::Path) => return Err(format!("{key}: path has bits, instances, frequency and flow")),
+            (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
             (_, Value::Latency) => return Err(format!("{key}: latency has bits, frequency, flow, from, to and space")),
         }
         Ok(())
@@ -172,7 +181,7 @@ fn written(ns: u32) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, bits, instances, frequency, flow, range, space } = self;
+        let Self { value, bits, instances, frequency, flow, range, space, threshold } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
@@ -182,6 +191,9 @@ impl fmt::Display for Query {
         }
         if *flow != FlowDefinition::default() {
             write!(f, ":flow={}", flow.name())?;
+        }
+        if *threshold != MAX_THRESHOLD {
+            write!(f, ":threshold={threshold}")?;
         }
         let default = Range::default();
         if range.from_ns != default.from_ns {
@@ -255,6 +267,7 @@ mod tests {
             EXAMPLE,
             "path:bits=4:instances=2:flow=dst",
             "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
+            "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
         ] {
             assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
         }
@@ -275,13 +288,17 @@ mod tests {
     #[test]
     fn wrong_queries_say_what_would_be_right() {
         let refused = |text: &str| text.parse::<Queries>().unwrap_err();
-        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency");
+        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency, loops");
         assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
         assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
         assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
         assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
         assert_eq!(refused("latency:instances=2"), "instances: latency has bits, frequency, flow, from, to and space");
         assert_eq!(refused("path:space=100"), "space: path has bits, instances, frequency and flow");
+        assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
+        assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
+        assert_eq!(refused("loops:space=100"), "space: loops has bits, threshold, frequency and flow");
+        assert_eq!(refused("path:threshold=1"), "threshold: path has bits, instances, frequency and flow");
         assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");

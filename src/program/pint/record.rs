@@ -2,13 +2,15 @@
 //!
 //! The form: a version; the plans of the epoch and of the one after it; packets that found no room;
 //! the number of streams; and for each stream, in ascending order, its plan, its five-tuple in five
-//! words, the length of its path, and its packets in ascending order: time, identity, digest.
+//! words, the length of its path, and its packets in ascending order: time, identity, digest; then
+//! the reports of loops.
 //! docs/record-format.md describes it to others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::dataplane::MAX_HOPS;
+use super::loops::record::{LOOP_REPORTS, Looped};
 use super::parameters::PlanId;
 use super::{Config, Pint};
 use crate::pisa::hash::HashFamily;
@@ -17,7 +19,7 @@ use crate::program::{DecodeError, MergeError, Program, Record, Report, Reports};
 use crate::wire::FiveTuple;
 
 /// The first byte.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What the sink reports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +54,7 @@ impl Report for Arrival {
     }
 }
 
-fn read_hops(from: &mut Reader<'_>) -> Result<u8, DecodeError> {
+pub(super) fn read_hops(from: &mut Reader<'_>) -> Result<u8, DecodeError> {
     match from.number("the length of a path")? {
         hops @ 1.. if hops <= MAX_HOPS as u64 => Ok(hops as u8),
         _ => from.wrong("the length of a path", "1 to 62 switches"),
@@ -82,17 +84,20 @@ pub struct Room {
     pub packets: usize,
     /// Packets of a stream.
     pub of_stream: usize,
+    /// Reports of loops.
+    pub loops: usize,
 }
 
 impl Room {
     pub fn of(config: &Config) -> Self {
-        Self { packets: config.reports as usize, of_stream: config.packets as usize }
+        Self { packets: config.reports as usize, of_stream: config.packets as usize, loops: LOOP_REPORTS }
     }
 
     /// The length in bytes that no record exceeds.
     pub fn longest(self) -> usize {
         let stream = MAX_U32 + size_of::<FiveTuple>() + 1 + MAX_U64;
-        1 + 2 * PlanUse::MAX_BYTES + 2 * MAX_U64 + self.packets * (stream + MAX_U64 + MAX_U32 + 3)
+        let packets = self.packets * (stream + MAX_U64 + MAX_U32 + 3);
+        1 + 2 * PlanUse::MAX_BYTES + 2 * MAX_U64 + packets + Reports::<Looped>::max_bytes(self.loops)
     }
 }
 
@@ -148,7 +153,7 @@ pub struct PlanUses {
     pub next: PlanUse,
 }
 
-/// The digests that left a network at one switch.
+/// The digests that left a network at one switch, and the packets that it saw in a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digests {
     family: HashFamily,
@@ -156,6 +161,7 @@ pub struct Digests {
     plans: PlanUses,
     streams: BTreeMap<Stream, Vec<Seen>>,
     missing: u64,
+    loops: Reports<Looped>,
     /// The switch, where the record has not left its process: the byte form has no name.
     sink: Arc<str>,
 }
@@ -163,7 +169,8 @@ pub struct Digests {
 impl Digests {
     pub fn none(family: &HashFamily, room: Room) -> Self {
         let (streams, plans) = (BTreeMap::new(), PlanUses::default());
-        Self { family: family.clone(), room, plans, streams, missing: 0, sink: "".into() }
+        let loops = Reports::none(room.loops);
+        Self { family: family.clone(), room, plans, streams, missing: 0, loops, sink: "".into() }
     }
 
     /// By stream, each with its first packets.
@@ -179,6 +186,18 @@ impl Digests {
         digests.streams.values_mut().for_each(Vec::dedup);
         digests.missing = reports.overflow();
         digests
+    }
+
+    /// With these reports of loops, as far as there is room.
+    #[must_use]
+    pub fn with_loops(mut self, loops: &Reports<Looped>) -> Self {
+        self.loops.merge(loops);
+        self
+    }
+
+    /// Packets that the switch saw in a loop.
+    pub fn loops(&self) -> &Reports<Looped> {
+        &self.loops
     }
 
     /// As a record of this switch.
@@ -261,6 +280,7 @@ impl Digests {
             Ok((stream, seen.into_iter().map(|(seen, ())| seen).collect()))
         })?;
         digests.streams = streams.into_iter().collect();
+        digests.loops = Reports::decode(&mut from, room.loops)?;
         from.end().map(|()| digests)
     }
 }
@@ -282,6 +302,7 @@ impl Record for Digests {
         let PlanUses { epoch, next } = other.plans;
         self.plans = PlanUses { epoch: self.plans.epoch.and(epoch), next: self.plans.next.and(next) };
         self.missing = self.missing.saturating_add(other.missing);
+        self.loops.merge(&other.loops);
         self.evict();
         Ok(())
     }
@@ -303,6 +324,7 @@ impl Record for Digests {
                 to.number((*digest).into());
             }
         }
+        self.loops.encode(&mut to);
         to.0
     }
 

@@ -2,6 +2,7 @@
 //! as far as digests decide them.
 
 pub mod latency;
+pub mod loops;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! A replica: the code at the way out, and what it reports where a packet leaves the network.
+//! A replica: the code at the way out, and what it reports where a packet leaves the network, or
+//! comes back.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,6 +8,8 @@ use arrayvec::ArrayVec;
 
 use super::dataplane::{Coded, MAX_HOPS, Measured, Scheme};
 use super::encoding::switch_id;
+use super::loops::dataplane::{Carried, Checked, LoopCode};
+use super::loops::record::Looped;
 use super::parameters::Coding;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sample;
@@ -31,6 +34,7 @@ pub struct Replica {
     name: Arc<str>,
     reports: ReportBuffer<Arrival>,
     sample: Sample,
+    loops: ReportBuffer<Looped>,
     limit: u32,
     room: Room,
 }
@@ -61,6 +65,19 @@ impl InForce {
         let own = coding.scheme.switch(switch_id(name));
         Self { from, coding, own }
     }
+
+    /// Reports a packet that came back here, if it carries the loop query.
+    #[inline(always)]
+    fn check_loop(&self, phv: &mut Phv, measured: Measured, reports: &mut ReportBuffer<Looped>) {
+        let carried = Carried { digest: phv.digest, matches: phv.shim.loops() };
+        let checked = self.coding.scheme.check_loop(&self.own, measured, carried);
+        let Some(Checked { carried, is_loop }) = checked else { return };
+        (phv.digest, phv.shim) = (carried.digest, phv.shim.with_loops(carried.matches));
+        if is_loop && let Some(flow) = FiveTuple::of(&phv.headers) {
+            let Measured { hop: hops, identity, .. } = measured;
+            reports.push(Looped { time_ns: phv.egress_ns, flow, hops, identity });
+        }
+    }
 }
 
 /// The plan of packets of an epoch, as they carry it.
@@ -86,6 +103,7 @@ impl Replica {
             name: "".into(),
             reports: ReportBuffer::with_capacity(0),
             sample: Sample::new(hashes),
+            loops: ReportBuffer::with_capacity(0),
             limit: config.reports,
             room: Room::of(config),
         }
@@ -105,6 +123,7 @@ impl Replica {
         let hops = phv.shim.hop();
         let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns };
         phv.digest = plan.coding.scheme.encode(&plan.own, measured, phv.digest);
+        plan.check_loop(phv, measured, &mut self.loops);
         if phv.disposition == Disposition::ToHost
             && usize::from(hops) <= MAX_HOPS
             && let Some(flow) = FiveTuple::of(&phv.headers)
@@ -198,8 +217,9 @@ impl Dataplane for Replica {
 
     fn spare(&self) -> Box<dyn Bank> {
         let reports = ReportBuffer::with_capacity(self.limit as usize);
+        let loops = ReportBuffer::with_capacity(self.room.loops);
         let (family, name) = (self.family.clone(), self.name.clone());
-        Box::new(ReplicaBank { reports, family, room: self.room, name, plans: PlanUses::default() })
+        Box::new(ReplicaBank { reports, loops, family, room: self.room, name, plans: PlanUses::default() })
     }
 
     fn exchange(&mut self, _: &mut dyn Bank) {
@@ -210,6 +230,7 @@ impl Dataplane for Replica {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
             self.sample.reset();
+            std::mem::swap(&mut self.loops, &mut spare.loops);
             if let Some((first, last)) = self.epochs.ended {
                 let next = last + 1;
                 let entered = self.epochs.running >= Some(next);
@@ -221,6 +242,7 @@ impl Dataplane for Replica {
 
     fn usage(&self) -> ProgramUse {
         let hash = |name, bits, added| HashUse { name, bits, added };
+        let identity = || StageUse::hashing(vec![hash("identity", 32, false)]);
         let mut chains = Vec::new();
         let scheme = self.plans.first().map(|plan| &plan.coding.scheme);
         if let Some(path) = scheme.and_then(Scheme::path) {
@@ -232,7 +254,7 @@ impl Dataplane for Replica {
             let middle = ["layer, first", "g, first", "h, first"].map(|name| hash(name, 32, true));
             let last = [hash("layer", 32, true), hash("g", 32, true), hash("h", path.bits(), true)];
             chains.push(vec![
-                StageUse::hashing(vec![hash("identity", 32, false)]),
+                identity(),
                 each(&packet),
                 each(&middle),
                 each(&last),
@@ -250,20 +272,27 @@ impl Dataplane for Replica {
         };
         if scheme.and_then(Scheme::latency).is_some() {
             // One identity serves all chains.
-            let first = match scheme.and_then(Scheme::path) {
-                Some(_) => StageUse::default(),
-                None => StageUse::hashing(vec![hash("identity", 32, false)]),
-            };
+            let first = if chains.is_empty() { identity() } else { StageUse::default() };
             // The latency is computed beside the hashes; its code is looked up, then written.
             let acts = three(first, ["packet for g of latency", "g of latency, first", "g of latency"], 32);
             chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
             let rounds = ["packet for rounding", "rounding, first", "rounding"];
             chains.push(three(StageUse::default(), rounds, 4));
         }
+        let loops = scheme.and_then(Scheme::loops);
+        if let Some(bits) = loops.map(LoopCode::bits) {
+            let first = if chains.is_empty() { identity() } else { StageUse::default() };
+            let acts = three(first, ["packet for g of loops", "g of loops, first", "g of loops"], 32);
+            // The comparison with the digest, then the write.
+            chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
+            chains.push(three(StageUse::default(), ["packet for h of loops", "h of loops, first", "h of loops"], bits));
+        }
         if scheme.is_some_and(|scheme| scheme.sets() > 1) {
             chains.push(three(StageUse::default(), ["packet for q", "q, first", "q"], 32));
         }
-        let reports = Some(ReportBuffer::<Arrival>::usage(self.limit));
+        // A report of a loop is counted as wide as one of a digest, which is a little wider.
+        let more = if loops.is_some() { self.room.loops as u32 } else { 0 };
+        let reports = Some(ReportBuffer::<Arrival>::usage(self.limit + more));
         ProgramUse { program: Pint::NAME, chains, reports }
     }
 }
@@ -271,6 +300,7 @@ impl Dataplane for Replica {
 /// What was reported in one epoch.
 struct ReplicaBank {
     reports: ReportBuffer<Arrival>,
+    loops: ReportBuffer<Looped>,
     plans: PlanUses,
     family: HashFamily,
     room: Room,
@@ -280,11 +310,12 @@ struct ReplicaBank {
 impl Bank for ReplicaBank {
     fn clear(&mut self) {
         self.reports.clear();
+        self.loops.clear();
         self.plans = PlanUses::default();
     }
 
     fn record(&self) -> AnyRecord {
         let digests = Digests::of(&self.family, self.room, &self.reports.read());
-        Box::new(digests.planned(self.plans).at(&self.name))
+        Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
     }
 }

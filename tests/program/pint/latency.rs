@@ -109,7 +109,7 @@ fn conflicts_are_refused() {
     assert!(refused("pint:budget=4").ends_with("at least bits × instances, 16"));
     assert!(refused("pint:bits=4,queries=path").contains("bits and instances are those of the query path"));
     assert!(
-        refused("pint:queries=loops").ends_with("written like path:bits=8+latency:bits=8:frequency=15/16:space=100")
+        refused("pint:queries=loop").ends_with("written like path:bits=8+latency:bits=8:frequency=15/16:space=100")
     );
     let program = ProgramConfig::new::<Pint>(config("latency"));
     assert!(program.rank(Task::Latency).is_some() && Pint::validate(&config("latency")).is_ok());

@@ -1,6 +1,7 @@
 //! PINT's switch against a naive one, and the paths of simulated networks against the truth.
 
 mod latency;
+mod loops;
 mod naive;
 mod network;
 mod plans;
@@ -9,6 +10,7 @@ use naive::Naive;
 use proptest::prelude::*;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
+use weir::program::pint::loops::record::{LOOP_REPORTS, Looped};
 use weir::program::pint::query::Queries;
 use weir::program::pint::record::{Arrival, PlanUse, PlanUses, Room, Seen, Stream};
 use weir::program::pint::{Config, Digests, Pint};
@@ -25,6 +27,7 @@ struct Packet {
     digest: u16,
     latency_ns: u32,
     hop: u8,
+    matches: u8,
     disposition: Disposition,
     enters: bool,
     shim: bool,
@@ -48,7 +51,7 @@ impl Packet {
             headers,
             identity: self.identity,
             digest: self.digest,
-            shim: Shim::default().with_hop(self.hop),
+            shim: Shim::default().with_hop(self.hop).with_loops(self.matches),
             latency_ns: self.latency_ns,
             disposition: self.disposition,
             enters: self.enters,
@@ -63,13 +66,15 @@ fn packet() -> impl Strategy<Value = Packet> {
     let fragment = prop_oneof![8 => Just(Fragment::Whole), 1 => Just(Fragment::First), 1 => Just(Fragment::Later)];
     let hop = prop_oneof![8 => 1..12u8, 1 => 60..=63u8];
     let latency = (0..32u32, any::<u32>()).prop_map(|(short, latency)| latency >> short);
-    (0..4u16, any::<u32>(), (any::<u16>(), latency), hop, disposition, any::<bool>(), any::<bool>(), fragment).prop_map(
-        |(flow, identity, (digest, latency_ns), hop, disposition, enters, shim, fragment)| Packet {
+    let carried = (any::<u16>(), latency, 0..4u8);
+    (0..4u16, any::<u32>(), carried, hop, disposition, any::<bool>(), any::<bool>(), fragment).prop_map(
+        |(flow, identity, (digest, latency_ns, matches), hop, disposition, enters, shim, fragment)| Packet {
             flow,
             identity,
             digest,
             latency_ns,
             hop: if enters { 1 } else { hop },
+            matches,
             disposition,
             enters,
             shim: shim && !enters,
@@ -85,6 +90,10 @@ fn config() -> impl Strategy<Value = Config> {
         "latency:bits=4:frequency=0.3+path:bits=4:instances=3:frequency=0.6",
         "path:bits=12:frequency=1/2+latency:bits=12:frequency=1/3",
         "latency:bits=3:from=1us:to=100us:space=100",
+        "loops:bits=4:threshold=0",
+        "path:bits=8+loops:bits=4:threshold=1+latency:bits=4",
+        "loops:bits=4:threshold=2:frequency=1/2+path:bits=15:frequency=1/3",
+        "loops:bits=5",
     ]);
     let queries = queries.prop_map(|text| ((8, 2), text.parse().unwrap()));
     let shape = prop_oneof![shape.prop_map(|shape| (shape, Queries::default())), queries];
@@ -121,6 +130,7 @@ proptest! {
         let record = record.get::<Digests>().unwrap();
         prop_assert_eq!(record.streams(), &naive.streams(&config));
         prop_assert_eq!(record.missing(), naive.missing(&config));
+        prop_assert_eq!(record.loops().kept(), naive.loops());
     }
 
     /// Records of replicas and epochs merge whatever their order; they are bounded, and their byte
@@ -128,6 +138,7 @@ proptest! {
     #[test]
     fn records_add_up(
         parts in prop::collection::vec(prop::collection::vec((0..5u16, 1..4u8, 0..30u64, 0..4u32), 0..20), 1..5),
+        looped in prop::sample::select(vec![0u64, 3, 500]),
         at: prop::sample::Index,
         byte: u8,
     ) {
@@ -141,13 +152,21 @@ proptest! {
                 buffer.push(Arrival { time_ns, plan: u32::from(hops) / 2, flow, hops, identity, digest: identity as u16 });
             }
             let plans = PlanUses { epoch: PlanUse::All(part.len() as u32 / 9), next: PlanUse::Unknown };
-            Digests::of(&family, room, &buffer.read()).planned(plans)
+            let mut loops = weir::program::ReportBuffer::with_capacity(LOOP_REPORTS);
+            for (time_ns, &(flow, hops, _, identity)) in (0..looped).zip(part.iter().cycle()) {
+                let flow = FiveTuple([4 << 40 | u64::from(flow), 0, 1, 0, 2]);
+                loops.push(Looped { time_ns, flow, hops, identity });
+            }
+            Digests::of(&family, room, &buffer.read()).with_loops(&loops.read()).planned(plans)
         };
         let records: Vec<_> = parts.iter().map(record).collect();
         let mut sum = Digests::none(&family, room);
         records.iter().for_each(|record| sum.merge(record).unwrap());
         let packets: usize = sum.streams().values().map(Vec::len).sum();
         prop_assert!(packets <= 24 && sum.streams().values().all(|seen| seen.len() <= 5 && seen.is_sorted()));
+        let loops = looped * parts.iter().filter(|part| !part.is_empty()).count() as u64;
+        prop_assert!(sum.loops().kept().len() <= LOOP_REPORTS && sum.loops().kept().is_sorted());
+        prop_assert_eq!(sum.loops().kept().len() as u64 + sum.loops().overflow(), loops);
         // With room for all, the order of merging does not matter.
         if sum.missing() == 0 {
             let mut reversed = Digests::none(&family, room);
@@ -178,12 +197,14 @@ fn a_golden_record() {
         buffer.push(Arrival { time_ns, plan: 300, flow, hops: 3, identity: 1 << 7, digest: 5 });
     }
     let plans = PlanUses { epoch: PlanUse::All(300), next: PlanUse::Several };
-    let record = Digests::of(&family, Room::of(&config), &buffer.read()).planned(plans);
+    let mut loops = weir::program::ReportBuffer::with_capacity(LOOP_REPORTS);
+    loops.push(Looped { time_ns: 9, flow, hops: 14, identity: 6 });
+    let record = Digests::of(&family, Room::of(&config), &buffer.read()).with_loops(&loops.read()).planned(plans);
     let seen = |time_ns| Seen { time_ns, identity: 128, digest: 5 };
     assert_eq!(record.streams()[&Stream { plan: 300, flow, hops: 3 }], [seen(7), seen(300)]);
     let hex: String = record.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let flow = "0000041234005006000000000000000000000000 0a0000010000000000000000000000000a000002".replace(' ', "");
-    assert_eq!(hex, format!("0202ac02010101ac02{flow}030207800105ac02800105"));
+    assert_eq!(hex, format!("0302ac02010101ac02{flow}030207800105ac028001050109{flow}0e0600"));
     assert_eq!(record.missing(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Algorithm 1, the plan and the latency query as the paper writes them, with real
+//! Algorithms 1 and 2, the plan and the latency query as the paper writes them, with real
 //! numbers.
 
 use std::collections::BTreeMap;
@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{Disposition, Phv};
 use weir::program::pint::encoding::{Layers, switch_id};
+use weir::program::pint::loops::record::Looped;
 use weir::program::pint::query::{Query, Value};
 use weir::program::pint::record::{Seen, Stream};
 use weir::program::pint::{Config, PlanId};
@@ -20,7 +21,10 @@ pub struct Naive {
     paths: Vec<[Global; 2]>,
     /// g of the latency, and the hash that rounds it.
     latency: [Global; 2],
+    /// g and h of the loop query.
+    loops: [Global; 2],
     id: u32,
+    looped: Vec<Looped>,
     plan: PlanId,
     sample: Global,
     arrivals: Vec<(Stream, Seen)>,
@@ -51,7 +55,9 @@ impl Naive {
             layers: Layers::of_length(config.path_length),
             paths: (0..16).map(hashes).collect(),
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
+            loops: ["pint/loops/acts", "pint/loops/values"].map(|label| global(label, 0)),
             id: switch_id(name),
+            looped: Vec::new(),
             plan: parameters.id(),
             sample: global("pint/sample", 0),
             arrivals: Vec::new(),
@@ -64,10 +70,10 @@ impl Naive {
             return;
         }
         let chosen = real(&self.q, phv.identity, 0);
-        let (queries, _) = self.sets.iter().find(|(_, end)| chosen < *end).unwrap();
+        let (queries, _) = self.sets.iter().find(|(_, end)| chosen < *end).unwrap().clone();
         let before = if phv.shim.hop() == 1 { 0 } else { u32::from(phv.digest) };
         let (mut digest, mut from) = (before, 0);
-        for query in queries {
+        for query in &queries {
             for instance in 0..query.instances {
                 let mask = ((1 << query.bits) - 1) << from;
                 let part = (before & mask) >> from;
@@ -75,6 +81,7 @@ impl Naive {
                     _ if phv.shim.hop() > 62 => part,
                     Value::Path => self.path(phv, instance, query.bits, part),
                     Value::Latency => self.latency(phv, query, part),
+                    Value::Loops => self.check_loop(phv, query, part),
                 };
                 // Bits beyond the queries stay as they came.
                 digest = digest & !mask | part << from;
@@ -114,6 +121,29 @@ impl Naive {
         let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
         let random = (rounds * 2f64.powi(32)) as u32 % 16;
         ((sixteenths + f64::from(random)) / 16.0) as u32
+    }
+
+    /// Algorithm 2. At the first hop neither the digest nor the counter says anything.
+    fn check_loop(&mut self, phv: &mut Phv, query: &Query, part: u32) -> u32 {
+        let [g, h] = &self.loops;
+        let hops = phv.shim.hop();
+        let own = (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32 % (1 << query.bits);
+        let mut c = if hops == 1 { 0 } else { phv.shim.loops() };
+        if hops > 1 && part == own {
+            if u32::from(c) >= query.threshold {
+                let flow = FiveTuple::of(&phv.headers).unwrap();
+                self.looped.push(Looped { time_ns: phv.egress_ns, flow, hops, identity: phv.identity });
+                return part;
+            }
+            c += 1;
+        }
+        phv.shim = phv.shim.with_loops(c);
+        if c == 0 && real(g, phv.identity, hops.into()) < 1.0 / f64::from(hops) { own } else { part }
+    }
+
+    /// What was reported of loops.
+    pub fn loops(&self) -> &[Looped] {
+        &self.looped
     }
 
     /// What the bank has room for.
