@@ -119,6 +119,7 @@ fn draw_legend(figure: &Figure, area: &DrawingArea<Svg, Shift>) -> Result<()> {
             Source::Weir => "measured here",
             Source::Paper => "the paper",
             Source::Authors => "the authors' program",
+            Source::Model => "the formula",
         };
         draw_key(area, y, INK, 5, source)?;
         area.draw(&Text::new(whose, (48, y), text())).map_err(failed)?;
@@ -137,6 +138,9 @@ fn draw_key(area: &DrawingArea<Svg, Shift>, y: i32, color: RGBColor, radius: i32
     }
     piece(8, 15, color.mix(0.75).stroke_width(1))?;
     piece(33, 40, color.mix(0.75).stroke_width(1))?;
+    if source == Source::Model {
+        return piece(20, 28, color.mix(0.75).stroke_width(1));
+    }
     area.draw(&Circle::new((24, y), radius, color.stroke_width(1))).map_err(failed)
 }
 
@@ -257,7 +261,9 @@ where
                 + Circle::new((0, 0), radius, WHITE.mix(0.6).filled())
                 + Circle::new((0, 0), radius, color.stroke_width(1))
         };
-        chart.draw_series(inside().map(hollow)).map_err(failed)?;
+        if curve.source != Source::Model {
+            chart.draw_series(inside().map(hollow)).map_err(failed)?;
+        }
         return Ok(());
     }
     let ranges = curve.points.iter().map(|p| (p.x, p.min.max(within.from), p.max.min(within.to)));

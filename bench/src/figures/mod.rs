@@ -60,6 +60,8 @@ enum Paper {
     PintPath,
     /// Figure 9 of PINT: errors of latency quantiles
     PintLatency,
+    /// PINT's loop detection (appendix A.4): false alarms, and how soon a loop is reported
+    PintLoops,
     /// Figures 7 and 8 of PINT: HPCC on what INT and PINT measure, in a simulated network
     PintHpcc,
 }
@@ -86,6 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::PintLatency) {
         pint::latency(&arguments.out, arguments.quick)?;
+    }
+    if wanted(Paper::PintLoops) {
+        pint::loops(&arguments.out, arguments.quick)?;
     }
     if wanted(Paper::PintHpcc) {
         hpcc::run(&arguments.out, arguments.quick, &arguments.hpcc)?;

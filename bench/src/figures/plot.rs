@@ -48,6 +48,8 @@ pub enum Source {
     Paper,
     /// The authors' programs, run by us.
     Authors,
+    /// A formula.
+    Model,
 }
 
 #[derive(Clone)]
@@ -156,6 +158,7 @@ impl Figure {
                     Source::Paper if panel.order != self.panels[0].order => continue,
                     Source::Paper => ("caida", "paper"),
                     Source::Authors => (panel.order, "authors"),
+                    Source::Model => (panel.order, "formula"),
                 };
                 for p in &curve.points {
                     let Point { x, y, min, max, .. } = p;

@@ -16,6 +16,7 @@ use crate::hpcc::{Picos, Telemetry, Tree};
 use runs::{Job, PARTS, Run, ends};
 
 #[derive(clap::Args)]
+#[group(id = "hpcc")]
 pub struct Options {
     /// Seeds of pint-hpcc, each a run of its own
     #[arg(long, value_name = "SEED", value_delimiter = ',', default_values_t = 1..=3u64)]

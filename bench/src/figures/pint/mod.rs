@@ -1,8 +1,9 @@
-//! PINT's Figures 5 and 10: packets until the path of a flow is decided; and 9: errors of latency
-//! quantiles.
+//! PINT's Figures 5 and 10: packets until the path of a flow is decided; 9: errors of latency
+//! quantiles; and its loop detection.
 
 mod graph;
 mod latency;
+mod loops;
 mod runs;
 
 use std::fmt::Write as _;
@@ -51,6 +52,19 @@ pub fn latency(out: &Path, quick: bool) -> Result<()> {
     let (figures, lines) = latency::figures(if quick { 1 } else { 5 }, quick, progress)?;
     table(out, "pint_latency.csv", &lines)?;
     figures.iter().try_for_each(|figure| save(out, figure, progress))
+}
+
+/// Loop detection.
+pub fn loops(out: &Path, quick: bool) -> Result<()> {
+    let start = Instant::now();
+    let progress = move |what: &str| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
+    let effort = loops::Effort::new(quick);
+    let (figures, lines) = loops::detection_figures(&effort, progress)?;
+    table(out, "pint_loops_detection.csv", &lines)?;
+    figures.iter().try_for_each(|figure| save(out, figure, progress))?;
+    let (figure, lines) = loops::alarm_figure(&effort, progress)?;
+    table(out, "pint_loops_alarms.csv", &lines)?;
+    save(out, &figure, progress)
 }
 
 fn save(out: &Path, figure: &Figure, progress: impl Fn(&str)) -> Result<()> {
