@@ -95,15 +95,16 @@ fn culprit(table: &toml::Table, message: &str) -> ConfigError {
     for (key, value) in table.iter().filter(|(key, _)| *key != "name") {
         let alone: toml::Table =
             [("name".to_string(), name.clone()), (key.clone(), value.clone())].into_iter().collect();
-        if alone.try_into::<ProgramConfig>().is_err() {
-            return wrong(key, value.to_string(), right(schema, key));
+        if let Err(error) = alone.try_into::<ProgramConfig>() {
+            return wrong(key, value.to_string(), right(schema, key, error.message()));
         }
     }
     wrong("name", name.to_string(), message.into())
 }
 
-/// The values that the schema allows for a key.
-fn right(schema: &Json, key: &str) -> String {
+/// The values that the schema allows for a key. Of a text that has a form of its own, `message` says
+/// what is wrong with it.
+fn right(schema: &Json, key: &str, message: &str) -> String {
     let Some(mut property) = schema["properties"].get(key) else {
         let keys = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         return format!("no such key, there are {}", keys.collect::<Vec<_>>().join(", "));
@@ -119,7 +120,7 @@ fn right(schema: &Json, key: &str) -> String {
         return format!("one of {}", choices.join(", "));
     }
     if let Some(example) = property["examples"][0].as_str() {
-        return format!("written like {example}");
+        return format!("{message}; written like {example}");
     }
     match (property["minimum"].as_u64(), property["maximum"].as_u64()) {
         (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
@@ -191,7 +192,10 @@ mod tests {
         assert!(refused("hashpipe:slots6=x").ends_with("a whole number from 0 to 16777216"));
         assert!(refused("hashpipe:prefix=999").ends_with("prefix = 999: a whole number from 0 to 32"));
         assert!(refused("hashpipe:prefix=24").contains("belong to key=pair, src or dst"));
-        assert!(refused("chamelemon:tower=9x3").ends_with("tower = \"9x3\": written like 8x32768+16x16384"));
+        assert!(refused("chamelemon:tower=9x3").ends_with("; written like 8x32768+16x16384"));
+        assert!(
+            refused("pint:queries=latency:bits=2").contains("bits=2: a whole number from 3 to 12; written like path:")
+        );
         assert!(refused("chamelemon:arrays=9").ends_with("arrays = 9: a whole number from 2 to 4"));
         assert!(refused("chamelemon:hl=4000").ends_with("hl = 4000: a whole number from 0 to 3072"));
         assert!(refused("hashpipe:slots").contains("not of the form key=value"));

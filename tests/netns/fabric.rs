@@ -41,9 +41,9 @@ impl Fabric {
         let spaces = [(); 3].map(|()| lab.switch.sibling());
         let hosts = [(); 2].map(|()| lab.switch.sibling());
         let fabric = Self { lab, spaces, hosts };
-        for leaf in 0..2 {
-            for spine in 2..4 {
-                let (up, down) = (format!("to{}", NAMES[spine]), format!("to{}", NAMES[leaf]));
+        for (leaf, name) in NAMES.iter().enumerate().take(2) {
+            for (spine, far) in NAMES.iter().enumerate().skip(2) {
+                let (up, down) = (format!("to{far}"), format!("to{name}"));
                 let far = fabric.space(spine);
                 // Links between switches have room for the shim beside full packets.
                 let link = format!("ip link add {up} mtu 1600 type veth peer name {down} mtu 1600");
