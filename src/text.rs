@@ -7,6 +7,35 @@ pub fn is_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.chars().all(good) && !name.starts_with(['-', '.'])
 }
 
+/// A number with a unit and a factor of a thousand before it: `1.5Gbps` is 1 500 000 000 of the unit
+/// `bps`. No more than nine decimals.
+pub fn scaled(text: &str, unit: &str) -> Option<u64> {
+    let number = text.strip_suffix(unit)?;
+    let (number, scale) = match number.char_indices().last()? {
+        (at, 'k' | 'K') => (&number[..at], 1_000),
+        (at, 'M') => (&number[..at], 1_000_000),
+        (at, 'G') => (&number[..at], 1_000_000_000),
+        _ => (number, 1u64),
+    };
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(decimals) || decimals.len() > 9 {
+        return None;
+    }
+    let (whole, decimals): (u64, u64) = (whole.parse().ok()?, format!("{decimals:0<9}").parse().ok()?);
+    whole.checked_mul(scale)?.checked_add((u128::from(decimals) * u128::from(scale) / 1_000_000_000) as u64)
+}
+
+/// A number as [`scaled`] reads it, with the largest factor that leaves it whole.
+pub fn short(n: u64) -> String {
+    match n {
+        n if n % 1_000_000_000 == 0 => format!("{}G", n / 1_000_000_000),
+        n if n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
+        n if n % 1_000 == 0 => format!("{}k", n / 1_000),
+        n => n.to_string(),
+    }
+}
+
 /// Serde by text: `Display` writes it, `FromStr` reads it.
 macro_rules! serde_as_text {
     ($type:ty) => {

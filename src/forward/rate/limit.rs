@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::json_schema;
+use crate::text::{json_schema, scaled, short};
 
 const BITS_PER_SECOND: (u64, u64) = (8_000, 800_000_000_000);
 const PACKETS_PER_SECOND: (u64, u64) = (1, 1_000_000_000);
@@ -35,24 +35,6 @@ impl Limit {
 }
 
 const RIGHT: &str = "a rate such as 1Gbps, 500kpps or 1Gbps,burst=64KB";
-
-/// `1.5G` is 1 500 000 000; no more than nine decimals.
-fn scaled(text: &str, unit: &str) -> Option<u64> {
-    let number = text.strip_suffix(unit)?;
-    let (number, scale) = match number.char_indices().last()? {
-        (at, 'k' | 'K') => (&number[..at], 1_000),
-        (at, 'M') => (&number[..at], 1_000_000),
-        (at, 'G') => (&number[..at], 1_000_000_000),
-        _ => (number, 1u64),
-    };
-    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(decimals) || decimals.len() > 9 {
-        return None;
-    }
-    let (whole, decimals): (u64, u64) = (whole.parse().ok()?, format!("{decimals:0<9}").parse().ok()?);
-    whole.checked_mul(scale)?.checked_add((u128::from(decimals) * u128::from(scale) / 1_000_000_000) as u64)
-}
 
 impl FromStr for Limit {
     type Err = String;
@@ -85,12 +67,6 @@ impl FromStr for Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let short = |n: u64| match n {
-            n if n % 1_000_000_000 == 0 => format!("{}G", n / 1_000_000_000),
-            n if n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
-            n if n % 1_000 == 0 => format!("{}k", n / 1_000),
-            n => n.to_string(),
-        };
         let words = [
             self.bits_per_second.map(|rate| format!("{}bps", short(rate))),
             self.packets_per_second.map(|rate| format!("{}pps", short(rate))),
