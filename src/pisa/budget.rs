@@ -289,6 +289,8 @@ pub struct Placement {
     pub stages: Vec<PhysicalStage>,
     /// By program.
     pub reports: Vec<(&'static str, ReportUse)>,
+    /// Physical stages up to the last one with actions of a stage that has nothing else.
+    actions: u32,
 }
 
 impl Placement {
@@ -302,7 +304,7 @@ impl Placement {
     pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
         let reports = programs.iter().filter_map(|program| Some((program.program, program.reports?))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
-        let mut placement = Self { target, stages, reports };
+        let mut placement = Self { target, stages, reports, actions: 0 };
         let mut from = 0;
         for table in tables.iter().filter(|table| table.before_programs) {
             from = from.max(placement.place_table(table)?);
@@ -340,8 +342,13 @@ impl Placement {
 
     fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
         for (logical, stage) in (1..).zip(chain) {
-            // Actions alone take a stage, too.
-            let mut next = if stage.arrays.is_empty() && stage.hashes.is_empty() { from + 1 } else { from };
+            let mut next = from;
+            if stage.arrays.is_empty() && stage.hashes.is_empty() {
+                // Actions alone take a stage, too.
+                self.begins(&format!("{program}.actions of stage {logical}"), from)?;
+                next = from + 1;
+                self.actions = self.actions.max(next);
+            }
             for usage in &stage.arrays {
                 let placed = Placed { program, logical, usage: usage.clone() };
                 let decision = if usage.decides { self.target.decision_stages } else { 0 };
@@ -419,7 +426,8 @@ impl Placement {
     pub fn stages_used(&self) -> u32 {
         let used =
             |stage: &PhysicalStage| !stage.arrays.is_empty() || !stage.hashes.is_empty() || !stage.tables.is_empty();
-        self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1)
+        let last = self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1);
+        last.max(self.actions)
     }
 
     pub fn salus_used(&self) -> u32 {
@@ -502,5 +510,13 @@ mod tests {
         behind_actions.chains[0].insert(0, StageUse::default());
         let placement = Placement::new(Target::TOFINO, &[behind_actions]).unwrap();
         assert_eq!((placement.stages[0].arrays.len(), placement.stages[1].arrays.len()), (0, 1));
+        let with_actions = |stages| {
+            let mut before_actions = program();
+            before_actions.chains[0].extend(vec![StageUse::default(); stages]);
+            Placement::new(Target::TOFINO, &[before_actions])
+        };
+        let [alone, more] = [0, 2].map(|stages| with_actions(stages).unwrap().stages_used());
+        assert_eq!(more, alone + 2);
+        assert!(with_actions(12).unwrap_err().to_string().contains("p.actions of stage"));
     }
 }
