@@ -6,6 +6,7 @@ mod heavy;
 mod latency;
 mod loops;
 mod network;
+mod newest;
 pub mod packet;
 mod paths;
 mod ports;

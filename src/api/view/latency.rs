@@ -1,13 +1,11 @@
 //! The latencies of flows' hops.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
+use super::newest::{Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
-use crate::program::answers::{self, EpochAnswers, FlowName, Reason};
+use crate::program::answers::{self, EpochAnswers, LatencyAnswers};
 use crate::telemetry::Selected;
 
 /// `weir show latency`: the time that the packets of flows take in each switch, as the newest of
@@ -71,28 +69,19 @@ impl From<&answers::FlowLatency> for FlowLatency {
 }
 
 impl Latency {
-    /// Names at most `top` flows, of at least `threshold` samples.
+    /// Names at most `top` flows, of at least `threshold` samples. A later answer rests on the
+    /// samples of the earlier ones too.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let lack = |epoch: &EpochAnswers| {
-            let Some(latency) = &epoch.latency else { return [Reason::NotAnalysed].into_iter().collect() };
-            let mut lack = latency.lack.clone();
-            lack.add_if(latency.found > latency.flows.len(), Reason::NotKept);
-            lack
-        };
-        let covered = Covered::new(selected, lack);
-        // A later answer rests on the samples of the earlier ones too.
-        let mut newest: BTreeMap<(FlowName, &Arc<str>, usize), &answers::FlowLatency> = BTreeMap::new();
-        let (mut not_kept, mut evicted_flows, mut error_factor) = (0, 0, 1.0);
-        for latency in selected.epochs.iter().filter_map(|epoch| epoch.latency.as_ref()) {
-            newest.extend(latency.flows.iter().map(|flow| ((flow.flow, &flow.sink, flow.hops.len()), flow)));
-            not_kept = not_kept.max(latency.found.saturating_sub(latency.flows.len()));
-            (evicted_flows, error_factor) = (latency.evicted, latency.error_factor);
-        }
-        let flows = (newest.len() + not_kept) as u64;
-        let mut wanted: Vec<_> = newest.into_values().filter(|flow| flow.samples() >= threshold).collect();
-        wanted.sort_by_key(|flow| std::cmp::Reverse(flow.samples()));
-        let omitted_flows = (wanted.len().saturating_sub(top) + not_kept) as u64;
-        let latencies = wanted.into_iter().take(top).map(FlowLatency::from).collect();
-        Self { covered, flows, error_factor, latencies, omitted_flows, evicted_flows }
+        let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len());
+        let newest = Newest::new(selected, of_epoch, key, answers::FlowLatency::samples, (top, threshold));
+        let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
+        let error_factor = selected.epochs.iter().rev().find_map(|epoch| Some(epoch.latency.as_ref()?.error_factor));
+        let latencies = named.into_iter().map(FlowLatency::from).collect();
+        Self { covered, flows, error_factor: error_factor.unwrap_or(1.0), latencies, omitted_flows, evicted_flows }
     }
+}
+
+fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLatency>> {
+    let LatencyAnswers { flows, found, evicted, lack, .. } = epoch.latency.as_ref()?;
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
 }

@@ -1,13 +1,11 @@
 //! The paths of flows.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
+use super::newest::{Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
-use crate::program::answers::{Certainty, EpochAnswers, FlowName, FlowPath, Reason};
+use crate::program::answers::{Certainty, EpochAnswers, FlowPath, PathAnswers};
 use crate::telemetry::Selected;
 
 /// `weir show paths`: the switches that flows cross, as the newest of the epochs knows them.
@@ -56,28 +54,18 @@ impl From<&FlowPath> for Path {
 }
 
 impl Paths {
-    /// Names at most `top` flows, of at least `threshold` packets.
+    /// Names at most `top` flows, of at least `threshold` packets. A later answer knows what the
+    /// earlier ones did.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let lack = |epoch: &EpochAnswers| {
-            let Some(paths) = &epoch.paths else { return [Reason::NotAnalysed].into_iter().collect() };
-            let mut lack = paths.lack.clone();
-            lack.add_if(paths.found > paths.flows.len(), Reason::NotKept);
-            lack
-        };
-        let covered = Covered::new(selected, lack);
-        // A later answer knows what the earlier ones did.
-        let mut newest: BTreeMap<(FlowName, &Arc<str>), &FlowPath> = BTreeMap::new();
-        let (mut not_kept, mut evicted_flows) = (0, 0);
-        for paths in selected.epochs.iter().filter_map(|epoch| epoch.paths.as_ref()) {
-            newest.extend(paths.flows.iter().map(|path| ((path.flow, &path.sink), path)));
-            not_kept = not_kept.max(paths.found.saturating_sub(paths.flows.len()));
-            evicted_flows = paths.evicted;
-        }
-        let flows = (newest.len() + not_kept) as u64;
-        let mut wanted: Vec<_> = newest.into_values().filter(|path| path.packets >= threshold).collect();
-        wanted.sort_by_key(|path| std::cmp::Reverse(path.packets));
-        let omitted_flows = (wanted.len().saturating_sub(top) + not_kept) as u64;
-        let paths = wanted.into_iter().take(top).map(Path::from).collect();
+        let key = |path: &FlowPath| (path.flow, path.sink.clone());
+        let newest = Newest::new(selected, of_epoch, key, |path| path.packets, (top, threshold));
+        let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
+        let paths = named.into_iter().map(Path::from).collect();
         Self { covered, flows, paths, omitted_flows, evicted_flows }
     }
+}
+
+fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, FlowPath>> {
+    let PathAnswers { flows, found, evicted, lack } = epoch.paths.as_ref()?;
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
 }

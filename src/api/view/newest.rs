@@ -1,0 +1,65 @@
+//! Answers about single flows that each epoch has anew: of several epochs, the newest of each flow.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::Covered;
+use crate::program::answers::{EpochAnswers, Reason, Reasons};
+use crate::telemetry::Selected;
+
+/// What an epoch says of flows.
+pub struct OfEpoch<'a, T> {
+    pub flows: &'a [T],
+    /// Number of flows that were found, whether they are kept or not.
+    pub found: usize,
+    /// Flows that made place for others, since the start.
+    pub evicted: u64,
+    /// Why answers are missing.
+    pub lack: &'a Reasons,
+}
+
+/// The newest answer of each flow.
+pub struct Newest<'a, T> {
+    pub covered: Covered,
+    /// Flows that were found.
+    pub flows: u64,
+    /// The flows that are named, those of the most packets first.
+    pub named: Vec<&'a T>,
+    /// Flows that were found and are not named.
+    pub omitted_flows: u64,
+    /// Flows that made place for others, since the start.
+    pub evicted_flows: u64,
+}
+
+impl<'a, T> Newest<'a, T> {
+    /// `of` gives what an epoch says, `key` what is one flow, and `packets` how much an answer rests
+    /// on. Names at most `top` flows, of at least `threshold` packets.
+    pub fn new<K: Ord>(
+        selected: &'a Selected,
+        of: fn(&EpochAnswers) -> Option<OfEpoch<'_, T>>,
+        key: impl Fn(&'a T) -> K,
+        packets: impl Fn(&T) -> u64,
+        (top, threshold): (usize, u64),
+    ) -> Self {
+        let lack = |epoch: &EpochAnswers| {
+            let Some(answers) = of(epoch) else { return [Reason::NotAnalysed].into_iter().collect() };
+            let mut lack = answers.lack.clone();
+            lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
+            lack
+        };
+        let covered = Covered::new(selected, lack);
+        let mut newest = BTreeMap::new();
+        let (mut not_kept, mut evicted_flows) = (0, 0);
+        for OfEpoch { flows, found, evicted, .. } in selected.epochs.iter().filter_map(|epoch| of(epoch)) {
+            newest.extend(flows.iter().map(|flow| (key(flow), flow)));
+            not_kept = not_kept.max(found.saturating_sub(flows.len()));
+            evicted_flows = evicted;
+        }
+        let flows = (newest.len() + not_kept) as u64;
+        let mut named: Vec<_> = newest.into_values().filter(|flow| packets(flow) >= threshold).collect();
+        named.sort_by_key(|flow| Reverse(packets(flow)));
+        let omitted_flows = (named.len().saturating_sub(top) + not_kept) as u64;
+        named.truncate(top);
+        Self { covered, flows, named, omitted_flows, evicted_flows }
+    }
+}
