@@ -11,6 +11,7 @@ pub mod packet;
 mod paths;
 mod ports;
 mod status;
+mod utilisation;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,7 @@ pub use network::{
 pub use paths::{Path, Paths};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
+pub use utilisation::{FlowUtilisation, Utilisation};
 
 pub use crate::network::documents::{
     ChangedParameters, ControllerLink, EpochAttention, EvictedSwitch, LinkedProgram, NetworkSwitch, NetworkSwitches,

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{latency, loops, output, paths};
+use super::{latency, loops, output, paths, utilisation};
 use crate::api::flows::Flows;
-use crate::api::view::{FlowLatency, FlowLoop, HeavyFlow, Path};
+use crate::api::view::{FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path};
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -28,6 +28,9 @@ pub struct Measured {
     /// `None` for programs that do not look for loops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<Vec<FlowLoop>>,
+    /// `None` for programs that do not measure utilisations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisations: Option<Vec<FlowUtilisation>>,
 }
 
 impl Measured {
@@ -35,7 +38,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, latency, loops, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, latency, loops, utilisation, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -46,7 +49,8 @@ impl Measured {
         let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
         let latencies = latency.map(|latency| latency.flows.iter().take(top).map(FlowLatency::from).collect());
         let loops = loops.map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect());
-        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops };
+        let utilisations = utilisation.map(|found| found.flows.iter().take(top).map(FlowUtilisation::from).collect());
+        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops, utilisations };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -58,13 +62,17 @@ impl Measured {
     }
 
     /// The title above [`Self::text`].
-    pub fn title(&self) -> &'static str {
-        match (&self.paths, &self.latencies) {
-            (Some(_), None) => "the paths of flows",
-            (Some(_), Some(_)) => "the paths of flows and their latencies",
-            (None, Some(_)) => "the latencies of flows",
-            (None, None) if self.loops.is_some() => "the flows in a loop",
-            (None, None) => "the heaviest flows",
+    pub fn title(&self) -> String {
+        let words = [
+            self.paths.as_ref().map(|_| "paths"),
+            self.latencies.as_ref().map(|_| "latencies"),
+            self.loops.as_ref().map(|_| "loops"),
+            self.utilisations.as_ref().map(|_| "busiest links"),
+        ];
+        match &words.into_iter().flatten().collect::<Vec<_>>()[..] {
+            [] => "the heaviest flows".into(),
+            [only] => format!("the {only} of flows"),
+            [first @ .., last] => format!("the {} and {last} of flows", first.join(", ")),
         }
     }
 
@@ -76,7 +84,8 @@ impl Measured {
             [] => "no packet came back to a switch".into(),
             found => loops::loops_table(found),
         });
-        let tables: Vec<_> = [paths, latencies, loops].into_iter().flatten().collect();
+        let utilisations = self.utilisations.as_deref().map(utilisation::utilisation_table);
+        let tables: Vec<_> = [paths, latencies, loops, utilisations].into_iter().flatten().collect();
         if !tables.is_empty() {
             return tables.join("\n\n");
         }

@@ -52,6 +52,7 @@ mod table;
 #[cfg(feature = "control")]
 mod top;
 mod trace;
+mod utilisation;
 
 use std::fmt::Display;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`,
-//! `latency`, `loops`: what programs found, by epochs.
+//! `latency`, `loops`, `utilisation`: what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, latency, loops, output, paths};
+use super::{Failure, attention, latency, loops, output, paths, utilisation};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Covered};
@@ -293,10 +293,7 @@ pub fn paths_text(found: &view::Paths) -> String {
     if found.paths.is_empty() {
         return format!("no flow left the network\n\n{covered}");
     }
-    let evicted = match found.evicted_flows {
-        0 => String::new(),
-        flows => format!("\n{} made place for others", output::count(flows, "flow")),
-    };
+    let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     format!("{}\n\n{covered}{unnamed}{evicted}", paths::paths_table(&found.paths))
 }
@@ -309,10 +306,7 @@ pub fn latency_text(found: &view::Latency) -> String {
     if found.latencies.is_empty() {
         return format!("no flow left the network\n\n{covered}");
     }
-    let evicted = match found.evicted_flows {
-        0 => String::new(),
-        flows => format!("\n{} made place for others", output::count(flows, "flow")),
-    };
+    let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let error = format!("times are off by a factor of {:.3} at most", found.error_factor);
     format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
@@ -334,4 +328,26 @@ pub fn loops_text(found: &view::Loops) -> String {
     let evicted = told(found.evicted_loops, "loop", "made place for others");
     let missing = told(found.missing_reports, "report", "of packets in loops found no room");
     format!("{}\n\n{covered}{unnamed}{evicted}{missing}", loops::loops_table(&found.loops))
+}
+
+pub fn utilisation_text(found: &view::Utilisation) -> String {
+    let covered = covered_text(&found.covered, "all utilisations");
+    if found.covered.last_epoch.is_none() {
+        return covered;
+    }
+    if found.utilisations.is_empty() {
+        return format!("no packet told of a utilisation\n\n{covered}");
+    }
+    let evicted = evicted_text(found.evicted_flows);
+    let unnamed = unnamed_text(found.omitted_flows, 0, "");
+    let error = format!("utilisations are off by a factor of {:.3} at most", found.error_factor);
+    format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
+}
+
+/// Flows that made place for others, on a line of their own; nothing where there are none.
+fn evicted_text(evicted: u64) -> String {
+    match evicted {
+        0 => String::new(),
+        flows => format!("\n{} made place for others", output::count(flows, "flow")),
+    }
 }

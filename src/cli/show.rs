@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, latency_text,
-    loops_text, losses_text, paths_text,
+    loops_text, losses_text, paths_text, utilisation_text,
 };
 use super::remote::Remote;
 use super::{Failure, names, output};
@@ -103,6 +103,8 @@ enum What {
     Latency(Epochs),
     /// Flows whose packets came back to a switch, and which switch saw it
     Loops(Epochs),
+    /// How busy the busiest link is that packets of flows cross
+    Utilisation(Epochs),
     /// How the switch stands with its controller
     Controller,
     /// The switches of a controller's network
@@ -136,6 +138,9 @@ impl Show {
             What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text, |d| d.covered.last_epoch),
             What::Latency(epochs) => epochs.show(&client, json, "/v1/latency", latency_text, |d| d.covered.last_epoch),
             What::Loops(epochs) => epochs.show(&client, json, "/v1/loops", loops_text, |d| d.covered.last_epoch),
+            What::Utilisation(epochs) => {
+                epochs.show(&client, json, "/v1/utilisation", utilisation_text, |d| d.covered.last_epoch)
+            }
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),

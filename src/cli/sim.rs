@@ -12,7 +12,9 @@ use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
-use crate::sim::report::{LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts};
+use crate::sim::report::{
+    LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts,
+};
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
@@ -310,13 +312,15 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let sizes = reports.iter().any(|(_, report)| report.flows.is_some() || report.distribution_wmre.is_some());
     let paths = reports.iter().any(|(_, report)| report.paths.is_some());
     let latencies = reports.iter().any(|(_, report)| report.latency.is_some());
+    let utilisations = reports.iter().any(|(_, report)| report.utilisation.is_some());
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
     let loops = reports.iter().any(|(_, report)| report.loops.is_some());
-    let is_main = paths || !(latencies || loops);
+    let is_main = paths || !(latencies || loops || utilisations);
     headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| is_main));
     headings.extend(LATENCY.iter().filter(|_| latencies));
     headings.extend(LOOPS.iter().filter(|_| loops));
+    headings.extend(UTILISATION.iter().filter(|_| utilisations));
     headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
@@ -325,6 +329,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
         row.extend(main.into_iter().filter(|_| is_main));
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
+        row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -359,6 +364,13 @@ const LOOPS: [&str; 2] = [">flows in loops", ">packets"];
 fn loops_row(report: &ProgramReport) -> [String; 2] {
     let LoopCounts { flows, packets } = report.loops.unwrap_or_default();
     [flows, packets].map(output::grouped)
+}
+
+const UTILISATION: [&str; 2] = [">packets of utilisation", ">busiest link"];
+
+fn utilisation_row(report: &ProgramReport) -> [String; 2] {
+    let UtilisationCounts { packets, max_utilisation, .. } = report.utilisation.clone().unwrap_or_default();
+    [output::grouped(packets), max_utilisation.map_or_else(|| "-".into(), output::percent)]
 }
 
 const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{FlowAnswers, LatencyAnswers, LoopAnswers, Losses, PathAnswers, Reasons};
+use super::answers::{FlowAnswers, LatencyAnswers, LoopAnswers, Losses, PathAnswers, Reasons, UtilisationAnswers};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -17,6 +17,8 @@ pub struct RunAnswers {
     pub latency: Option<LatencyAnswers>,
     /// The loops of a program that looks for some.
     pub loops: Option<LoopAnswers>,
+    /// The utilisations of a program that measures some.
+    pub utilisation: Option<UtilisationAnswers>,
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.
     pub distribution_wmre: Option<f64>,

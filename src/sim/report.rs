@@ -11,7 +11,7 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
     Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath,
-    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task,
+    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task, UtilisationAnswers,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -64,6 +64,8 @@ pub struct ProgramReport {
     pub latency: Option<LatencyCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<LoopCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<UtilisationCounts>,
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
@@ -118,6 +120,16 @@ pub struct LoopCounts {
     /// Counted once for each switch that saw it.
     pub flows: u64,
     pub packets: u64,
+}
+
+/// The task utilisation: flows of which packets told, these packets, and what the busiest of all
+/// links had.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct UtilisationCounts {
+    pub flows: u64,
+    pub packets: u64,
+    /// 1 is a full link.
+    pub max_utilisation: Option<f64>,
 }
 
 /// The task losses.
@@ -241,6 +253,7 @@ impl ProgramReport {
             paths: answers.paths.as_ref().map(PathCounts::new),
             latency: answers.latency.as_ref().map(LatencyCounts::new),
             loops: answers.loops.as_ref().map(LoopCounts::new),
+            utilisation: answers.utilisation.as_ref().map(UtilisationCounts::new),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -326,6 +339,16 @@ impl LatencyCounts {
 impl LoopCounts {
     fn new(loops: &LoopAnswers) -> Self {
         Self { flows: loops.found as u64, packets: loops.flows.iter().map(|found| found.packets).sum() }
+    }
+}
+
+impl UtilisationCounts {
+    fn new(answers: &UtilisationAnswers) -> Self {
+        Self {
+            flows: answers.found as u64,
+            packets: answers.flows.iter().map(|flow| flow.packets).sum(),
+            max_utilisation: answers.flows.iter().map(|flow| flow.max).max_by(f64::total_cmp),
+        }
     }
 }
 

@@ -39,11 +39,39 @@ fn queries_are_asked_for_in_words() {
         assert!(hop["samples"].as_u64() > Some(100) && hop["rank_error"].as_f64() < Some(0.2), "{flow}");
     }
     let text = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3")).stdout;
-    assert!(text.contains("the paths of flows and their latencies") && text.contains("256 ns"), "{text}");
+    assert!(text.contains("the paths and latencies of flows") && text.contains("256 ns"), "{text}");
     files.write("c.toml", format!("[[program]]\nname = \"pint\"\nbudget = 12\nqueries = \"{queries}\"\n"));
     let refused = files.weir("config check c.toml");
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("path and latency fit with frequencies times 0.5"), "{}", refused.stderr);
+}
+
+/// Captures and simulated networks tell of busy links, with other queries and without.
+#[test]
+fn links_are_as_busy_as_their_packets_make_them() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/uniform,flows=40,packets=4000");
+    let queries = "path:bits=8:frequency=1/2+utilisation:bits=8:frequency=1/2:rate=1Gbps:period=500us";
+    let document = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3 --json")).json();
+    let utilisations = document["programs"]["pint"]["utilisations"].as_array().unwrap().clone();
+    assert_eq!(utilisations.len(), 3);
+    // One port has all packets.
+    let bits = document["bytes"].as_f64().unwrap() * 8.0;
+    let load = bits / document["captured_seconds"].as_f64().unwrap() / 1e9;
+    for flow in &utilisations {
+        let share = |key: &str| flow[key].as_f64().unwrap();
+        let off = share("median_utilisation") / load.min(4.0);
+        assert!((0.8..1.25).contains(&off), "{load}: {flow}");
+        assert!(share("max_utilisation") >= share("median_utilisation") && share("rank_error") < 0.3, "{flow}");
+        assert!(flow["packets"].as_u64() > Some(50) && flow["sink"] == "weir", "{flow}");
+    }
+    let text = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3")).stdout;
+    assert!(text.contains("the paths and busiest links of flows") && text.contains("leaves at"), "{text}");
+    let words = "sim --topology line:3 --workload isp/uniform,flows=10,packets=4k,seed=4 --epochs 1 \
+                 --program pint:queries=utilisation:rate=1Gbps";
+    let utilisation = weir(&format!("{words} --json")).json()["epochs"][0]["programs"]["pint"]["utilisation"].clone();
+    assert!(utilisation["packets"].as_u64() > Some(1000) && utilisation["max_utilisation"].as_f64() > Some(0.0));
+    assert!(weir(words).stdout.contains("busiest link"));
 }
 
 /// A switch that stands still is the slowest hop of a simulated network.
@@ -76,6 +104,7 @@ fn a_simulated_network_decides_paths() {
 #[test]
 fn it_fits_tofino() {
     let document = weir("budget --program pint --target tofino --json").json();
+    assert_eq!(document["stages_used"], 6);
     assert_eq!(document["reports"], json!([{ "program": "pint", "reports": 16384, "report_bits": 446 }]));
 }
 
@@ -94,4 +123,16 @@ fn loops_are_none_where_there_are_none() {
     let loops = &document["epochs"][0]["programs"]["pint"]["loops"];
     assert_eq!(loops, &json!({ "flows": 0, "packets": 0 }), "{document}");
     assert!(weir(words).stdout.contains("flows in loops"));
+}
+
+/// The paper counts eight stages for the utilisation; they stand beside those of the path.
+#[test]
+fn a_utilisation_takes_eight_stages() {
+    for queries in ["utilisation", "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16"] {
+        let words = format!("budget --program pint:queries={queries} --target tofino --json");
+        let document = weir(&words).json();
+        assert_eq!(document["stages_used"], 8);
+        let arrays = [0, 5].map(|stage| &document["stages"][stage]["arrays"][0]["name"]);
+        assert_eq!(arrays, ["last sent", "utilisation"]);
+    }
 }

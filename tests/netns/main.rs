@@ -30,4 +30,5 @@ mod paths;
 mod several;
 mod observers;
 mod traffic;
+mod utilisation;
 mod vlan;

@@ -7,21 +7,22 @@ use serde_json::{Value, json};
 
 use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
 
-const EPOCH: &str = "250ms";
-const TRANSIT: &str = "60ms";
+pub const EPOCH: &str = "250ms";
+pub const TRANSIT: &str = "60ms";
 const SWITCHES: usize = 5;
 /// Larger than the hosts' by the shim, so that full packets carry it too.
 const FABRIC_MTU: u32 = 1600;
 
-struct Line {
-    lab: Lab,
-    hosts: Vec<Host>,
+/// Switches in a row, with a host at each end.
+pub struct Line {
+    pub lab: Lab,
+    pub hosts: Vec<Host>,
     spaces: Vec<Namespace>,
 }
 
 impl Line {
     /// A host at each end, links between neighbours.
-    fn new(test: &str) -> Option<Self> {
+    pub fn new(test: &str) -> Option<Self> {
         let lab = Lab::new(test)?;
         let ports = lab.ports(Link::Veth, 2);
         let spaces: Vec<_> = (1..SWITCHES).map(|_| lab.switch.sibling()).collect();
@@ -41,7 +42,7 @@ impl Line {
 
     /// Starts the switches, with these parameters of the program. `fault` is that of the middle one's
     /// port to the left.
-    fn switches(&self, parameters: &str, fault: &str) -> Vec<Weir> {
+    pub fn switches(&self, parameters: &str, fault: &str) -> Vec<Weir> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let at = Controller::switch_socket(&self.lab);
         let switch = |i: usize| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weir::pisa::hash::HashFamily;
 use weir::program::pint::utilisation::dataplane::Meta;
-use weir::program::pint::utilisation::{Compression, Utilisation};
+use weir::program::pint::utilisation::{Compression, Scale, Utilisation};
 use weir::trace::SplitMix64;
 
 use super::calendar::{Calendar, Event, Kind, Picos};
@@ -179,7 +179,7 @@ impl Network {
             calendar: Calendar::new(),
             ports: (0..tree.ports()).map(port).collect(),
             utilisation: Utilisation::new(&rates, (parameters.rtt / 1000) as u32),
-            compression: Compression::new(DIGEST_BITS, EPSILON, &HashFamily::reproducible(seed)),
+            compression: Compression::new(Scale::of_epsilon(DIGEST_BITS, EPSILON), &HashFamily::reproducible(seed)),
             hosts: (0..tree.hosts()).map(|_| Host::default()).collect(),
             flows,
             packets: Vec::new(),
@@ -318,7 +318,9 @@ impl Network {
         let hops = flow.paths[0].ports().len() - 1;
         let feedback = match self.telemetry {
             Telemetry::Int { .. } => Some(Feedback::Int(&self.hops[id as usize][..hops])),
-            Telemetry::Pint { .. } => packet.asked.then(|| Feedback::Pint(self.compression.decode(packet.digest))),
+            Telemetry::Pint { .. } => {
+                packet.asked.then(|| Feedback::Pint(self.compression.scale.decode(packet.digest)))
+            }
         };
         if let Some(feedback) = feedback {
             flow.sender.acknowledge(&self.parameters, packet.end.into(), flow.sent.into(), feedback);

@@ -63,3 +63,44 @@ impl<'a, T> Newest<'a, T> {
         Self { covered, flows, named, omitted_flows, evicted_flows }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::api::view::Utilisation;
+    use crate::program::answers::{FlowName, FlowUtilisation, UtilisationAnswers};
+    use crate::wire::Flow;
+
+    /// An epoch that found one flow more than these of it: a number that names the flow, and packets.
+    fn epoch(number: u64, flows: &[(u16, u64)]) -> Arc<EpochAnswers> {
+        let flow = |&(sport, packets): &(u16, u64)| FlowUtilisation {
+            flow: FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() }),
+            sink: "a".into(),
+            packets,
+            median: number as f64,
+            max: number as f64,
+            rank_error: 0.1,
+        };
+        let flows: Vec<_> = flows.iter().map(flow).collect();
+        let (found, evicted) = (flows.len() + 1, number);
+        let utilisation = UtilisationAnswers { flows, found, evicted, ..UtilisationAnswers::default() };
+        Arc::new(EpochAnswers { epoch: number, utilisation: Some(utilisation), ..EpochAnswers::default() })
+    }
+
+    #[test]
+    fn each_flow_has_its_newest_answer() {
+        let epochs = vec![epoch(1, &[(1, 50), (2, 40), (3, 1)]), epoch(2, &[(1, 10)]), epoch(3, &[(4, 30)])];
+        let selected = Selected { epochs, first: 1, ..Selected::default() };
+        let found = Utilisation::new(&selected, 2, 2);
+        let named = found.utilisations.iter().map(|of| (of.name.flow.sport, of.packets, of.median_utilisation));
+        assert_eq!(named.collect::<Vec<_>>(), [(Some(2), 40, 1.0), (Some(4), 30, 3.0)]);
+        // Flow 1 is not named because of `top`, flow 3 was not asked for, and one was not kept.
+        assert_eq!((found.flows, found.omitted_flows, found.evicted_flows), (5, 2, 3));
+        assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
+        let epochs = vec![Arc::new(EpochAnswers::default())];
+        let none = Utilisation::new(&Selected { epochs, ..selected }, 2, 2);
+        assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.flows == 0);
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap};
+use super::{Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, UtilisationAnswers};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -190,6 +190,8 @@ pub struct EpochAnswers {
     pub latency: Option<LatencyAnswers>,
     /// `None` when they are not looked for.
     pub loops: Option<LoopAnswers>,
+    /// `None` when they are not measured.
+    pub utilisation: Option<UtilisationAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
 }
@@ -210,7 +212,8 @@ impl EpochAnswers {
         let flows = self.latency.iter().flat_map(|latency| &latency.flows);
         let latency = flows.map(|flow| 1 + flow.hops.len()).sum::<usize>();
         let loops = self.loops.as_ref().map_or(0, |loops| loops.flows.len());
-        answers(&self.network) + switches + losses + changes + paths + latency + loops
+        let utilisation = self.utilisation.as_ref().map_or(0, |utilisation| utilisation.flows.len());
+        answers(&self.network) + switches + losses + changes + paths + latency + loops + utilisation
     }
 
     /// Something is missing of the epoch, as is known only now.
@@ -221,6 +224,7 @@ impl EpochAnswers {
         self.paths.iter_mut().for_each(|paths| paths.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.latency.iter_mut().for_each(|latency| latency.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.loops.iter_mut().for_each(|loops| loops.lack.add_if(gap.hides_flows(), Reason::Gap));
+        self.utilisation.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
     }
 }
 

@@ -9,6 +9,7 @@ mod latency;
 mod loops;
 mod paths;
 mod task;
+mod utilisation;
 
 pub use completeness::{Reason, Reasons};
 pub use distribution::{Distribution, rounded};
@@ -21,3 +22,4 @@ pub use latency::{FlowLatency, HopLatency, LatencyAnswers};
 pub use loops::{FlowLoop, LoopAnswers};
 pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;
+pub use utilisation::{FlowUtilisation, UtilisationAnswers};

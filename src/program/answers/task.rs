@@ -19,4 +19,6 @@ pub enum Task {
     Latency,
     /// Packets that come back to a switch.
     Loops,
+    /// How busy the links are that flows cross.
+    Utilisation,
 }

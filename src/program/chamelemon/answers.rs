@@ -94,6 +94,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         paths: None,
         latency: None,
         loops: None,
+        utilisation: None,
         adaptation: None,
     }
 }
@@ -122,6 +123,7 @@ pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> 
         paths: None,
         latency: None,
         loops: None,
+        utilisation: None,
         distribution_wmre: truth.and_then(error),
     }
 }

@@ -1,5 +1,5 @@
-//! Records of an epoch, from all switches of a network, become the paths of flows, the latencies
-//! of their hops, and the loops that their packets are in.
+//! Records of an epoch, from all switches of a network, become the paths of flows, the latencies of
+//! their hops, the loops that their packets are in, and the utilisations of their busiest links.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
 use super::recorder::latency::LatencyRecorder;
 use super::recorder::loops::LoopRecorder;
+use super::recorder::utilisation::UtilisationRecorder;
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
     Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, LoopAnswers, PathAnswers, Reason,
-    SwitchAnswers, SwitchGap, Task,
+    SwitchAnswers, SwitchGap, Task, UtilisationAnswers,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
@@ -35,6 +36,8 @@ struct State {
     latency: Option<LatencyRecorder>,
     /// `None` where loops are not asked for.
     loops: Option<LoopRecorder>,
+    /// `None` where utilisations are not asked for.
+    utilisation: Option<UtilisationRecorder>,
     waiting: Option<Waiting>,
 }
 
@@ -57,6 +60,10 @@ impl State {
                 Some(loops) => loops.change(query),
                 None => LoopRecorder::new(query, config.flows as usize),
             });
+            self.utilisation = parameters.query(Value::Utilisation).map(|query| match self.utilisation.take() {
+                Some(utilisation) => utilisation.change(query),
+                None => UtilisationRecorder::new(query, config.flows as usize),
+            });
             (self.parameters, self.coding) = (Some(parameters.clone()), None);
         }
         if self.coding.is_none() {
@@ -71,6 +78,7 @@ pub struct Network {
     paths: Option<PathAnswers>,
     latency: Option<LatencyAnswers>,
     loops: Option<LoopAnswers>,
+    utilisation: Option<UtilisationAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
 }
@@ -83,6 +91,7 @@ impl PintAnalysis {
             recorder: Recorder::new(config),
             latency: None,
             loops: None,
+            utilisation: None,
             waiting: None,
         };
         Self { config: config.clone(), state: RefCell::new(state) }
@@ -101,7 +110,7 @@ impl Analysis for PintAnalysis {
     type Early = ();
     type Network = Network;
 
-    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops];
+    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops, Task::Utilisation];
     const ADDS: bool = true;
 
     fn fits(&self, _: &Digests) -> bool {
@@ -179,7 +188,7 @@ impl Analysis for PintAnalysis {
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
-        let State { coding, recorder, latency, loops, .. } = state;
+        let State { coding, recorder, latency, loops, utilisation, .. } = state;
         let loops = loops.as_mut().map(|loops| {
             let read = records.iter().filter(|_| agreed).map(|(switch, record)| (switch, &**record));
             let mut answers = loops.epoch(epoch, read);
@@ -194,13 +203,14 @@ impl Analysis for PintAnalysis {
             let (found, error_factor) = (flows.len(), latency.error_factor());
             LatencyAnswers { found, flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
         });
+        let utilisation = utilisation.as_mut().map(|recorder| recorder.answers(coding.as_ref(), &decoded, &lack));
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later {
             state.waiting = Some(Waiting { epoch, plan, records });
         }
-        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, switches } }
+        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, switches } }
     }
 
     /// Queries change when people change them.
@@ -209,10 +219,11 @@ impl Analysis for PintAnalysis {
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let Network { mut paths, mut latency, mut loops, .. } = network.network.clone();
+        let Network { mut paths, mut latency, mut loops, mut utilisation, .. } = network.network.clone();
         paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
         latency.iter_mut().for_each(|latency| latency.keep(limits.flows));
         loops.iter_mut().for_each(|loops| loops.keep(limits.flows));
+        utilisation.iter_mut().for_each(|utilisation| utilisation.keep(limits.flows));
         let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
         EpochAnswers {
             epoch: network.number,
@@ -221,6 +232,7 @@ impl Analysis for PintAnalysis {
             paths,
             latency,
             loops,
+            utilisation,
             switches: network.switches.iter().map(switch).collect(),
             ..EpochAnswers::default()
         }

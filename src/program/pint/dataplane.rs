@@ -1,12 +1,14 @@
 //! What a switch does with a packet: it looks up which queries the packet carries, and for each the
 //! packet's layer, compares the hop's hash with the layer's limit, and writes the hash of its
-//! identifier, or the code of the packet's latency. It has no register and no state of a flow.
+//! identifier, the code of the packet's latency, or the largest code of a link's utilisation. It has
+//! no state of a flow. The registers of links are in [`utilisation`](super::utilisation).
 
 use std::sync::Arc;
 
 use super::compress::Compression;
 use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::query::Value;
+use super::utilisation::Compression as UtilisationCode;
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
 /// Maximum number of switches on a path: the shim counts hops up to 63, and a count that stays
@@ -64,6 +66,7 @@ pub struct Scheme {
     pub(super) path: Option<Arc<Code>>,
     pub(super) latency: Option<LatencyCode>,
     pub(super) loops: Option<LoopCode>,
+    pub(super) utilisation: Option<UtilisationCode>,
     pub(super) family: HashFamily,
 }
 
@@ -93,12 +96,14 @@ impl Part {
 }
 
 /// A packet as a switch measures it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The switch's place on the path, from 1.
     pub hop: u8,
     pub identity: u32,
     pub latency_ns: u32,
+    /// The utilisation of the link that it leaves by, in units of 2⁻²⁴.
+    pub utilisation: u32,
 }
 
 impl Scheme {
@@ -115,7 +120,7 @@ impl Scheme {
     /// The digest behind a switch. Bits that no query has stay as they are.
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, packet: Measured, digest: u16) -> u16 {
-        let Measured { hop, identity, latency_ns } = packet;
+        let Measured { hop, identity, latency_ns, utilisation } = packet;
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for part in self.parts(identity) {
@@ -125,6 +130,7 @@ impl Scheme {
                 Value::Latency => self.latency.as_ref().map(|code| code.encode(hop, identity, latency_ns, before)),
                 // See `check_loop`.
                 Value::Loops => None,
+                Value::Utilisation => self.utilisation.as_ref().map(|code| code.encode(identity, utilisation, before)),
             };
             let after = after.unwrap_or(before) & part.mask;
             digest = digest & !(part.mask << part.shift) | after << part.shift;

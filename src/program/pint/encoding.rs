@@ -9,7 +9,8 @@
 //! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
 //! ```
 //! The packets of the latency query are all of one baseline layer. Its value is the code of the
-//! packet's latency at the hop ([`compress`](super::compress)).
+//! packet's latency at the hop ([`compress`](super::compress)). On those of the utilisation query
+//! every hop acts, and keeps the larger code ([`utilisation`](super::utilisation)).
 //!
 //! Several instances stand side by side in the digest, the first one in its lowest bits. They share
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
@@ -22,6 +23,7 @@ use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Li
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
 use super::query::{Query, Value};
+use super::utilisation::{Compression as UtilisationCode, Scale};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
@@ -197,6 +199,7 @@ impl Scheme {
         let path = find(Value::Path).map(|query| Arc::new(Code::new(query.bits, query.instances, layers, family)));
         let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));
         let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
+        let utilisation = find(Value::Utilisation).map(|query| UtilisationCode::new(Scale::new(query.bits), family));
         let set = |planned: &super::plan::Planned| {
             let mut shift = 0;
             let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
@@ -210,7 +213,7 @@ impl Scheme {
         let sets = plan.0.iter().map(set).collect();
         let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
         let set = chooses.argument(&0u32.to_be_bytes());
-        Self { sets, chooses, set, path, latency, loops, family: family.clone() }
+        Self { sets, chooses, set, path, latency, loops, utilisation, family: family.clone() }
     }
 
     /// Number of sets of queries that packets carry.
@@ -257,10 +260,12 @@ impl PartialEq for Scheme {
     fn eq(&self, other: &Self) -> bool {
         let loops = |scheme: &Self| scheme.loops.as_ref().map(|code| (code.bits(), code.threshold()));
         let compressed = |scheme: &Self| scheme.latency.as_ref().map(|code| code.compression.clone());
+        let scale = |scheme: &Self| scheme.utilisation.as_ref().map(|code| code.scale);
         self.sets == other.sets
             && self.path == other.path
             && compressed(self) == compressed(other)
             && loops(self) == loops(other)
+            && scale(self) == scale(other)
             && self.family == other.family
     }
 }

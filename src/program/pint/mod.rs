@@ -1,5 +1,6 @@
-//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far three queries:
-//! the switches that a flow crosses, the latency of each of its hops, and loops.
+//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far four
+//! queries: the switches that a flow crosses, the latency of each of its hops, loops, and the
+//! utilisation of the busiest link.
 //!
 //! *Paper:* Ben Basat, Ramanathan, Li, Antichi, Yu, Mitzenmacher: "PINT: Probabilistic In-band
 //! Network Telemetry", SIGCOMM 2020; Algorithms 1 and 2, §4.2 and appendix A.
@@ -7,11 +8,11 @@
 //! *Shape:* Each packet carries a digest, of one set of the configured queries ([`query`]); the
 //! [`plan`] says which. A switch writes a hash of its identifier and of the packet into it, or a code
 //! of the packet's latency ([`compress`]), or leaves it, as hashes decide that all know
-//! (`encoding`). The last switch takes the digest off and reports it with the packet's identity and
-//! the number of switches passed. What has the reports knows which switches wrote each digest. It
-//! eliminates candidates of paths (`inference`), and keeps samples of latencies (`recorder`). A
+//! (`encoding`). Of the utilisations of links it keeps the largest code ([`utilisation`]). The last
+//! switch takes the digest off and reports it with the packet's identity and the number of switches
+//! passed. What has the reports knows which switches wrote each digest. It eliminates candidates of
+//! paths (`inference`), and keeps samples of latencies and of utilisations (`recorder`). A
 //! switch that finds its own hash on a packet reports a loop ([`loops`]).
-//! [`utilisation`] holds the stages of the paper's third use case, which no live switch runs yet.
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
 //! configuration, their names are known, and the flow keeps its path. What goes wrong with that
@@ -19,13 +20,13 @@
 //! twice, by earlier packets and by later ones (`inference::confirm`).
 //!
 //! A latency is within a code's step of the truth, and the rank of a percentile within an error that
-//! the answer states.
+//! the answer states. So are the utilisation that a switch computes for a link, and its median.
 //!
-//! *Memory:* no register. A bank has room for `reports` reports; of more packets a share is reported,
-//! which a hash chooses, and the others are counted. It has room for
-//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The
-//! recorder keeps `flows` flows of `packets` packets each, up to twice as many flows within an epoch,
-//! and counts those it evicts.
+//! *Memory:* registers of 96 bits a port where utilisations are asked for, else none. A bank has room
+//! for `reports` reports; of more packets a share is reported, which a hash chooses, and the others
+//! are counted. It has room for
+//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
+//! within an epoch, and counts those it evicts.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
 //! - Layers: one xor layer with shares found by simulation, where the appendix's formula is meant
@@ -61,7 +62,7 @@ pub use record::Digests;
 use record::Room;
 use replica::Replica;
 
-use super::answers::Limits;
+use super::answers::{EpochAnswers, Limits};
 use super::{
     Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
 };
@@ -137,6 +138,7 @@ impl Program for Pint {
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        RunAnswers { paths: answers.paths, latency: answers.latency, loops: answers.loops, ..RunAnswers::default() }
+        let EpochAnswers { paths, latency, utilisation, .. } = answers;
+        RunAnswers { paths, latency, utilisation, loops: answers.loops, ..RunAnswers::default() }
     }
 }

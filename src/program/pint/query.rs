@@ -13,7 +13,9 @@ use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
 use super::encoding::DIGEST_BITS;
 use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, MAX_QUERIES, Share};
-use crate::text::{named, serde_as_text};
+use super::utilisation::code::MAX_BITS;
+use super::utilisation::link::{Links, RATES};
+use crate::text::{named, scaled, serde_as_text, short};
 use crate::wire::{FiveTuple, Flow};
 
 named! {
@@ -26,6 +28,8 @@ named! {
         Latency = "latency",
         /// Packets that come back to a switch (§A.4).
         Loops = "loops",
+        /// The utilisation of the busiest link that a packet crosses: the maximum per packet.
+        Utilisation = "utilisation",
     }
 }
 
@@ -85,6 +89,8 @@ pub struct Query {
     pub space: Option<u32>,
     /// Of loops: how often a switch finds its own hash on a packet without calling it a loop.
     pub threshold: u32,
+    /// Of utilisations: the links of the network.
+    pub links: Links,
 }
 
 /// Fewest and most bytes of a query's space budget: a sketch of 8-bit values has at least as many.
@@ -102,6 +108,7 @@ impl Query {
             range: Range::default(),
             space: None,
             threshold: MAX_THRESHOLD,
+            links: Links::default(),
         }
     }
 
@@ -120,6 +127,7 @@ impl Query {
             ("bits", Value::Latency) => self.bits = number(MIN_CODE_BITS..=MAX_CODE_BITS)?,
             ("bits", Value::Loops) => self.bits = number(MIN_BITS..=DIGEST_BITS)?,
             ("threshold", Value::Loops) => self.threshold = number(0..=MAX_THRESHOLD)?,
+            ("bits", Value::Utilisation) => self.bits = number(1..=MAX_BITS)?,
             ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
             ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
             ("flow", _) => {
@@ -130,9 +138,14 @@ impl Query {
             ("from", Value::Latency) => self.range.from_ns = time(key, text)?,
             ("to", Value::Latency) => self.range.to_ns = time(key, text)?,
             ("space", Value::Latency) => self.space = Some(number(SPACE_BYTES)?),
+            ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
+            ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
             (_, Value::Path) => return Err(format!("{key}: path has bits, instances, frequency and flow")),
             (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
             (_, Value::Latency) => return Err(format!("{key}: latency has bits, frequency, flow, from, to and space")),
+            (_, Value::Utilisation) => {
+                return Err(format!("{key}: utilisation has bits, frequency, flow, rate and period"));
+            }
         }
         Ok(())
     }
@@ -162,8 +175,16 @@ impl FromStr for Query {
         if from_ns > to_ns / 2 {
             return Err(format!("{name}: to is at least twice as long as from"));
         }
+        query.links.check().map_err(|why| format!("{name}: {why}"))?;
         Ok(query)
     }
+}
+
+/// Bits per second of a rate that is written like `10Gbps`.
+fn rate(key: &str, text: &str) -> Result<u64, String> {
+    let [min, max] = [RATES.start(), RATES.end()].map(|rate| short(*rate));
+    let wrong = || format!("{key}={text}: a rate is written like 10Gbps, {min}bps to {max}bps");
+    scaled(text, "bps").filter(|rate| RATES.contains(rate)).ok_or_else(wrong)
 }
 
 /// Nanoseconds of a time that is written like `100us`.
@@ -173,7 +194,7 @@ fn time(key: &str, text: &str) -> Result<u32, String> {
 }
 
 /// As [`time`] reads it, in one unit.
-fn written(ns: u32) -> String {
+pub(super) fn written(ns: u32) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
@@ -181,7 +202,7 @@ fn written(ns: u32) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, bits, instances, frequency, flow, range, space, threshold } = self;
+        let Self { value, bits, instances, frequency, flow, range, space, threshold, links } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
@@ -202,7 +223,10 @@ impl fmt::Display for Query {
         if range.to_ns != default.to_ns {
             write!(f, ":to={}", written(range.to_ns))?;
         }
-        space.map_or(Ok(()), |space| write!(f, ":space={space}"))
+        if let Some(space) = space {
+            write!(f, ":space={space}")?;
+        }
+        links.fmt(f)
     }
 }
 
@@ -268,6 +292,8 @@ mod tests {
             "path:bits=4:instances=2:flow=dst",
             "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
             "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
+            "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16",
+            "utilisation:bits=1:flow=src:rate=2500Mbps:period=100us",
         ] {
             assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
         }
@@ -288,7 +314,7 @@ mod tests {
     #[test]
     fn wrong_queries_say_what_would_be_right() {
         let refused = |text: &str| text.parse::<Queries>().unwrap_err();
-        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency, loops");
+        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency, loops, utilisation");
         assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
         assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
         assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
@@ -303,6 +329,15 @@ mod tests {
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
         assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice as long as from");
+        let keys = "utilisation has bits, frequency, flow, rate and period";
+        assert_eq!(refused("utilisation:space=100"), format!("space: {keys}"));
+        assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
+        let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";
+        assert_eq!(refused("utilisation:rate=10"), format!("rate=10: {rates}"));
+        assert_eq!(refused("utilisation:rate=1Mbps:rate=2Mbps"), "rate: it stands there twice");
+        let volume = "utilisation: rate × period is 10kB to 4MB, not 125000000 B";
+        assert_eq!(refused("utilisation:rate=1Gbps:period=1s"), volume);
+        assert_eq!(refused("utilisation:period=1us"), "utilisation: rate × period is 10kB to 4MB, not 1250 B");
         assert!(refused("path:frequency=3/2").contains("more than 0, at most 1"));
         assert!(refused("").contains("a query is one of"));
     }

@@ -3,6 +3,7 @@
 
 pub mod latency;
 pub mod loops;
+pub mod utilisation;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;

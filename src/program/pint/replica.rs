@@ -11,8 +11,11 @@ use super::encoding::switch_id;
 use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::loops::record::Looped;
 use super::parameters::Coding;
+use super::query::Value;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sample;
+use super::utilisation::link::Links;
+use super::utilisation::ports::Ports;
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::table::Reader;
@@ -32,6 +35,8 @@ pub struct Replica {
     plans: ArrayVec<InForce, PLANS>,
     epochs: Epochs,
     name: Arc<str>,
+    /// The utilisations of links. They outlive epochs.
+    ports: Ports,
     reports: ReportBuffer<Arrival>,
     sample: Sample,
     loops: ReportBuffer<Looped>,
@@ -45,6 +50,8 @@ struct InForce {
     from: u32,
     coding: Coding,
     own: Coded,
+    /// Where it asks for utilisations.
+    links: Option<Links>,
 }
 
 /// Whose packets are in the registers.
@@ -63,7 +70,8 @@ impl InForce {
     fn new(from: u32, parameters: PlanParameters, family: &HashFamily, name: &str) -> Self {
         let coding = Coding::new(parameters, family);
         let own = coding.scheme.switch(switch_id(name));
-        Self { from, coding, own }
+        let links = coding.parameters.query(Value::Utilisation).map(|query| query.links);
+        Self { from, coding, own, links }
     }
 
     /// Reports a packet that came back here, if it carries the loop query.
@@ -95,23 +103,38 @@ impl Replica {
     /// It follows the plans of `schedule`.
     pub fn new(config: &Config, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
         let start = InForce::new(0, schedule.at(0), hashes, "");
-        Self {
+        let mut replica = Self {
             family: hashes.clone(),
             schedule: schedule.reader(),
             plans: [start].into_iter().collect(),
             epochs: Epochs::default(),
             name: "".into(),
+            ports: Ports::default(),
             reports: ReportBuffer::with_capacity(0),
             sample: Sample::new(hashes),
             loops: ReportBuffer::with_capacity(0),
             limit: config.reports,
             room: Room::of(config),
-        }
+        };
+        replica.keep_ports();
+        replica
+    }
+
+    /// Plans have changed: there are registers for the links of each.
+    fn keep_ports(&mut self) {
+        self.ports.keep(self.plans.iter().filter_map(|plan| plan.links));
+    }
+
+    /// The links that a packet's plan asks about.
+    #[inline(always)]
+    fn links(&self, phv: &Phv) -> Option<Links> {
+        plan_at(&self.plans, phv.shim.epoch())?.links
     }
 
     /// Writes the digest of a packet that leaves, and reports it where it leaves to a host.
+    /// `utilisation` is that of the link that it leaves by.
     #[inline(always)]
-    fn packet(&mut self, phv: &mut Phv) {
+    fn packet(&mut self, phv: &mut Phv, utilisation: u32) {
         let counted = phv.enters || phv.headers.shim;
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| counted);
         let Some(plan) = plan.filter(|_| phv.headers.fragment == Fragment::Whole) else {
@@ -121,7 +144,7 @@ impl Replica {
             return;
         };
         let hops = phv.shim.hop();
-        let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns };
+        let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns, utilisation };
         phv.digest = plan.coding.scheme.encode(&plan.own, measured, phv.digest);
         plan.check_loop(phv, measured, &mut self.loops);
         if phv.disposition == Disposition::ToHost
@@ -158,14 +181,18 @@ impl Dataplane for Replica {
     }
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
-        phvs.iter_mut().for_each(|phv| self.packet(phv));
+        for phv in phvs {
+            let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
+            self.packet(phv, utilisation);
+        }
     }
 
-    /// Tells what each query's bits of the digest were and are. A packet that is not measured has
-    /// no stage.
+    /// Tells of the registers of links, and what each query's bits of the digest were and are. A packet
+    /// that is not measured has no stage of the digest.
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         let before = if phv.shim.hop() == 1 { 0 } else { phv.digest };
-        self.packet(phv);
+        let utilisation = self.ports.trace(phv, self.links(phv), probe);
+        self.packet(phv, utilisation);
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
         let Some(Coding { scheme, .. }) = plan.map(|plan| &plan.coding) else { return };
@@ -178,6 +205,13 @@ impl Dataplane for Replica {
             let hash_bits = if scheme.sets() > 1 { u32::BITS } else { 0 };
             probe.access(AccessTrace { array: format!("digest, {}", part.value.name()), hash_bits, cell: Some(cell) });
         }
+    }
+
+    fn allocate(&mut self) {
+        self.ports.allocate();
+        let mut bank = self.spare();
+        self.exchange(bank.as_mut());
+        self.exchange_egress(bank.as_mut());
     }
 
     fn name_switch(&mut self, name: &str) {
@@ -196,6 +230,7 @@ impl Dataplane for Replica {
             self.plans.remove(0);
         }
         self.plans.push(next);
+        self.keep_ports();
     }
 
     fn enter(&mut self, epoch: u64, fresh: bool) {
@@ -205,6 +240,7 @@ impl Dataplane for Replica {
                 let parameters = self.schedule.load().at(epoch).clone();
                 self.plans.clear();
                 self.plans.push(InForce::new(epoch_of(epoch), parameters, &self.family, &self.name));
+                self.keep_ports();
             }
             Some(_) if self.epochs.prepared != Some(epoch) => self.prepare(epoch),
             Some(_) => {}
@@ -286,6 +322,12 @@ impl Dataplane for Replica {
             // The comparison with the digest, then the write.
             chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
             chains.push(three(StageUse::default(), ["packet for h of loops", "h of loops, first", "h of loops"], bits));
+        }
+        if let Some(ports) = self.ports.usage() {
+            chains.push(ports);
+            if let [only] = &mut chains[..] {
+                only[0].hashes.push(hash("identity", 32, false));
+            }
         }
         if scheme.is_some_and(|scheme| scheme.sets() > 1) {
             chains.push(three(StageUse::default(), ["packet for q", "q, first", "q"], 32));

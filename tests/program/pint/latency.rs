@@ -52,7 +52,8 @@ fn a_sink_reads_what_the_hop_wrote() {
         for identity in 0..4000 {
             let latency = |hop: usize| 1000 << hop;
             let digest = (1..).zip(&switches).fold(0xffff, |digest, (hop, switch)| {
-                scheme.encode(switch, Measured { hop, identity, latency_ns: latency(hop.into()) }, digest)
+                let measured = Measured { hop, identity, latency_ns: latency(hop.into()), ..Measured::default() };
+                scheme.encode(switch, measured, digest)
             });
             let Some((hop, code)) = scheme.read_latency(identity, 9, digest) else { continue };
             let off = codes.expand(code.into()) as f64 / f64::from(latency(hop));

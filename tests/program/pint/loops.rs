@@ -125,7 +125,7 @@ fn queries_share_a_digest() {
         let mut others = 0;
         for hop in 1..=20 {
             let id = u32::from(hop) % 4;
-            let measured = Measured { hop, identity, latency_ns: 1 << hop };
+            let measured = Measured { hop, identity, latency_ns: 1 << hop, ..Measured::default() };
             digest = both.encode(&both.switch(id), measured, digest);
             let checked = both.check_loop(&both.switch(id), measured, Carried { digest, matches }).unwrap();
             (digest, matches) = (checked.carried.digest, checked.carried.matches);

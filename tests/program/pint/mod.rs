@@ -5,6 +5,7 @@ mod loops;
 mod naive;
 mod network;
 mod plans;
+mod utilisation;
 
 use naive::Naive;
 use proptest::prelude::*;

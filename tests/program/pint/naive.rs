@@ -82,6 +82,7 @@ impl Naive {
                     Value::Path => self.path(phv, instance, query.bits, part),
                     Value::Latency => self.latency(phv, query, part),
                     Value::Loops => self.check_loop(phv, query, part),
+                    Value::Utilisation => unreachable!("`utilisation.rs` holds it to a naive switch of its own"),
                 };
                 // Bits beyond the queries stay as they came.
                 digest = digest & !mask | part << from;

@@ -85,7 +85,7 @@ proptest! {
                 let mut phvs = [Phv { disposition: Disposition::ToHost, ..packet(of, identity, 1) }];
                 switch.egress(&mut phvs, BatchOrder::PacketMajor);
                 let scheme = config(*plan).scheme(&family);
-                let measured = Measured { hop: 1, identity, latency_ns: 1 << 20 };
+                let measured = Measured { hop: 1, identity, latency_ns: 1 << 20, ..Measured::default() };
                 let expected = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
                 prop_assert_eq!(phvs[0].digest, expected, "epoch {} in {}", of, epoch);
                 Ok(())

@@ -174,7 +174,7 @@ mod tests {
                 let mut buffer = ReportBuffer::with_capacity(64);
                 for identity in 0..64 {
                     let flow = FiveTuple([4 << 40 | epoch << 8, 0, 1, 0, 2]);
-                    let measured = Measured { hop: 1, identity, latency_ns: 1 << 20 };
+                    let measured = Measured { hop: 1, identity, latency_ns: 1 << 20, ..Measured::default() };
                     let digest = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
                     buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
                 }
@@ -206,7 +206,7 @@ mod tests {
             for identity in 64 * epoch..64 * (epoch + 1) {
                 let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
                 let digest = (1..).zip(["unknown", "b"]).fold(0, |digest, (hop, name)| {
-                    let measured = Measured { hop, identity, latency_ns: 1 << 20 };
+                    let measured = Measured { hop, identity, latency_ns: 1 << 20, ..Measured::default() };
                     scheme.encode(&scheme.switch(switch_id(name)), measured, digest)
                 });
                 buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 2, identity, digest });

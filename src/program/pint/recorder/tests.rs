@@ -31,7 +31,7 @@ impl Network {
             let (time_ns, hops) = (identity.into(), path.len() as u8);
             let flow = FiveTuple([4 << 40 | flow, 0, 1, 0, 2]);
             let digest = (1..).zip(&coded).fold(0, |digest, (hop, switch)| {
-                self.coding.scheme.encode(switch, Measured { hop, identity, latency_ns: 0 }, digest)
+                self.coding.scheme.encode(switch, Measured { hop, identity, ..Measured::default() }, digest)
             });
             buffer.push(Arrival { time_ns, plan: self.coding.id, flow, hops, identity, digest });
         }

@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::code::LARGEST;
 use super::dataplane::{FRACTION, Meta, UNIT_BITS};
+use super::link::{Links, VOLUMES};
 use super::tables::TABLES;
-use super::{Compression, SMALLEST, Utilisation};
+use super::{Compression, SMALLEST, Scale, Utilisation};
 use crate::pisa::hash::HashFamily;
 use crate::trace::SplitMix64;
 
@@ -13,6 +15,11 @@ const EPSILON: f64 = 0.025;
 
 fn real(fixed: i32) -> f64 {
     f64::from(fixed) / f64::from(1 << FRACTION)
+}
+
+/// Digests with the paper's ε.
+fn paper(bits: u32) -> Compression {
+    Compression::new(Scale::of_epsilon(bits, EPSILON), &HashFamily::reproducible(1))
 }
 
 /// The utilisation in real numbers, as §4.3 has it.
@@ -95,13 +102,13 @@ proptest! {
     /// Rounded at random, a digest is at most one step away; its mean over hashes is the logarithm.
     #[test]
     fn digests_are_near_and_right_on_average(log in -8.9f64..9.0) {
-        let compression = Compression::new(8, EPSILON, &HashFamily::reproducible(1));
+        let compression = paper(8);
         let exact = log.exp2().min(255.9);
         let utilisation = (exact * ONE) as u32;
         let bound = (1.0 + EPSILON).powi(2) * 1.003;
         let mut sum = 0.0;
         for hash in 0..=255 {
-            let ratio = compression.decode(compression.codes.encode(utilisation, hash)) / exact;
+            let ratio = compression.scale.decode(compression.codes.encode(utilisation, hash)) / exact;
             prop_assert!((1.0 / bound..bound).contains(&ratio), "{exact} becomes {ratio} as much");
             sum += ratio.log2();
         }
@@ -111,9 +118,67 @@ proptest! {
     /// All hops have one hash, so the order in which a digest meets them does not count.
     #[test]
     fn the_largest_utilisation_stays(hops in prop::collection::vec(any::<u32>(), 1..8), hash: u8) {
-        let codes = Compression::new(8, EPSILON, &HashFamily::reproducible(1)).codes;
+        let codes = paper(8).codes;
         let digest = hops.iter().fold(0, |digest, hop| codes.write(*hop, hash, digest));
         prop_assert_eq!(digest, codes.encode(*hops.iter().max().unwrap(), hash));
+    }
+}
+
+/// Links as a live switch takes them.
+fn links() -> impl Strategy<Value = Links> {
+    let rate = prop::sample::select(vec![1_000_000u64, 10_000_000, 1_000_000_000, 10_000_000_000, 400_000_000_000]);
+    let links = |(bits_per_second, volume): (u64, f64)| {
+        let period_ns = Some((volume * 8e9 / bits_per_second as f64) as u32);
+        Links { bits_per_second, period_ns }
+    };
+    let volumes = (*VOLUMES.start() as f64).log2()..(*VOLUMES.end() as f64).log2();
+    let any = (rate, volumes.prop_map(f64::exp2)).prop_map(links);
+    any.prop_filter("a link that is refused", |links| links.check().is_ok())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the link, and whatever packets it carries, a digest is within the factor that is
+    /// stated of the average in real numbers, from the smallest utilisation of the scale to the
+    /// largest.
+    #[test]
+    fn digests_are_within_the_error_that_is_stated(
+        seed: u64, links in links(), bits in 1u32..=8, load in 0.005f64..3.0, bursts in 1u64..64,
+    ) {
+        let scale = Scale::new(bits);
+        let compression = Compression::new(scale, &HashFamily::reproducible(1));
+        let (rate, period) = (links.bytes_per_second(), links.period_ns());
+        let (mut switch, mut real) = (Utilisation::new(&[rate], period), Real::new(rate, period));
+        let mut rng = SplitMix64::new(seed);
+        let (mut now, mut left) = (0.0, 0);
+        for identity in 0..4000 {
+            let bytes = 60 + rng.below(1455) as u32;
+            if left == 0 {
+                left = 1 + rng.below(bursts);
+                // A burst leaves at once, and a time passes that makes up for it.
+                now += left as f64 * 787.0 * 1e9 / rate as f64 / load * (0.5 + rng.unit());
+            }
+            left -= 1;
+            let now_ns = now as u64;
+            let mut phv = Meta { now_ns, bytes, ..Meta::default() };
+            switch.packet(&mut phv);
+            let exact = real.packet(now_ns as f64, 0.0, bytes.into()).clamp(SMALLEST, LARGEST);
+            let digest = compression.encode(identity, phv.utilisation, 0);
+            prop_assert!(digest < 1 << bits);
+            let off = scale.decode(digest as u8) / exact;
+            let factor = scale.error_factor();
+            prop_assert!((1.0 / factor..=factor).contains(&off), "{exact} becomes {off} as much: {links:?}");
+        }
+    }
+}
+
+#[test]
+fn links_are_described_in_words() {
+    let period = |bits_per_second| Links { bits_per_second, period_ns: None }.period_ns();
+    assert_eq!([100_000, 10_000_000, 10_000_000_000].map(period), [4_000_000_000, 800_000_000, 800_000]);
+    for bits_per_second in [100_000, 1_000_000_000, 800_000_000_000] {
+        assert_eq!(Links { bits_per_second, period_ns: None }.check(), Ok(()));
     }
 }
 
@@ -151,12 +216,12 @@ fn an_idle_link_is_forgotten_and_a_port_without_link_has_none() {
 #[test]
 fn digests_have_their_bits_and_their_ends() {
     for bits in 1..=8 {
-        let compression = Compression::new(bits, EPSILON, &HashFamily::reproducible(1));
+        let compression = paper(bits);
         // The registers end at 256, which is digest 238.6.
         let largest = ((1 << bits) - 1).min(239);
         assert_eq!(u32::from(compression.codes.encode(u32::MAX, 255)), largest, "{bits} bits");
         assert_eq!(compression.codes.encode(0, 255), 0);
-        assert_eq!(compression.decode(0), SMALLEST);
+        assert_eq!(compression.scale.decode(0), SMALLEST);
     }
 }
 

@@ -1,0 +1,170 @@
+//! The busiest links of flows, by the packets of one epoch, bounded in memory.
+//!
+//! Each packet that carries the query tells the utilisation of the busiest link on its way. A hash
+//! chooses these packets, so they are a uniform sample of the flow's packets that are reported, and
+//! their median is that of the flow within the error that [`FlowUtilisation::rank_error`] states.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Key, evict};
+use crate::program::answers::{FlowName, FlowUtilisation, Reasons, UtilisationAnswers};
+use crate::program::pint::parameters::Coding;
+use crate::program::pint::query::{Query, Value};
+use crate::program::pint::record::Digests;
+use crate::program::pint::samples::Samples;
+use crate::program::pint::utilisation::Scale;
+
+/// What makes answers of the digests of an epoch.
+pub struct UtilisationRecorder {
+    query: Query,
+    scale: Scale,
+    /// Flows at most.
+    room: usize,
+    evicted: u64,
+}
+
+impl UtilisationRecorder {
+    /// Of this query, with room for so many flows of an epoch.
+    pub fn new(query: Query, room: usize) -> Self {
+        Self { query, scale: Scale::new(query.bits), room, evicted: 0 }
+    }
+
+    /// Goes on with another query.
+    #[must_use]
+    pub fn change(self, query: Query) -> Self {
+        Self { evicted: self.evicted, ..Self::new(query, self.room) }
+    }
+
+    /// What the records of an epoch tell, as an answer that lacks what they do. Without a coding
+    /// there is no record.
+    pub fn answers(
+        &mut self,
+        coding: Option<&Coding>,
+        records: &[(Arc<str>, &Digests)],
+        lack: &Reasons,
+    ) -> UtilisationAnswers {
+        let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records));
+        UtilisationAnswers {
+            found: flows.len(),
+            flows,
+            evicted: self.evicted,
+            error_factor: self.scale.error_factor(),
+            lack: lack.clone(),
+        }
+    }
+
+    /// The utilisations that the flows of an epoch met, by its records and their sinks. Flows of
+    /// which no packet carried the query are not there. Where there are too many, those with the
+    /// fewest packets make place.
+    fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowUtilisation> {
+        let mut flows = HashMap::<Key, Samples>::new();
+        for (sink, record) in records {
+            for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
+                let key = Key { flow: self.query.flow.key(stream.flow), sink: sink.clone() };
+                let code = |seen: &super::Seen| coding.scheme.part(Value::Utilisation, seen.identity, seen.digest);
+                let mut codes = seen.iter().filter_map(code).peekable();
+                if codes.peek().is_none() {
+                    continue;
+                }
+                let samples = flows.entry(key).or_insert_with(|| Samples::new(self.query.bits, None));
+                codes.for_each(|code| samples.add(code));
+                if flows.len() > 2 * self.room {
+                    self.evicted += evict(&mut flows, self.room, Samples::number);
+                }
+            }
+        }
+        self.evicted += evict(&mut flows, self.room, Samples::number);
+        let mut found: Vec<_> = flows.iter().filter_map(|(key, samples)| self.answer(key, samples)).collect();
+        found
+            .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
+        found
+    }
+
+    fn answer(&self, key: &Key, samples: &Samples) -> Option<FlowUtilisation> {
+        let at = |rank| samples.quantile(rank).map(|code| self.scale.decode(code as u8));
+        Some(FlowUtilisation {
+            flow: FlowName::Flow(self.query.flow.flow(key.flow)),
+            sink: key.sink.clone(),
+            packets: samples.number(),
+            median: at(0.5)?,
+            max: at(1.0)?,
+            rank_error: samples.rank_error(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pisa::hash::HashFamily;
+    use crate::program::ReportBuffer;
+    use crate::program::pint::Config;
+    use crate::program::pint::dataplane::Measured;
+    use crate::program::pint::record::{Arrival, Room};
+    use crate::wire::FiveTuple;
+
+    /// The digests of one epoch: of each packet a flow, and a utilisation in units of 2⁻²⁴.
+    fn epoch(config: &Config, recorder: &mut UtilisationRecorder, packets: &[(u64, u32)]) -> Vec<FlowUtilisation> {
+        let family = HashFamily::reproducible(3);
+        let coding = Coding::new(config.parameters(), &family);
+        let scheme = &coding.scheme;
+        let mut buffer = ReportBuffer::with_capacity(packets.len());
+        for (identity, (flow, utilisation)) in (0..).zip(packets) {
+            let measured = Measured { hop: 1, identity, utilisation: *utilisation, ..Measured::default() };
+            let digest = scheme.encode(&scheme.switch(1), measured, 0);
+            let flow = FiveTuple([4 << 40 | flow << 8, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
+        }
+        let record = Digests::of(&family, Room::of(config), &buffer.read());
+        recorder.epoch(&coding, &[("a".into(), &record)])
+    }
+
+    fn config(queries: &str, flows: u32) -> Config {
+        Config { queries: queries.parse().unwrap(), flows, ..Config::default() }
+    }
+
+    fn of_config(config: &Config) -> UtilisationRecorder {
+        let query = config.parameters().query(Value::Utilisation).unwrap();
+        UtilisationRecorder::new(query, config.flows as usize)
+    }
+
+    /// The median and the maximum of an epoch are those of its packets, and nothing is left of the
+    /// epoch before.
+    #[test]
+    fn answers_are_of_one_epoch() {
+        let config = config("utilisation:bits=8", 9);
+        let mut recorder = of_config(&config);
+        let factor = recorder.scale.error_factor();
+        for half in [1 << 23, 1 << 20] {
+            // As many at a half as at a sixteenth of that, and one more; a single one at twice that.
+            let mut packets: Vec<_> = (0..100).map(|i| (1, if i % 2 == 0 { half } else { half >> 4 })).collect();
+            packets.extend([(1, half), (1, 2 * half)]);
+            let found = epoch(&config, &mut recorder, &packets);
+            let [flow] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((flow.packets, &*flow.sink), (102, "a"));
+            for (found, truth) in [(flow.median, half), (flow.max, 2 * half)] {
+                let off = found / (f64::from(truth) / f64::from(1 << 24));
+                assert!((1.0 / factor..factor).contains(&off), "{flow:?}: {off}");
+            }
+        }
+    }
+
+    /// Flows are bounded: those with the fewest packets go, counted. Flows are what the query means
+    /// by them, and packets without the query count for none.
+    #[test]
+    fn flows_are_bounded() {
+        let packets: Vec<_> = (0..12u64).flat_map(|flow| vec![(flow, 1 << 20); flow as usize + 1]).collect();
+        let five = config("utilisation:bits=8", 5);
+        let mut recorder = of_config(&five);
+        let found = epoch(&five, &mut recorder, &packets);
+        let kept: Vec<_> = found.iter().map(|flow| flow.packets).collect();
+        assert_eq!((kept, recorder.evicted), (vec![12, 11, 10, 9, 8], 7));
+        let pairs = config("path:bits=8:frequency=1/2+utilisation:bits=8:frequency=1/2:flow=pair", 5);
+        let pairs = Config { budget: 8, ..pairs };
+        let mut recorder = of_config(&pairs);
+        let found = epoch(&pairs, &mut recorder, &packets);
+        let [flow] = &found[..] else { panic!("{found:?}") };
+        assert!((20..60).contains(&flow.packets) && recorder.evicted == 0, "{flow:?}");
+    }
+}
