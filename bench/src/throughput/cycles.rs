@@ -26,6 +26,10 @@ pub struct Cycles {
     /// hashpipe:stages=6,slots=4096 and chamelemon]
     #[arg(long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
+    /// Programs that each of the others is measured beside as well, in place of all together; they
+    /// are measured without them too
+    #[arg(long, value_name = "PROGRAM", requires = "programs")]
+    beside: Vec<String>,
     /// Only the steps whose name holds this, for a profiler
     #[arg(long, default_value = "")]
     only: String,
@@ -52,6 +56,8 @@ const IPV4: usize = 14;
 const FRAME: usize = 64;
 const PROTO: usize = 23;
 const ADDRESSES_AND_PORTS: std::ops::Range<usize> = 26..38;
+/// The IPv4 identification, which hosts count.
+const IDENTIFICATION: std::ops::Range<usize> = 18..20;
 /// Length of a frame with a telemetry shim.
 const WITH_SHIM: usize = FRAME + shim::LEN;
 /// Class in the shim or the DSCP of packets from a fabric port.
@@ -108,11 +114,7 @@ impl Cycles {
         ];
         let default = ["hashpipe:stages=6,slots=4096".into(), "chamelemon".into()];
         let programs = if self.programs.is_empty() { &default[..] } else { &self.programs };
-        let mut sets: Vec<&[String]> = programs.chunks(1).collect();
-        if programs.len() > 1 {
-            sets.push(programs);
-        }
-        for set in sets {
+        for set in &self.sets(programs) {
             for (order, how) in [(BatchOrderConfig::Packet, "packet"), (BatchOrderConfig::Stage, "stage")] {
                 let name = format!("+ {}, {how} by {how}", set.join(" and "));
                 steps.push(step(name, true, Some(self.switch(set, order)?)));
@@ -131,6 +133,18 @@ impl Cycles {
         }
         self.report(&steps, cycles_per_second(&eal), eal.has_huge_pages());
         Ok(())
+    }
+
+    /// Programs that run together.
+    fn sets(&self, programs: &[String]) -> Vec<Vec<String>> {
+        let mut sets: Vec<_> = programs.chunks(1).map(<[String]>::to_vec).collect();
+        if !self.beside.is_empty() {
+            sets.push(self.beside.clone());
+            sets.extend(programs.iter().map(|program| [&self.beside[..], std::slice::from_ref(program)].concat()));
+        } else if programs.len() > 1 {
+            sets.push(programs.to_vec());
+        }
+        sets
     }
 
     fn switch(&self, programs: &[String], order: BatchOrderConfig) -> Result<Switch> {
@@ -246,11 +260,13 @@ impl Bench {
     #[inline(always)]
     fn write<const LEN: usize>(&self, burst: &mut Burst, at: usize) -> usize {
         let Some(template) = self.template.first_chunk::<LEN>() else { return at };
-        for (packet, header) in burst.iter_mut().zip(&self.headers[at..]) {
+        for ((packet, header), number) in burst.iter_mut().zip(&self.headers[at..]).zip(at..) {
+            let number = number as u16;
             if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<LEN>() {
                 *bytes = *template;
                 let packet = &mut bytes[LEN - FRAME..];
                 packet[PROTO] = header.proto;
+                packet[IDENTIFICATION].copy_from_slice(&number.to_be_bytes());
                 packet[ADDRESSES_AND_PORTS].copy_from_slice(&header.addresses_and_ports);
             }
         }
