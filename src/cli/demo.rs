@@ -1,9 +1,12 @@
 //! `weir demo`: two switches with a lossy link between them, and what they measured beside the
-//! truth.
+//! truth; then some in a row, of which one stands still.
+
+mod hops;
 
 use std::time::Instant;
 
 use clap::Args;
+use hops::Hops;
 use serde::Serialize;
 
 use super::{Failure, Programs, in_memory, output, placed};
@@ -29,7 +32,7 @@ pub struct Demo {
     #[command(flatten)]
     programs: Programs,
     /// Name this many of the flows that lost most, and of the heaviest
-    #[arg(long, default_value_t = 5, value_name = "K")]
+    #[arg(long, default_value_t = 3, value_name = "K")]
     top: usize,
 }
 
@@ -54,6 +57,7 @@ struct Document {
     switched_packets_per_second: Option<f64>,
     losses: Option<Lost>,
     heavy: Option<HeavyFlows>,
+    hops: Option<Hops>,
     switches: Vec<Switch>,
     links: Vec<Link>,
 }
@@ -124,6 +128,7 @@ impl Demo {
         let report = simulation.finish().pop().ok_or_else(|| Failure::failed("no epoch has ended"))?;
         let seconds = started.elapsed().as_secs_f64();
 
+        let hops = Hops::of(self.tracing(&setup.programs), &setup)?;
         let network = simulation.network();
         let build = Build { profile: env!("WEIR_PROFILE"), optimised: matches!(env!("WEIR_OPTIMISATION"), "2" | "3") };
         let truth = network.generation(0);
@@ -144,6 +149,7 @@ impl Demo {
             build,
             losses: found(Task::Losses).and_then(|(program, report, last)| self.losses(program, report, last, truth)),
             heavy: found(Task::Heavy).map(|(program, report, last)| self.heavy(program, report, last, truth)),
+            hops,
             switches: switches(&simulation),
             links: links(&simulation),
         };
@@ -164,6 +170,11 @@ impl Demo {
             }
         }
         Ok(chosen)
+    }
+
+    /// The programs for the second network: those given, or each as it answers all of its tasks.
+    fn tracing(&self, chosen: &[ProgramConfig]) -> Vec<ProgramConfig> {
+        if self.programs.programs.is_empty() { ProgramConfig::for_all_tasks().collect() } else { chosen.to_vec() }
     }
 
     fn setup(&self, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
@@ -304,6 +315,10 @@ fn text(document: &Document) -> String {
     text += &match &document.heavy {
         Some(heavy) => heavy_text(heavy),
         None => "\nNo program of these tells the heavy flows.\n".into(),
+    };
+    text += &match &document.hops {
+        Some(hops) => hops.text(),
+        None => "\nNo program of these tells the paths of flows and the latencies of their hops.\n".into(),
     };
     text + &balance_text(document) + NEXT
 }

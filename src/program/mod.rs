@@ -66,6 +66,11 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
 
+    /// Parameters with which it answers all of its tasks. By default those without any key.
+    fn for_all_tasks() -> Self::Config {
+        Self::Config::default()
+    }
+
     /// Why no controller of many switches takes its records; `None` when one does.
     fn local_only(_config: &Self::Config) -> Option<&'static str> {
         Some("no controller takes its records")

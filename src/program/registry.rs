@@ -29,6 +29,7 @@ struct Entry {
     name: &'static str,
     read: fn(Map<String, Value>) -> Result<ProgramConfig, serde_json::Error>,
     schema: fn(&mut SchemaGenerator) -> Schema,
+    for_all_tasks: fn() -> ProgramConfig,
 }
 
 static REGISTRY: OnceLock<Programs> = OnceLock::new();
@@ -47,6 +48,7 @@ impl Programs {
             name: P::NAME,
             read: |fields| Ok(ProgramConfig::new::<P>(serde_json::from_value(Value::Object(fields))?)),
             schema: P::Config::json_schema,
+            for_all_tasks: || ProgramConfig::new::<P>(P::for_all_tasks()),
         });
         self
     }
@@ -273,6 +275,11 @@ impl ProgramConfig {
     /// Each program with its default parameters.
     pub fn defaults() -> impl Iterator<Item = Self> {
         Programs::installed().0.iter().filter_map(|entry| (entry.read)(Map::new()).ok())
+    }
+
+    /// Each program with parameters with which it answers all of its tasks.
+    pub fn for_all_tasks() -> impl Iterator<Item = Self> {
+        Programs::installed().0.iter().map(|entry| (entry.for_all_tasks)())
     }
 
     /// The first program whose records a controller takes, with its default parameters.

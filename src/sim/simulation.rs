@@ -83,6 +83,12 @@ impl Simulation {
         self.programs.get(program)?.last.as_ref()
     }
 
+    /// The answers of program number `program` about an epoch, as they stand now, with 16 flows at
+    /// most. Epochs other than the last one are kept where something goes wrong.
+    pub fn answers(&self, program: usize, epoch: u64) -> Option<Arc<EpochAnswers>> {
+        self.programs.get(program)?.controller.answers().remove(&(epoch + self.first))
+    }
+
     /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets
     /// have left by now; where something goes wrong, all reports come at the end.
     pub fn epoch(&mut self, workload: &Workload, victims: Option<Victims>) -> Option<EpochReport> {

@@ -33,6 +33,32 @@ fn demo_names_losses_and_heavy_flows_beside_the_truth() {
     assert!(flows.iter().all(|flow| flow["packets"] == flow["true_packets"]), "{heavy}");
 }
 
+/// Each flow of the second network has its true path, and the one switch that stood still is the
+/// one where packets waited, for as long.
+#[test]
+fn demo_names_the_path_of_a_flow_and_where_it_waited() {
+    for seed in ["", ",seed=7"] {
+        let small = SMALL.replace("packets=20000", &format!("packets=20000{seed}"));
+        let document = weir(&format!("{small} --json")).json();
+        let hops = &document["hops"];
+        let number = |of: &Value, key: &str| of[key].as_u64().unwrap();
+        assert_eq!((&hops["program"], &hops["slow_switch"]), (&"pint".into(), &"s2".into()));
+        let counts = ["flows", "named_flows", "right_flows"].map(|key| number(hops, key));
+        assert!(counts[0] > 5 && counts[1] == counts[2] && counts[2] >= counts[0] - 2, "{hops}");
+        let of_flow = hops["hops"].as_array().unwrap();
+        let names: Vec<_> = of_flow.iter().map(|hop| hop["switch"].as_str().unwrap()).collect();
+        let row = ["s0", "s1", "s2", "s3", "s4"];
+        assert!(names == row || names.iter().rev().eq(row.iter()), "{names:?}");
+        for hop in of_flow {
+            let slow = hop["switch"] == hops["slow_switch"];
+            let tail = number(hop, "p99_ns");
+            let all = number(hops, "slow_ns") * 11 / 10;
+            assert!(if slow { (1_000_000..all).contains(&tail) } else { tail < 1000 }, "{hop}");
+            assert!(number(hop, "samples") > 50 && number(hop, "p50_ns") < 1000, "{hop}");
+        }
+    }
+}
+
 /// What goes into a switch or a direction of the link comes out or is counted; what one gives, the
 /// next takes.
 #[test]
@@ -60,13 +86,14 @@ fn demo_as_a_person_reads_it() {
     let ended = weir(SMALL);
     assert_eq!(ended.code, 0);
     let lines: Vec<_> = ended.stdout.lines().collect();
-    assert!(lines.len() <= 42 && lines.iter().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    assert!(lines.len() <= 44 && lines.iter().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
     for part in [
         "chamelemon, 679 KB",
         "hashpipe, 669 KB",
         "It says that these are all",
         "link s0 → s1",
         "= delivered",
+        "s2 stood still for 50.0 ms",
         "What next:",
     ] {
         assert!(ended.stdout.contains(part), "{part} is not in\n{}", ended.stdout);

@@ -59,6 +59,7 @@ pub use config::Config;
 pub use parameters::{PlanId, PlanParameters};
 pub use record::Digests;
 
+use query::{Queries, Query, Value};
 use record::Room;
 use replica::Replica;
 
@@ -79,6 +80,11 @@ impl Program for Pint {
     type Parameters = PlanParameters;
     type Record = Digests;
     type Analysis = PintAnalysis;
+
+    fn for_all_tasks() -> Config {
+        let queries = [Value::Path, Value::Latency].map(Query::new);
+        Config { queries: Queries(queries.into()), ..Config::default() }
+    }
 
     fn local_only(_: &Config) -> Option<&'static str> {
         None
