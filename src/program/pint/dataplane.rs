@@ -15,6 +15,10 @@ use crate::pisa::hash::{Addends, Global, HashFamily};
 /// there means as many or more.
 pub const MAX_HOPS: usize = 62;
 
+/// Maximum number of switches on a path that the path's code can tell: more than the shim counts,
+/// for carriers with room for a longer count.
+pub const MAX_CODED_HOPS: usize = 256;
+
 /// The layers as a switch compares hashes with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -23,7 +27,7 @@ pub struct Limits {
     /// The largest hash with which a hop acts in each xor layer.
     pub(super) xor: Vec<u32>,
     /// The largest hash with which a hop acts in the baseline layer, by hop.
-    pub(super) hops: [u32; MAX_HOPS + 1],
+    pub(super) hops: [u32; MAX_CODED_HOPS + 1],
 }
 
 /// A packet's layer in one instance.
@@ -199,7 +203,7 @@ pub(super) struct Instance {
     pub acts: Global,
     pub values: Global,
     pub layer: Addends,
-    pub hops: [Addends; MAX_HOPS + 1],
+    pub hops: [Addends; MAX_CODED_HOPS + 1],
 }
 
 /// A switch as the codes know it: the hashes of its identifier, of the path one an instance.
@@ -214,6 +218,12 @@ impl Code {
     /// The digest behind the switch that is hop number `hop` of the packet's path.
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
+        self.encode_at(switch, hop.into(), identity, digest)
+    }
+
+    /// The same behind hops up to [`MAX_CODED_HOPS`].
+    #[inline(always)]
+    pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for (instance, value) in self.instances.iter().zip(&switch.path) {
@@ -221,7 +231,7 @@ impl Code {
             let packet = instance.values.packet(&identity.to_be_bytes());
             let value = (instance.values.join(packet, *value) & self.mask()) << instance.shift;
             let (layer, packet) = self.layer_of(instance, identity);
-            if self.acts_at(instance, layer, packet, hop.into()) {
+            if self.acts_at(instance, layer, packet, hop) {
                 let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
                 digest = kept ^ value as u16;
             }

@@ -19,8 +19,9 @@
 use std::sync::Arc;
 
 use super::compress::{Compression, Range};
-use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, MAX_HOPS, Part, Scheme};
+use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, Part, Scheme};
 use super::loops::dataplane::LoopCode;
+use super::hops::Hops;
 use super::plan::Plan;
 use super::query::{Query, Value};
 use super::utilisation::{Compression as UtilisationCode, Scale};
@@ -132,7 +133,7 @@ impl Code {
 
     /// The digest behind the last switch of a path.
     pub fn digest(&self, path: &[Coded], identity: u32) -> u16 {
-        (1..).zip(path).fold(0, |digest, (hop, switch)| self.encode(switch, hop, identity, digest))
+        (1..).zip(path).fold(0, |digest, (hop, switch)| self.encode_at(switch, hop, identity, digest))
     }
 
     /// Who wrote an instance's part of a digest, and what, after a path of `length` switches.
@@ -141,8 +142,8 @@ impl Code {
         let (layer, packet) = self.layer_of(hashes, identity);
         let acts = |hop: &usize| self.acts_at(hashes, layer, packet, *hop);
         let hops = match layer {
-            Layer::Baseline => (1..=length).rev().find(acts).map_or(0, |hop| 1 << hop),
-            Layer::Xor(_) => (1..=length).filter(acts).fold(0, |hops, hop| hops | 1 << hop),
+            Layer::Baseline => (1..=length).rev().find(acts).into_iter().collect(),
+            Layer::Xor(_) => (1..=length).filter(acts).collect(),
         };
         let value = u32::from(digest) >> hashes.shift & self.mask();
         let packet = hashes.values.packet(&identity.to_be_bytes());
@@ -166,7 +167,7 @@ impl PartialEq for Code {
 
 /// The largest hash with which a hop acts in a baseline layer, by hop: with 1 / hop the last hop
 /// that acts is uniform (reservoir sampling).
-pub(super) fn reservoir() -> [u32; MAX_HOPS + 1] {
+pub(super) fn reservoir<const N: usize>() -> [u32; N] {
     std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
 }
 
@@ -279,8 +280,8 @@ pub fn switch_id(name: &str) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
     instance: usize,
-    /// The hops that wrote it, a bit each: bit 1 is the first hop.
-    pub hops: u64,
+    /// The hops that wrote it.
+    pub hops: Hops,
     /// The xor of what they wrote.
     pub value: u32,
     /// The packet's part of the value hash.

@@ -42,6 +42,7 @@ pub mod compress;
 mod config;
 pub mod dataplane;
 pub mod encoding;
+pub mod hops;
 pub mod inference;
 pub mod loops;
 mod parameters;

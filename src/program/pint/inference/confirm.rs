@@ -15,7 +15,6 @@
 //! [`BITS`] bits and [`DIGESTS`] digests in each group, and each digest counts for one hop. So a
 //! given wrong path with j wrong hops agrees with probability 2⁻³²ʲ at most.
 
-use super::set::Bits;
 use crate::program::pint::dataplane::Code;
 use crate::program::pint::encoding::Observed;
 
@@ -57,7 +56,7 @@ fn first_that_suffices<'a>(
     let (mut lacking, mut after) = (length, None);
     for (number, observed) in observed.enumerate() {
         // A digest of several hops counts for the one that has the fewest.
-        let Some(hop) = Bits(observed.hops).map(|hop| hop - 1).min_by_key(|hop| digests[*hop]) else { continue };
+        let Some(hop) = observed.hops.iter().map(|hop| hop - 1).min_by_key(|hop| digests[*hop]) else { continue };
         digests[hop] += 1;
         lacking -= usize::from(digests[hop] == need);
         if lacking == 0 && after.is_none() {

@@ -16,9 +16,9 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-use super::dataplane::{Code, Coded, MAX_HOPS};
+use super::dataplane::{Code, Coded, MAX_CODED_HOPS};
 use super::encoding::Observed;
-use set::Bits;
+use super::hops::Hops;
 
 pub use confirm::Evidence;
 pub use links::Links;
@@ -57,8 +57,8 @@ pub struct Inference<'a> {
     used: Vec<bool>,
     /// The observations that each hop has a part in.
     by_hop: Vec<Vec<usize>>,
-    /// Hops with one candidate, as in [`Observed::hops`].
-    decided: u64,
+    /// Hops with one candidate.
+    decided: Hops,
     contradicted: bool,
     /// Observations to look at, and hops whose candidates changed.
     queue: Vec<usize>,
@@ -68,7 +68,7 @@ pub struct Inference<'a> {
 impl<'a> Inference<'a> {
     /// Nothing is known of a path of `length` switches.
     pub fn new(code: &'a Code, universe: &'a Universe, length: usize) -> Self {
-        let length = length.min(MAX_HOPS);
+        let length = length.min(MAX_CODED_HOPS);
         let mut candidates = vec![Set::all(universe.switches.len()); length];
         let walks = universe.links.as_ref().map(|links| Walks::all(links, &mut candidates));
         let mut none = Self {
@@ -79,7 +79,7 @@ impl<'a> Inference<'a> {
             observed: Vec::new(),
             used: Vec::new(),
             by_hop: vec![Vec::new(); length],
-            decided: 0,
+            decided: Hops::default(),
             contradicted: false,
             queue: Vec::new(),
             changed: (0..length).collect(),
@@ -105,7 +105,7 @@ impl<'a> Inference<'a> {
             let number = self.observed.len();
             self.observed.push(observed);
             self.used.push(false);
-            Bits(observed.hops).for_each(|hop| self.by_hop[hop - 1].push(number));
+            observed.hops.iter().for_each(|hop| self.by_hop[hop - 1].push(number));
             self.queue.push(number);
         }
         self.settle();
@@ -150,7 +150,7 @@ impl<'a> Inference<'a> {
     fn spread(&mut self, hop: usize) {
         match self.candidates[hop].len() {
             0 => self.contradicted = true,
-            1 => self.decided |= 2 << hop,
+            1 => self.decided.insert(hop + 1),
             _ => {}
         }
         if let (Some(walks), Some(links)) = (&mut self.walks, &self.universe.links) {
@@ -168,10 +168,10 @@ impl<'a> Inference<'a> {
             return;
         }
         let observed = self.observed[number];
-        let decided = Bits(observed.hops & self.decided);
-        let known = decided.filter_map(|hop| self.candidates[hop - 1].only());
+        let decided = observed.hops.and(self.decided);
+        let known = decided.iter().filter_map(|hop| self.candidates[hop - 1].only());
         let rest = known.fold(observed.value, |rest, switch| rest ^ self.value(&observed, switch));
-        let open: Vec<usize> = Bits(observed.hops & !self.decided).map(|hop| hop - 1).collect();
+        let open: Vec<usize> = observed.hops.without(self.decided).iter().map(|hop| hop - 1).collect();
         match open[..] {
             [] => {
                 self.used[number] = true;

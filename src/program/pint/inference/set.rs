@@ -1,5 +1,7 @@
 //! A set of small numbers, a bit each.
 
+use crate::program::pint::hops::Bits;
+
 /// Numbers below a bound that is given when the set is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
@@ -72,20 +74,5 @@ impl Set {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
         self.len = self.words.iter().map(|word| word.count_ones() as usize).sum();
         self.len < before
-    }
-}
-
-/// The places of the bits that are set, the lowest first.
-#[derive(Clone, Copy)]
-pub struct Bits(pub u64);
-
-impl Iterator for Bits {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let bit = self.0.trailing_zeros() as usize;
-        let any = self.0 != 0;
-        self.0 &= self.0.wrapping_sub(1);
-        any.then_some(bit)
     }
 }
