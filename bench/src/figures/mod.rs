@@ -64,6 +64,8 @@ enum Paper {
     PintLoops,
     /// Figures 7 and 8 of PINT: HPCC on what INT and PINT measure, in a simulated network
     PintHpcc,
+    /// Figure 11 of PINT: path, latency and HPCC in 16 bits, beside each of them alone
+    PintTogether,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -94,6 +96,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::PintHpcc) {
         hpcc::run(&arguments.out, arguments.quick, &arguments.hpcc)?;
+    }
+    if wanted(Paper::PintTogether) {
+        pint::together(&arguments.out, arguments.quick, arguments.hpcc.whole_tree)?;
     }
     Ok(())
 }

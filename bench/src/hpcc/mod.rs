@@ -15,6 +15,7 @@ mod calendar;
 mod flows;
 mod network;
 mod sender;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,5 +23,6 @@ mod tree;
 pub use calendar::Picos;
 pub use flows::poisson;
 pub use network::{Completion, Network, Telemetry, Totals};
-pub use sender::Parameters;
+pub use sender::{MAX_HOPS, Parameters};
+pub use shared::{Kept, Shared, identifiers, query};
 pub use tree::Tree;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use weir::pisa::hash::HashFamily;
+use weir::program::pint::dataplane::Measured;
 use weir::program::pint::utilisation::dataplane::Meta;
 use weir::program::pint::utilisation::{Compression, Scale, Utilisation};
 use weir::trace::SplitMix64;
@@ -10,11 +11,12 @@ use weir::trace::SplitMix64;
 use super::calendar::{Calendar, Event, Kind, Picos};
 use super::flows::Arrival;
 use super::sender::{Feedback, Hop, MAX_HOPS, Parameters, Sender};
+use super::shared::{Carried, EMPTY_NS, KEPT_PACKETS, Kept, Shared, chosen};
 use super::tree::{Path, Tree};
 
 /// Payload of a full packet in bytes, and headers of a packet and an acknowledgement without what
 /// is measured, as in the simulations of HPCC and PINT.
-const PAYLOAD: u32 = 1000;
+pub const PAYLOAD: u32 = 1000;
 const DATA_HEADER: u32 = 48;
 const ACK_HEADER: u32 = 46;
 const MIN_FRAME: u32 = 60;
@@ -31,6 +33,10 @@ pub enum Telemetry {
     /// A digest of one byte on every packet. One packet in `one_in`, drawn at random, carries the
     /// utilisation; the digests of the others are left to other queries.
     Pint { one_in: u64 },
+    /// A digest of two bytes on every packet, with the utilisation alone.
+    Alone,
+    /// The same, shared by the utilisation, the path and the latency ([`Shared`]).
+    Shared,
 }
 
 impl Telemetry {
@@ -38,6 +44,7 @@ impl Telemetry {
         match self {
             Self::Int { bytes } => bytes,
             Self::Pint { .. } => 1,
+            Self::Alone | Self::Shared => 2,
         }
     }
 
@@ -56,7 +63,10 @@ struct Packet {
     /// Links crossed.
     hop: u8,
     ack: bool,
-    digest: u8,
+    digest: u16,
+    identity: u32,
+    /// When it came to the switch in which it is.
+    since: Picos,
     /// The hash by which all switches round its digest.
     hash: u8,
     /// Whether its digest is about utilisation.
@@ -90,6 +100,8 @@ struct Flow {
     last: Picos,
     last_bytes: u32,
     end: Picos,
+    /// Where its packets are kept, if they are.
+    kept: Option<usize>,
 }
 
 impl Flow {
@@ -141,10 +153,13 @@ pub struct Network {
     /// The registers of all switches, by port.
     utilisation: Utilisation,
     compression: Compression,
+    shared: Shared,
+    kept: Vec<Kept>,
     hosts: Vec<Host>,
     flows: Vec<Flow>,
     packets: Vec<Packet>,
     hops: Vec<[Hop; MAX_HOPS]>,
+    latencies: Vec<[u32; MAX_HOPS]>,
     spare: Vec<u32>,
     rng: SplitMix64,
     totals: Totals,
@@ -169,8 +184,11 @@ impl Network {
             last: 0,
             last_bytes: 0,
             end: 0,
+            kept: None,
         };
-        let flows = arrivals.iter().map(flow).collect();
+        let mut flows: Vec<_> = arrivals.iter().map(flow).collect();
+        let kept = if telemetry == Telemetry::Shared { keep(&tree, arrivals, &mut flows) } else { Vec::new() };
+        let family = HashFamily::reproducible(seed);
         let rates: Vec<_> = (0..tree.ports()).map(|port| 1_000_000_000_000 / tree.byte(port)).collect();
         Self {
             tree,
@@ -179,11 +197,14 @@ impl Network {
             calendar: Calendar::new(),
             ports: (0..tree.ports()).map(port).collect(),
             utilisation: Utilisation::new(&rates, (parameters.rtt / 1000) as u32),
-            compression: Compression::new(Scale::of_epsilon(DIGEST_BITS, EPSILON), &HashFamily::reproducible(seed)),
+            compression: Compression::new(Scale::of_epsilon(DIGEST_BITS, EPSILON), &family),
+            shared: Shared::new(&tree, &family),
+            kept,
             hosts: (0..tree.hosts()).map(|_| Host::default()).collect(),
             flows,
             packets: Vec::new(),
             hops: Vec::new(),
+            latencies: Vec::new(),
             spare: Vec::new(),
             rng,
             totals: Totals::default(),
@@ -191,8 +212,8 @@ impl Network {
         }
     }
 
-    /// Runs until all flows have ended.
-    pub fn run(mut self) -> (Vec<Completion>, Totals) {
+    /// Runs until all flows have ended. With [`Telemetry::Shared`] packets of some are kept.
+    pub fn run(mut self) -> (Vec<Completion>, Totals, Vec<Kept>) {
         self.start_after(0);
         while let Some(event) = self.calendar.pop() {
             self.now = event.at;
@@ -205,7 +226,7 @@ impl Network {
             time: flow.end - flow.arrival.at,
             alone: self.alone(flow),
         };
-        (self.flows.iter().map(of).collect(), self.totals)
+        (self.flows.iter().map(of).collect(), self.totals, self.kept)
     }
 
     /// Puts the beginning of flow number `next` down.
@@ -239,6 +260,7 @@ impl Network {
     fn arrive(&mut self, id: u32) {
         let packet = &mut self.packets[id as usize];
         packet.hop += 1;
+        packet.since = self.now;
         let path = &self.flows[packet.flow as usize].paths[usize::from(packet.ack)];
         match path.ports().get(usize::from(packet.hop)) {
             Some(port) => self.enqueue((*port).into(), id),
@@ -283,12 +305,20 @@ impl Network {
                     self.hops[id as usize][usize::from(packet.hop) - 1] = hop;
                 }
             }
-            Telemetry::Pint { .. } => {
+            Telemetry::Pint { .. } | Telemetry::Alone | Telemetry::Shared => {
                 let (now_ns, queue, bytes) = (self.now / 1000, port.waiting, packet.bytes.into());
                 let mut phv = Meta { port: number, now_ns, queue, bytes, ..Meta::default() };
                 self.utilisation.packet(&mut phv);
-                if packet.asked && !packet.ack {
-                    packet.digest = self.compression.codes.write(phv.utilisation, packet.hash, packet.digest);
+                let Packet { hop, identity, hash, digest, since, .. } = *packet;
+                let utilisation = |digest| self.compression.codes.write(phv.utilisation, hash, digest);
+                if packet.ack {
+                } else if self.telemetry == Telemetry::Shared {
+                    let latency_ns = EMPTY_NS + ((self.now - since) / 1000) as u32;
+                    self.latencies[id as usize][usize::from(hop) - 1] = latency_ns;
+                    let measured = Measured { hop, identity, latency_ns };
+                    packet.digest = self.shared.write(self.tree.switch(number), measured, digest, utilisation);
+                } else if packet.asked {
+                    packet.digest = utilisation(digest as u8).into();
                 }
             }
         }
@@ -304,6 +334,12 @@ impl Network {
         debug_assert!(packet.end > flow.received, "the packets of a flow keep their order");
         self.totals.received += u64::from(packet.end - flow.received);
         flow.received = packet.end;
+        if let Some(kept) = flow.kept.and_then(|place| self.kept.get_mut(place))
+            && kept.packets.len() < KEPT_PACKETS
+        {
+            let Packet { identity, digest, .. } = *packet;
+            kept.packets.push(Carried { identity, digest, latencies: self.latencies[id as usize] });
+        }
         *packet = Packet { ack: true, hop: 0, bytes: self.telemetry.acknowledgement() as u16, ..*packet };
         let to = flow.arrival.to;
         self.hosts[to as usize].acks.push_back(id);
@@ -316,10 +352,12 @@ impl Network {
         let flow = &mut self.flows[packet.flow as usize];
         flow.acknowledged = packet.end;
         let hops = flow.paths[0].ports().len() - 1;
+        let told = |digest| packet.asked.then(|| Feedback::Pint(self.compression.decode(digest)));
         let feedback = match self.telemetry {
             Telemetry::Int { .. } => Some(Feedback::Int(&self.hops[id as usize][..hops])),
-            Telemetry::Pint { .. } => {
-                packet.asked.then(|| Feedback::Pint(self.compression.scale.decode(packet.digest)))
+            Telemetry::Shared => told(Shared::utilisation(packet.digest)),
+            Telemetry::Pint { .. } | Telemetry::Alone => {
+                toldscale.decode(packet.digest as u8)
             }
         };
         if let Some(feedback) = feedback {
@@ -383,12 +421,17 @@ impl Network {
         (flow.last, flow.last_bytes) = (self.now, bytes);
         self.totals.packets += 1;
         let drawn = self.rng.next_u64();
-        let (hash, asked) = match self.telemetry {
-            Telemetry::Int { .. } => (0, false),
-            Telemetry::Pint { one_in } => (self.compression.hash(drawn as u32), (drawn >> 32).is_multiple_of(one_in)),
+        let identity = drawn as u32;
+        let asked = match self.telemetry {
+            Telemetry::Int { .. } => false,
+            Telemetry::Pint { one_in } => (drawn >> 32).is_multiple_of(one_in),
+            Telemetry::Alone => true,
+            Telemetry::Shared => self.shared.asks(identity),
         };
+        let hash = if asked { self.compression.hash(identity) } else { 0 };
         let (end, bytes) = (flow.sent, bytes as u16);
-        let packet = Packet { flow: number, end, bytes, hop: 0, ack: false, digest: 0, hash, asked };
+        let since = self.now;
+        let packet = Packet { flow: number, end, bytes, hop: 0, ack: false, digest: 0, identity, since, hash, asked };
         match self.spare.pop() {
             Some(id) => {
                 self.packets[id as usize] = packet;
@@ -397,6 +440,7 @@ impl Network {
             None => {
                 self.packets.push(packet);
                 self.hops.push([Hop::default(); MAX_HOPS]);
+                self.latencies.push([0; MAX_HOPS]);
                 self.packets.len() as u32 - 1
             }
         }
@@ -409,4 +453,18 @@ impl Network {
         let before = Picos::from((packets - 1) * (PAYLOAD + DATA_HEADER)) * self.tree.host_byte;
         before + self.tree.transit(&flow.paths[0], last) + self.tree.transit(&flow.paths[1], MIN_FRAME)
     }
+}
+
+/// Chooses the flows of which packets are kept, and makes room for these.
+fn keep(tree: &Tree, arrivals: &[Arrival], flows: &mut [Flow]) -> Vec<Kept> {
+    let numbers: Vec<_> = chosen(arrivals, |number| flows[number].paths[0].ports().len()).collect();
+    let mut kept = Vec::new();
+    for (place, number) in numbers.into_iter().enumerate() {
+        flows[number].kept = Some(place);
+        // The first port is the host's.
+        let ports = &flows[number].paths[0].ports()[1..];
+        let path = std::array::from_fn(|hop| tree.switch(ports[hop].into()));
+        kept.push(Kept { path, packets: Vec::with_capacity(KEPT_PACKETS) });
+    }
+    kept
 }

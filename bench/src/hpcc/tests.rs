@@ -1,17 +1,20 @@
 //! Properties of queues, flows and windows.
 
+use weir::pisa::hash::HashFamily;
 use weir::trace::Cdf;
 
 use super::flows::Arrival;
 use super::*;
 
 const BOTH: [Telemetry; 2] = [Telemetry::Int { bytes: 42 }, Telemetry::Pint { one_in: 1 }];
+const SHARED: [Telemetry; 2] = [Telemetry::Alone, Telemetry::Shared];
 /// A full packet without and with its headers, which a flow's rate does not count.
 const PAYLOAD: f64 = 1000.0;
 
 fn run(telemetry: Telemetry, arrivals: &[Arrival], seed: u64) -> (Vec<Completion>, Totals) {
     let parameters = Parameters::of_paper(Tree::SMALL.host_byte);
-    Network::new(Tree::SMALL, telemetry, parameters, arrivals, seed).run()
+    let (flows, totals, _) = Network::new(Tree::SMALL, telemetry, parameters, arrivals, seed).run();
+    (flows, totals)
 }
 
 /// Bytes on the wire of a full packet.
@@ -19,6 +22,7 @@ fn wire(telemetry: Telemetry) -> f64 {
     match telemetry {
         Telemetry::Int { bytes } => 1048.0 + f64::from(bytes),
         Telemetry::Pint { .. } => 1049.0,
+        Telemetry::Alone | Telemetry::Shared => 1050.0,
     }
 }
 
@@ -34,7 +38,7 @@ fn flow(at: Picos, from: u32, to: u32, bytes: u32) -> Arrival {
 
 #[test]
 fn one_flow_takes_the_target_of_its_link() {
-    for telemetry in BOTH {
+    for telemetry in BOTH.into_iter().chain(SHARED) {
         let (flows, totals) = run(telemetry, &[flow(0, 0, 63, 20_000_000)], 1);
         let share = share(telemetry, &flows[0]);
         assert!((0.93..0.97).contains(&share), "{telemetry:?}: {share}");
@@ -67,7 +71,7 @@ fn flows_share_a_link_equally() {
     let parameters = Parameters { increase: 800.0, ..Parameters::of_paper(Tree::SMALL.host_byte) };
     let flows = [flow(0, 0, 63, 200_000_000), flow(100_000_000, 20, 63, 200_000_000)];
     for telemetry in BOTH {
-        let (flows, _) = Network::new(Tree::SMALL, telemetry, parameters, &flows, 1).run();
+        let (flows, ..) = Network::new(Tree::SMALL, telemetry, parameters, &flows, 1).run();
         let shares = [0, 1].map(|number| share(telemetry, &flows[number]));
         assert!(shares.iter().all(|share| (0.45..0.5).contains(share)), "{telemetry:?}: {shares:?}");
     }
@@ -91,7 +95,7 @@ fn queues_drain_and_stay_empty() {
 fn no_byte_is_lost_and_a_seed_decides_all() {
     let arrivals = poisson(&Tree::SMALL, Cdf::Hadoop, 0.6, 500_000_000, 7);
     let sent: u64 = arrivals.iter().map(|flow| u64::from(flow.bytes)).sum();
-    for telemetry in [BOTH[0], BOTH[1], Telemetry::Pint { one_in: 16 }] {
+    for telemetry in [BOTH[0], BOTH[1], SHARED[1], Telemetry::Pint { one_in: 16 }] {
         let (flows, totals) = run(telemetry, &arrivals, 3);
         assert_eq!((totals.received, flows.len()), (sent, arrivals.len()));
         assert!(flows.iter().all(|flow| flow.time >= flow.alone * 99 / 100), "no flow is faster than alone");
@@ -121,4 +125,45 @@ fn flows_come_as_often_as_the_load_says() {
     let room = duration as f64 / Tree::SMALL.host_byte as f64 * f64::from(Tree::SMALL.hosts());
     assert!((bytes / room - 0.5).abs() < 0.03, "{}", bytes / room);
     assert!(flows.is_sorted_by_key(|flow| flow.at) && flows.iter().all(|flow| flow.from != flow.to));
+}
+
+/// What a receiver has of a packet that three queries share is what each query's own code writes,
+/// and each query has its share of the packets.
+#[test]
+fn queries_share_a_digest_without_harm() {
+    let tree = Tree::SMALL;
+    let bytes = 2_000_000;
+    let arrivals = [
+        flow(1_000_000, 0, 63, bytes),
+        flow(1_000_000, 20, 62, bytes),
+        flow(1_000_000, 33, 5, 3_000),
+        flow(2_000_000, 8, 3, bytes),
+    ];
+    let parameters = Parameters::of_paper(tree.host_byte);
+    let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).run();
+    // The third flow is too short, and the last one stays in its pod.
+    assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
+    let shared = Shared::new(&tree, &HashFamily::reproducible(7));
+    let (path, latency) = (shared.scheme().path().unwrap(), shared.scheme().latency().unwrap());
+    let ids: Vec<_> = identifiers(&tree).collect();
+    let (mut asked, mut told) = (0, 0);
+    for Kept { path: switches, packets } in &kept {
+        let [first, up, core, down, last] = *switches;
+        assert!(first < 8 && last == 7 && (8..16).contains(&up) && (8..16).contains(&down) && (16..20).contains(&core));
+        let coded = switches.map(|switch| path.switch(ids[switch as usize]));
+        for packet in packets {
+            let [high, low] = packet.digest.to_be_bytes();
+            assert_eq!(u16::from(low), path.digest(&coded, packet.identity));
+            let latencies = (1..).zip(packet.latencies);
+            let code = latencies.fold(0, |code, (hop, time)| latency.encode(hop, packet.identity, time, code));
+            match shared.asks(packet.identity) {
+                true => asked += usize::from(high > 0),
+                false => assert_eq!(u16::from(high), code),
+            }
+            told += usize::from(!shared.asks(packet.identity));
+            assert!(packet.latencies.iter().all(|time| *time >= 1000));
+        }
+    }
+    assert!((1_830..1_915).contains(&told), "15 of 16: {told}");
+    assert_eq!(asked, 2000 - told, "a link that sends is in use");
 }

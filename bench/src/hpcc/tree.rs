@@ -79,6 +79,24 @@ impl Tree {
         self.first_to_core() + self.edges() * self.cores
     }
 
+    /// Switches: edges, then aggregation switches, then cores.
+    pub fn switches(&self) -> u32 {
+        2 * self.edges() + self.half * self.cores
+    }
+
+    /// The switch of a port that is not a host's.
+    pub fn switch(&self, port: u32) -> u32 {
+        let parts = [
+            (self.first_core_port(), self.pods, 2 * self.edges()),
+            (self.first_to_core(), self.cores, self.edges()),
+            (self.first_down(), self.half, self.edges()),
+            (self.first_up(), self.half, 0),
+            (self.hosts(), self.hosts, 0),
+        ];
+        let part = parts.into_iter().find(|(first, ..)| port >= *first);
+        part.map_or(0, |(first, ports, switch)| switch + (port - first) / ports)
+    }
+
     /// Picoseconds that a byte takes on the link of a port.
     pub fn byte(&self, port: u32) -> Picos {
         if port < self.first_up() { self.host_byte } else { self.fabric_byte }

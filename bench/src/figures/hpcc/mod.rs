@@ -1,6 +1,6 @@
 //! PINT's Figures 7 and 8: HPCC on the feedback of INT and of PINT.
 
-mod runs;
+pub mod runs;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,9 +21,9 @@ pub struct Options {
     /// Seeds of pint-hpcc, each a run of its own
     #[arg(long, value_name = "SEED", value_delimiter = ',', default_values_t = 1..=3u64)]
     hpcc_seeds: Vec<u64>,
-    /// pint-hpcc: the paper's tree of 320 hosts in place of 64; seven times the time
+    /// pint-hpcc, pint-together: the paper's tree of 320 hosts in place of 64; seven times the time
     #[arg(long)]
-    whole_tree: bool,
+    pub whole_tree: bool,
 }
 
 /// The ways by which utilisation comes to the hosts, with names for tables. INT by its standard has

@@ -7,7 +7,7 @@ use std::thread;
 
 use weir::trace::Cdf;
 
-use crate::hpcc::{Completion, Network, Parameters, Picos, Telemetry, Totals, Tree, poisson};
+use crate::hpcc::{Completion, Kept, Network, Parameters, Picos, Telemetry, Totals, Tree, poisson};
 
 /// One run. Runs with the same tree, sizes, load, time and seed have the same flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,6 +51,8 @@ pub struct Run {
     pub goodput: f64,
     pub long_flows: usize,
     pub totals: Totals,
+    /// Flows of which packets are kept.
+    pub kept: Vec<Kept>,
 }
 
 /// The largest size of each part's flows.
@@ -64,7 +66,8 @@ impl Job {
     fn run(self) -> Run {
         let arrivals = poisson(&self.tree, self.sizes, f64::from(self.load) / 100.0, self.duration, self.seed);
         let parameters = Parameters::of_paper(self.tree.host_byte);
-        let (mut flows, totals) = Network::new(self.tree, self.telemetry, parameters, &arrivals, self.seed).run();
+        let network = Network::new(self.tree, self.telemetry, parameters, &arrivals, self.seed);
+        let (mut flows, totals, kept) = network.run();
         // The first flows find the network empty, and the last ones are left alone.
         let measured = self.duration / 5..self.duration * 4 / 5;
         flows.retain(|flow| measured.contains(&flow.arrival.at));
@@ -77,7 +80,7 @@ impl Job {
         parts.iter_mut().for_each(|part| part.slowdowns.sort_by(f64::total_cmp));
         let long: Vec<_> = flows.iter().filter(|flow| flow.arrival.bytes > LONG).map(rate).collect();
         let goodput = long.iter().sum::<f64>() / long.len() as f64;
-        Run { job: self, parts, goodput, long_flows: long.len(), totals }
+        Run { job: self, parts, goodput, long_flows: long.len(), totals, kept }
     }
 }
 

@@ -1,10 +1,11 @@
 //! PINT's Figures 5 and 10: packets until the path of a flow is decided; 9: errors of latency
-//! quantiles; and its loop detection.
+//! quantiles; and its loop detection; and 11: three queries together.
 
 mod graph;
 mod latency;
 mod loops;
 mod runs;
+mod together;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -65,6 +66,15 @@ pub fn loops(out: &Path, quick: bool) -> Result<()> {
     let (figure, lines) = loops::alarm_figure(&effort, progress)?;
     table(out, "pint_loops_alarms.csv", &lines)?;
     save(out, &figure, progress)
+}
+
+/// Figure 11.
+pub fn together(out: &Path, quick: bool, whole_tree: bool) -> Result<()> {
+    let start = Instant::now();
+    let progress = move |what: &str| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
+    let drawn = together::run(quick, whole_tree, progress)?;
+    drawn.tables.iter().try_for_each(|(name, text)| table(out, name, text))?;
+    drawn.figures.iter().try_for_each(|figure| save(out, figure, progress))
 }
 
 fn save(out: &Path, figure: &Figure, progress: impl Fn(&str)) -> Result<()> {

@@ -1,0 +1,112 @@
+//! PINT's three use cases in one digest of 16 bits (§6.4): the path of each flow on all packets,
+//! the latency of its hops on 15 of 16, and the utilisation of links on the others, 8 bits each.
+//!
+//! The plan is the one that weir's engine finds, and path and latency are written by weir's own
+//! stages ([`Scheme`]). The utilisation takes the bits that the latency leaves free.
+
+use weir::pisa::hash::HashFamily;
+use weir::program::pint::dataplane::{Coded, Measured, Scheme};
+use weir::program::pint::encoding::{Layers, switch_id};
+use weir::program::pint::plan::{Demand, Plan, Share};
+use weir::program::pint::query::{Query, Value};
+
+use super::flows::Arrival;
+use super::network::PAYLOAD;
+use super::sender::MAX_HOPS;
+use super::tree::{MAX_LINKS, Tree};
+use weir::program::pint::compress::Range;
+
+/// Bits of each query.
+const BITS: u32 = 8;
+const BUDGET: u32 = 16;
+
+/// Nanoseconds that a packet takes in a switch without a queue.
+pub const EMPTY_NS: u32 = 1000;
+
+/// The times that codes tell apart: from an empty switch's to that of a queue of 1.2 MB at a host.
+pub const RANGE: Range = Range { from_ns: EMPTY_NS, to_ns: 100_000 };
+
+/// Packets that are kept of a flow, and flows of a run of which any are kept.
+pub const KEPT_PACKETS: usize = 1000;
+const KEPT_FLOWS: usize = 300;
+
+/// The query of this value, with this number of bits.
+pub fn query(value: Value, bits: u32) -> Query {
+    Query { bits, range: RANGE, ..Query::new(value) }
+}
+
+/// What the switches of a tree have in common.
+#[derive(Debug)]
+pub struct Shared {
+    scheme: Scheme,
+    /// The hashes of each switch.
+    switches: Vec<Coded>,
+}
+
+/// A packet as its receiver has it, and what is true of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    pub identity: u32,
+    pub digest: u16,
+    /// Nanoseconds in each switch of its path.
+    pub latencies: [u32; MAX_HOPS],
+}
+
+/// The first packets of a flow that crosses [`MAX_HOPS`] switches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its switches, by number.
+    pub path: [u32; MAX_HOPS],
+    pub packets: Vec<Carried>,
+}
+
+/// The identifiers of a tree's switches.
+pub fn identifiers(tree: &Tree) -> impl Iterator<Item = u32> {
+    (0..tree.switches()).map(|switch| switch_id(&format!("s{switch}")))
+}
+
+impl Shared {
+    pub fn new(tree: &Tree, family: &HashFamily) -> Self {
+        let share = |sixteenths| Share::at_least(sixteenths, 16).expect("no more than all packets");
+        let demands = [16, 15, 1].map(|sixteenths| Demand { bits: BITS, share: share(sixteenths) });
+        let plan = Plan::new(&demands, BUDGET).expect("two of three queries fit on each packet");
+        // A set's third query is none of the scheme's: its bits stay as they are.
+        let queries = [Value::Path, Value::Latency].map(|value| query(value, BITS));
+        let scheme = Scheme::new(&queries, &plan, &Layers::of_length(MAX_HOPS as u32), family);
+        let switches = identifiers(tree).map(|id| scheme.switch(id)).collect();
+        Self { scheme, switches }
+    }
+
+    pub fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// Whether a packet carries the utilisation.
+    pub fn asks(&self, identity: u32) -> bool {
+        self.scheme.parts(identity).iter().all(|part| part.value != Value::Latency)
+    }
+
+    /// The digest behind a switch. `utilisation` gives the utilisation's part behind it.
+    pub fn write(&self, switch: u32, packet: Measured, digest: u16, utilisation: impl FnOnce(u8) -> u8) -> u16 {
+        let digest = self.scheme.encode(&self.switches[switch as usize], packet, digest);
+        if !self.asks(packet.identity) {
+            return digest;
+        }
+        let [high, low] = digest.to_be_bytes();
+        u16::from_be_bytes([utilisation(high), low])
+    }
+
+    /// The utilisation's part of a digest.
+    pub fn utilisation(digest: u16) -> u8 {
+        digest.to_be_bytes()[0]
+    }
+}
+
+/// The flows of a run of which packets are kept, by number: the first ones with enough packets, on
+/// paths of [`MAX_HOPS`] switches. Those that begin in the first fifth find the network too empty.
+pub fn chosen<'a>(arrivals: &'a [Arrival], links: impl Fn(usize) -> usize + 'a) -> impl Iterator<Item = usize> + 'a {
+    let begin = arrivals.last().map_or(0, |last| last.at / 5);
+    let long = move |flow: &Arrival| flow.at >= begin && (flow.bytes / PAYLOAD) as usize >= KEPT_PACKETS;
+    let all = arrivals.iter().enumerate().filter(move |(_, flow)| long(flow)).map(|(number, _)| number);
+    all.filter(move |number| links(*number) == MAX_LINKS).take(KEPT_FLOWS)
+}
