@@ -13,6 +13,7 @@ mod hpcc;
 mod keys;
 #[path = "../../tests/program/hashpipe/naive.rs"]
 mod naive;
+mod pint;
 #[cfg(feature = "dpdk")]
 mod hosts;
 #[cfg(feature = "dpdk")]
@@ -50,6 +51,9 @@ enum Command {
     /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to
     /// rest
     Attention(attention::Random),
+    /// PINT: decode time against the number of switches on a path, and reports a second that one
+    /// core of a recorder takes
+    PintInference(pint::Inference),
     /// Forward beside dpdk-testpmd on the same devices, in turns
     #[cfg(feature = "dpdk")]
     Peers(throughput::Peers),
@@ -76,6 +80,7 @@ fn main() -> Result<()> {
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),
         Command::Attention(attention) => attention.run(),
+        Command::PintInference(inference) => inference.run(),
         #[cfg(feature = "dpdk")]
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]
