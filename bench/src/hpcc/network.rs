@@ -315,7 +315,7 @@ impl Network {
                 } else if self.telemetry == Telemetry::Shared {
                     let latency_ns = EMPTY_NS + ((self.now - since) / 1000) as u32;
                     self.latencies[id as usize][usize::from(hop) - 1] = latency_ns;
-                    let measured = Measured { hop, identity, latency_ns };
+                    let measured = Measured { hop, identity, latency_ns, ..Measured::default() };
                     packet.digest = self.shared.write(self.tree.switch(number), measured, digest, utilisation);
                 } else if packet.asked {
                     packet.digest = utilisation(digest as u8).into();
@@ -352,13 +352,11 @@ impl Network {
         let flow = &mut self.flows[packet.flow as usize];
         flow.acknowledged = packet.end;
         let hops = flow.paths[0].ports().len() - 1;
-        let told = |digest| packet.asked.then(|| Feedback::Pint(self.compression.decode(digest)));
+        let told = |digest| packet.asked.then(|| Feedback::Pint(self.compression.scale.decode(digest)));
         let feedback = match self.telemetry {
             Telemetry::Int { .. } => Some(Feedback::Int(&self.hops[id as usize][..hops])),
             Telemetry::Shared => told(Shared::utilisation(packet.digest)),
-            Telemetry::Pint { .. } | Telemetry::Alone => {
-                toldscale.decode(packet.digest as u8)
-            }
+            Telemetry::Pint { .. } | Telemetry::Alone => told(packet.digest as u8),
         };
         if let Some(feedback) = feedback {
             flow.sender.acknowledge(&self.parameters, packet.end.into(), flow.sent.into(), feedback);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use super::compress::{Compression, Range};
 use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, Part, Scheme};
-use super::loops::dataplane::LoopCode;
 use super::hops::Hops;
+use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
 use super::query::{Query, Value};
 use super::utilisation::{Compression as UtilisationCode, Scale};

@@ -160,7 +160,8 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
                         let digest = match carrier.shared {
                             true => packet.digest,
                             false => (1..).zip(packet.latencies).fold(0, |digest, (hop, latency_ns)| {
-                                let measured = Measured { hop, identity: packet.identity, latency_ns };
+                                let measured =
+                                    Measured { hop, identity: packet.identity, latency_ns, ..Measured::default() };
                                 scheme.encode(&scheme.switch(0), measured, digest)
                             }),
                         };
