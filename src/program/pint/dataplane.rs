@@ -215,10 +215,12 @@ pub struct Coded {
 }
 
 impl Code {
-    /// The digest behind the switch that is hop number `hop` of the packet's path.
+    /// The digest behind the switch that is hop number `hop` of the packet's path. Behind more than
+    /// [`MAX_HOPS`] the number is not known, and the digest stays.
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
-        self.encode_at(switch, hop.into(), identity, digest)
+        let hop = usize::from(hop);
+        if hop <= MAX_HOPS { self.encode_at(switch, hop, identity, digest) } else { digest }
     }
 
     /// The same behind hops up to [`MAX_CODED_HOPS`].
