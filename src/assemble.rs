@@ -13,7 +13,7 @@ use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
-use crate::program::{AnySchedule, Needs, ProgramError};
+use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
 use crate::tables::{Learning, Routing};
@@ -136,7 +136,12 @@ pub fn telemetries(
     replicas: usize,
 ) -> Result<Telemetries, AssembleError> {
     let (mut telemetries, mut collecting) = (Vec::new(), Vec::new());
-    let schedules: Vec<_> = config.programs.iter().map(|program| program.schedule()).collect();
+    let has_controller = config.controller.at.is_some();
+    let schedule = |program: &ProgramConfig| match has_controller && program.is_networked() {
+        true => program.waiting_schedule(),
+        false => program.schedule(),
+    };
+    let schedules: Vec<_> = config.programs.iter().map(schedule).collect();
     let transit = config.switch.transit.nanos();
     for _ in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);

@@ -82,7 +82,7 @@ pub trait Analysis: Send + 'static {
     /// Puts the records of an epoch together that was to be measured with `parameters`.
     /// `edges_named` says whether all switches with hosts are expected.
     fn epoch(
-        &self,
+        &mut self,
         epoch: u64,
         parameters: &Self::Parameters,
         reported: Vec<Reported<'_, Box<Self::Record>, Self::Early>>,
@@ -177,7 +177,7 @@ pub trait ErasedAnalysis: Send {
     fn early(&self, record: &mut AnyRecord) -> Option<AnyEarly>;
     /// [`Analysis::epoch`].
     fn epoch(
-        &self,
+        &mut self,
         epoch: u64,
         parameters: &AnyParameters,
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,
@@ -210,7 +210,7 @@ impl<A: Analysis> ErasedAnalysis for A {
     }
 
     fn epoch(
-        &self,
+        &mut self,
         epoch: u64,
         parameters: &AnyParameters,
         reported: Vec<Reported<'_, AnyRecord, AnyEarly>>,

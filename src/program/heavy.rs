@@ -71,7 +71,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         Some(())
     }
 
-    fn epoch(&self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> Epoch<Network<R>> {
+    fn epoch(&mut self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> Epoch<Network<R>> {
         let mut network = Epoch { number: epoch, gaps: Vec::new(), network: Vec::with_capacity(reported.len()) };
         for Reported { switch, record, .. } in reported {
             match record {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_network_has_the_largest_count_of_each_flow() {
-        let analysis = HashPipe::analysis(&Default::default(), 0);
+        let mut analysis = HashPipe::analysis(&Default::default(), 0);
         let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
         let counts = |counts: &[(u16, u64)]| {
             Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count)).collect())))

@@ -89,6 +89,12 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// The parameters of the first epoch.
     fn start(config: &Self::Config) -> Self::Parameters;
 
+    /// The parameters of a switch that reports to a controller, until this one has told it those of
+    /// the network.
+    fn waiting(config: &Self::Config) -> Self::Parameters {
+        Self::start(config)
+    }
+
     /// Checks parameters for a switch with this configuration.
     ///
     /// # Errors
@@ -135,7 +141,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// epoch with that record. Names at most `max` flows of each kind; `truth` names flows of which
     /// the record holds a digest alone, and is what estimates are held to.
     fn run(config: &Self::Config, record: &Self::Record, _truth: Option<&Truth>, max: usize) -> RunAnswers {
-        let analysis = Self::analysis(config, 0);
+        let mut analysis = Self::analysis(config, 0);
         let reported = Reported { switch: "".into(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });

@@ -96,6 +96,8 @@ pub trait Configured: Any + Send + Sync {
     fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str);
     /// Where the parameters that may change from epoch to epoch are set.
     fn schedule(&self) -> AnySchedule;
+    /// One that begins with [`Program::waiting`].
+    fn waiting_schedule(&self) -> AnySchedule;
     /// A replica of the program. All replicas of a switch are built from the same polynomials, and
     /// read one schedule.
     fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
@@ -158,6 +160,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn schedule(&self) -> AnySchedule {
         Arc::new(Schedule::<P>::new(self.0.clone(), P::start(&self.0)))
+    }
+
+    fn waiting_schedule(&self) -> AnySchedule {
+        Arc::new(Schedule::<P>::new(self.0.clone(), P::waiting(&self.0)))
     }
 
     fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {

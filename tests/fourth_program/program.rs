@@ -484,7 +484,13 @@ impl Analysis for BurstAnalysis {
         Some(())
     }
 
-    fn epoch(&self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Box<Bursts>, ()>>, _: bool) -> Burst {
+    fn epoch(
+        &mut self,
+        epoch: u64,
+        settings: &Settings,
+        reported: Vec<Reported<'_, Box<Bursts>, ()>>,
+        _: bool,
+    ) -> Burst {
         let (mut gaps, mut switches) = (Vec::new(), Vec::new());
         for Reported { switch, record, .. } in reported {
             let lacking = match &record {

@@ -274,7 +274,7 @@ fn the_analysis_adapts() {
         records[1..].iter().for_each(|record| sum.append(record).unwrap());
         sum
     };
-    let epoch = |analysis: &<Microbursts as Program>::Analysis, record: Bursts| {
+    let epoch = |analysis: &mut <Microbursts as Program>::Analysis, record: Bursts| {
         let switch: Arc<str> = "s".into();
         let reported = Reported { switch, record: Ok(Box::new(record)), before: Before::Nothing };
         analysis.epoch(5, &Microbursts::start(&config), vec![reported], true)
@@ -282,14 +282,14 @@ fn the_analysis_adapts() {
     let limits = Limits { flows: 9, switch_flows: 9, losses: 9 };
     let latest = Microbursts::start(&config);
 
-    let long = epoch(&analysis, record((0..50).map(|n| (n, 60)).collect()));
+    let long = epoch(&mut analysis, record((0..50).map(|n| (n, 60)).collect()));
     let decided = analysis.decide(&long, &latest, 7).parameters;
     assert_eq!(decided, Settings { depth: latest.depth + 1, sub_epochs: 2 * latest.sub_epochs });
     let answers = analysis.answers(&long, None, limits);
     assert_eq!(answers.gaps.iter().map(|gap| gap.gap).collect::<Vec<_>>(), [Gap::Overflow { reports: 30 }]);
     assert!(answers.network.lack.contains(Reason::Overflow) && !answers.network.lack.contains(Reason::Gap));
 
-    let quiet = epoch(&analysis, record(Vec::new()));
+    let quiet = epoch(&mut analysis, record(Vec::new()));
     let decided = analysis.decide(&quiet, &latest, 7).parameters;
     assert_eq!(decided, Settings { depth: latest.depth - 1, sub_epochs: latest.sub_epochs / 2 });
     assert!(analysis.answers(&quiet, None, limits).gaps.is_empty());

@@ -84,6 +84,8 @@ fn links_are_logged_with_their_fields() {
     };
     assert_eq!(events(&weir)[0]["event"], "ready");
     assert_eq!(events(&weir)[0]["switch"], "switch");
+    // A link that goes down before the switch has seen it up is no change.
+    eventually("the link to be seen", || (weir.ask("show ports")["ports"][0]["link_up"] == true).then_some(()));
     hosts[0].space.run(&format!("ip link set {} down", hosts[0]));
     assert_eq!(find("link_down", "port1")["level"], "WARN");
     weir.ask("port down port2");

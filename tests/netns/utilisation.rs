@@ -1,5 +1,5 @@
 //! Five switches in a row: a stream of a known rate shows as the utilisation of the links that it
-//! crosses, and twice as fast a stream as twice as much.
+//! crosses, and a faster one as more.
 
 use serde_json::Value;
 

@@ -173,7 +173,7 @@ pub fn run(runs: usize, seed: u64) -> Result<()> {
 fn measure(case: &Case, seed: u64) -> Result<Taken> {
     let mut line = Line::new(case.queries, seed)?;
     let parameters = line.config.start();
-    let analysis = line.config.analysis(0);
+    let mut analysis = line.config.analysis(0);
     let flows = REPORTS / case.packets;
     let sink = line.names[LENGTH - 1].clone();
     let limits = Limits { flows: usize::MAX, switch_flows: 0, losses: 0 };

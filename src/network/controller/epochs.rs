@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{ChangeError, Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
 use crate::program::answers::{Gap, SwitchGap};
 use crate::program::{
-    AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Difference, ProgramConfig, Reported, Strays,
+    AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Difference, ProgramConfig, ProgramError, Reported,
+    Strays,
 };
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
@@ -111,8 +112,9 @@ impl Controller {
         let update = self.close_before(first_epoch, now);
         if epoch < self.next {
             let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };
-            let analysis = self.analysis.as_ref()?;
-            let mut late = analysis.epoch(epoch, self.parameters(epoch)?, vec![reported], self.settings.edges_named)?;
+            let parameters = self.parameters(epoch)?.clone();
+            let analysis = self.analysis.as_mut()?;
+            let mut late = analysis.epoch(epoch, &parameters, vec![reported], self.settings.edges_named)?;
             SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
             self.store_answers(&Closed { first_epoch, epoch: late, decision: None });
             return update;
@@ -292,7 +294,7 @@ impl Controller {
         let epoch = self.next;
         self.next += 1;
         let mut open = self.open.remove(&epoch).unwrap_or_default();
-        let parameters = self.parameters(epoch)?;
+        let parameters = self.parameters(epoch)?.clone();
         let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
         let reported = there.map(|(name, member)| Reported {
             switch: name.clone(),
@@ -300,7 +302,7 @@ impl Controller {
             before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
         });
         let reported = reported.collect();
-        let mut network = self.analysis.as_ref()?.epoch(epoch, parameters, reported, self.settings.edges_named)?;
+        let mut network = self.analysis.as_mut()?.epoch(epoch, &parameters, reported, self.settings.edges_named)?;
         for SwitchGap { switch, gap } in open.gaps {
             SwitchGap::add(network.gaps_mut(), &switch, gap);
         }
@@ -361,8 +363,10 @@ impl Controller {
         if let Some(Difference { key, value, other: ours }) = program.difference(&network.program) {
             return Err(ChangeError::Differs { program: name, key, value, ours });
         }
+        let wrong = |error: ProgramError| ChangeError::Parameters(error.to_string());
+        program.validate().map_err(wrong)?;
         let parameters = program.start();
-        network.program.fits(&parameters).map_err(|error| ChangeError::Parameters(error.to_string()))?;
+        network.program.fits(&parameters).map_err(wrong)?;
         let epoch = self.first_update(now).ok_or_else(unknown)?;
         self.update(epoch, parameters);
         Ok(epoch)

@@ -15,6 +15,7 @@ use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::network::NetworkEpoch;
 use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
 use crate::program::hashpipe::HashPipe;
+use crate::program::pint::{self, Pint};
 use crate::program::{AnyParameters, AnySchedule, Bank, Dataplane, ProgramConfig};
 use crate::telemetry::Selected;
 use crate::wire::{Headers, Net, Shim};
@@ -375,6 +376,23 @@ fn parameters_are_changed_on_demand() {
     let mut shifting = Network::new(&["a"], 6);
     assert!(refused(&mut shifting, program(&wanted)).contains("shift = false"));
     assert_eq!(Controller::new(fixed).change(&other, now), Err(ChangeError::Unknown("hashpipe".into())));
+}
+
+/// A configuration that comes by the API is checked as one of a file is.
+#[test]
+fn wrong_parameters_are_not_sent() {
+    let program = |config: pint::Config| ProgramConfig::new::<Pint>(config);
+    let right = program(pint::Config::default());
+    let mut controller = Controller::new(ControllerSettings { shifts: false, ..settings() });
+    let profile = NetworkProfile { program: right.clone(), ..profile() };
+    let request = JoinRequest { name: "a".into(), profile, parameters: right.start(), first_epoch: 7 };
+    controller.join(&request, 6 * LENGTH).unwrap();
+    for [bits, instances] in [[0, 1], [8, 0], [1 << 16, 1 << 16], [9, 2]] {
+        let wrong = program(pint::Config { bits, instances, ..pint::Config::default() });
+        let refused = controller.change(&wrong, 6 * LENGTH);
+        assert!(matches!(refused, Err(ChangeError::Parameters(_))), "{bits} {instances}: {refused:?}");
+    }
+    assert!(controller.change(&right, 6 * LENGTH).is_ok());
 }
 
 /// Switches measure with the parameters of an update from the epoch that it names on.

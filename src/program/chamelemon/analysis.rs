@@ -39,7 +39,7 @@ impl Analysis for NetworkAnalysis {
         Early::of(sketches)
     }
 
-    fn epoch(&self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
+    fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
         let mut epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
         epoch.network.edges_named = edges_named;
         epoch

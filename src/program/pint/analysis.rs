@@ -1,7 +1,7 @@
 //! Records of an epoch, from all switches of a network, become the paths of flows, the latencies of
 //! their hops, the loops that their packets are in, and the utilisations of their busiest links.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::parameters::Coding;
@@ -22,15 +22,11 @@ use crate::program::{Analysis, Decision, Epoch, Reported};
 /// What a network's epochs have shown so far.
 pub struct PintAnalysis {
     config: Config,
-    /// A path takes packets of several epochs.
-    state: RefCell<State>,
-}
-
-struct State {
     /// Of the last epoch.
     parameters: Option<PlanParameters>,
     /// Their codes; there from the first record on.
     coding: Option<Coding>,
+    /// A path takes packets of several epochs.
     recorder: Recorder,
     /// `None` where latencies are not asked for.
     latency: Option<LatencyRecorder>,
@@ -39,30 +35,54 @@ struct State {
     /// `None` where utilisations are not asked for.
     utilisation: Option<UtilisationRecorder>,
     waiting: Option<Waiting>,
+    /// What each switch last said of its plans.
+    known: BTreeMap<Arc<str>, PlanUse>,
+    /// The last epoch in which switches had different plans.
+    disagreed: Option<u64>,
+    /// Number of epochs so far. Flows go by it: the clock may be set back.
+    turn: u64,
 }
 
-/// Records of an epoch that have packets of the next one, with another plan.
+/// Records of an epoch with packets that are decoded when it is known that this is the next one's
+/// plan.
 struct Waiting {
     epoch: u64,
     plan: PlanId,
     records: Vec<(Arc<str>, Box<Digests>)>,
 }
 
-impl State {
+impl PintAnalysis {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            config: config.clone(),
+            parameters: None,
+            coding: None,
+            recorder: Recorder::new(config),
+            latency: None,
+            loops: None,
+            utilisation: None,
+            waiting: None,
+            known: BTreeMap::new(),
+            disagreed: None,
+            turn: 0,
+        }
+    }
+
     /// An epoch has these parameters. `family` is that of its records, if there are any.
-    fn plan(&mut self, config: &Config, parameters: &PlanParameters, family: Option<&HashFamily>) {
+    fn plan(&mut self, parameters: &PlanParameters, family: Option<&HashFamily>) {
         if self.parameters.as_ref() != Some(parameters) {
+            let room = self.config.flows as usize;
             self.latency = parameters.query(Value::Latency).map(|query| match self.latency.take() {
                 Some(latency) => latency.change(query),
-                None => LatencyRecorder::new(query, config.flows as usize),
+                None => LatencyRecorder::new(query, room),
             });
             self.loops = parameters.query(Value::Loops).map(|query| match self.loops.take() {
                 Some(loops) => loops.change(query),
-                None => LoopRecorder::new(query, config.flows as usize),
+                None => LoopRecorder::new(query, room),
             });
             self.utilisation = parameters.query(Value::Utilisation).map(|query| match self.utilisation.take() {
                 Some(utilisation) => utilisation.change(query),
-                None => UtilisationRecorder::new(query, config.flows as usize),
+                None => UtilisationRecorder::new(query, room),
             });
             (self.parameters, self.coding) = (Some(parameters.clone()), None);
         }
@@ -81,21 +101,6 @@ pub struct Network {
     utilisation: Option<UtilisationAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
-}
-
-impl PintAnalysis {
-    pub fn new(config: &Config) -> Self {
-        let state = State {
-            parameters: None,
-            coding: None,
-            recorder: Recorder::new(config),
-            latency: None,
-            loops: None,
-            utilisation: None,
-            waiting: None,
-        };
-        Self { config: config.clone(), state: RefCell::new(state) }
-    }
 }
 
 /// The packets of a record whose plan is one of those.
@@ -121,25 +126,30 @@ impl Analysis for PintAnalysis {
         Some(())
     }
 
-    /// A packet is decoded if all switches that reported had the controller's plan for it. Of the
-    /// packets of the next epoch that left before the transit time was over, that is so if all had
-    /// one plan for that epoch; those with another plan than this epoch's wait for its records.
+    /// A packet is decoded if all switches had the controller's plan for it: those that reported, and
+    /// by what they said last those that did not. Of the packets of the next epoch that left before
+    /// the transit time was over, that is so if all had one plan for that epoch; those with another
+    /// plan than this epoch's wait for its records. Late packets are of an epoch before: where
+    /// switches disagreed then, this epoch is not decoded either.
     fn epoch(
-        &self,
+        &mut self,
         epoch: u64,
         parameters: &PlanParameters,
         reported: Vec<Reported<'_, Box<Digests>, ()>>,
         _: bool,
     ) -> Epoch<Network> {
-        let state = &mut *self.state.borrow_mut();
         let (mut gaps, mut records) = (Vec::new(), Vec::new());
-        let (id, mut next, mut agreed) = (parameters.id(), PlanUse::Unknown, true);
+        let (id, mut next, mut agreed, mut silent) = (parameters.id(), PlanUse::Unknown, true, false);
         for Reported { switch, record, .. } in reported {
-            state.recorder.name(&switch);
+            self.recorder.name(&switch);
             let mut gap = |gap| SwitchGap::add(&mut gaps, &switch, gap);
             let record = match record {
                 Err(why) => {
                     gap(why);
+                    if let Some(plan) = self.known.get(&switch) {
+                        agreed &= *plan == PlanUse::All(id);
+                        silent = true;
+                    }
                     continue;
                 }
                 Ok(record) => record,
@@ -155,9 +165,15 @@ impl Analysis for PintAnalysis {
             }
             agreed &= matches!(plans.epoch, PlanUse::Unknown) || plans.epoch == PlanUse::All(id);
             next = next.and(plans.next);
+            let last = if plans.next == PlanUse::Unknown { plans.epoch } else { plans.next };
+            self.known.insert(switch.clone(), last);
             records.push((switch, record));
         }
         agreed &= next != PlanUse::Several;
+        let before = std::mem::replace(&mut self.disagreed, (!agreed).then_some(epoch));
+        agreed &= before.is_none_or(|before| before.checked_add(1) != Some(epoch));
+        self.turn += 1;
+        let turn = self.turn;
         let later = match next {
             PlanUse::All(plan) if agreed && plan != id => Some(plan),
             _ => None,
@@ -170,10 +186,12 @@ impl Analysis for PintAnalysis {
         };
         for (switch, record) in &records {
             // A switch that has another plan than the one before finds its hash by chance alone.
-            let loops = if agreed { 0 } else { record.loops().kept().len() as u64 };
+            let are_read = agreed && parameters.query(Value::Loops).is_some();
+            let (kept, overflow) = (record.loops().kept().len() as u64, record.loops().overflow());
+            let loops = if are_read { 0 } else { kept.saturating_add(overflow) };
             unread(switch, packets(record, |plan| !is_read(plan)) + loops);
         }
-        let early = match state.waiting.take() {
+        let early = match self.waiting.take() {
             None => Vec::new(),
             Some(waiting) if agreed && (waiting.epoch + 1, waiting.plan) == (epoch, id) => waiting.records,
             Some(Waiting { plan, records, .. }) => {
@@ -182,24 +200,27 @@ impl Analysis for PintAnalysis {
             }
         };
         let switches = records.iter().map(|(switch, _)| switch.clone()).collect();
-        state.plan(&self.config, parameters, records.first().map(|(_, record)| record.family()));
-        let decoded = early.iter().chain(records.iter().filter(|_| agreed));
+        self.plan(parameters, records.first().map(|(_, record)| record.family()));
+        // What a silent switch does with packets of the next epoch is known when that one has the same
+        // plan.
+        let held = silent && agreed && later.is_none();
+        let decoded = early.iter().chain(records.iter().filter(|_| agreed && !held));
         let decoded: Vec<_> = decoded.map(|(switch, record)| (switch.clone(), &**record)).collect();
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
-        let State { coding, recorder, latency, loops, utilisation, .. } = state;
+        let Self { coding, recorder, latency, loops, utilisation, .. } = self;
         let loops = loops.as_mut().map(|loops| {
             let read = records.iter().filter(|_| agreed).map(|(switch, record)| (switch, &**record));
-            let mut answers = loops.epoch(epoch, read);
+            let mut answers = loops.epoch(turn, read);
             answers.lack.extend(&lack);
             answers.lack.add_if(!agreed, Reason::Gap);
             answers
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
-        let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(epoch, coding, &decoded));
+        let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
         let latency = latency.as_mut().map(|latency| {
-            let flows = coding.as_ref().map_or(Vec::new(), |coding| latency.epoch(epoch, coding, &decoded, recorder));
+            let flows = coding.as_ref().map_or(Vec::new(), |coding| latency.epoch(turn, coding, &decoded, recorder));
             let (found, error_factor) = (flows.len(), latency.error_factor());
             LatencyAnswers { found, flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
         });
@@ -207,8 +228,8 @@ impl Analysis for PintAnalysis {
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
-        if let Some(plan) = later {
-            state.waiting = Some(Waiting { epoch, plan, records });
+        if let Some(plan) = later.or(held.then_some(id)) {
+            self.waiting = Some(Waiting { epoch, plan, records });
         }
         Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, switches } }
     }

@@ -15,7 +15,7 @@
 //! switch that finds its own hash on a packet reports a loop ([`loops`]).
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
-//! configuration, their names are known, and the flow keeps its path. What goes wrong with that
+//! plan, their names are known, and the flow keeps its path. What goes wrong with that
 //! contradicts itself sooner or later; a path is called sure only when digests bear each hop out
 //! twice, by earlier packets and by later ones (`inference::confirm`).
 //!
@@ -24,8 +24,8 @@
 //!
 //! *Memory:* registers of 96 bits a port where utilisations are asked for, else none. A bank has room
 //! for `reports` reports; of more packets a share is reported, which a hash chooses, and the others
-//! are counted. It has room for
-//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
+//! are counted. It has room for [1024](loops::record::LOOP_REPORTS) reports of loops; others are
+//! counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
 //! within an epoch, and counts those it evicts.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
@@ -103,6 +103,12 @@ impl Program for Pint {
         config.parameters()
     }
 
+    /// Nothing is asked of packets: what a switch writes by a plan that is not the network's, others
+    /// would take for something else.
+    fn waiting(config: &Config) -> PlanParameters {
+        PlanParameters { queries: Queries::default(), ..config.parameters() }
+    }
+
     fn fits(_: &Config, parameters: &PlanParameters) -> Result<(), ProgramError> {
         parameters.validate()
     }
@@ -140,7 +146,7 @@ impl Program for Pint {
 
     /// The record says whose it is.
     fn run(config: &Config, record: &Digests, _: Option<&Truth>, max: usize) -> RunAnswers {
-        let analysis = Self::analysis(config, 0);
+        let mut analysis = Self::analysis(config, 0);
         let reported =
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);

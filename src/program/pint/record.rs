@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::dataplane::MAX_HOPS;
 use super::loops::record::{LOOP_REPORTS, Looped};
 use super::parameters::PlanId;
+use super::sample::Sample;
 use super::{Config, Pint};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{MAX_U32, MAX_U64, Reader, Writer};
@@ -108,7 +109,7 @@ pub enum PlanUse {
     #[default]
     Unknown,
     All(PlanId),
-    /// Its cores had different ones, or it covers several epochs.
+    /// Its cores had different ones, or the plan changed while the record was filled.
     Several,
 }
 
@@ -235,22 +236,25 @@ impl Digests {
         self.missing
     }
 
-    /// Takes the streams out that began last, until there is room for all.
-    fn evict(&mut self) {
-        let mut packets: usize = self.streams.values().map(Vec::len).sum();
-        if packets <= self.room.packets {
+    /// Takes packets out until there is room for the others: a share is kept, by the hash by which a
+    /// bank keeps one.
+    fn thin(&mut self) {
+        let number = |digests: &Self| digests.streams.values().map(Vec::len).sum::<usize>();
+        let before = number(self);
+        if before <= self.room.packets {
             return;
         }
-        let begin = |(stream, seen): (&Stream, &Vec<Seen>)| (seen.first().map(|seen| seen.time_ns), *stream);
-        let mut order: Vec<_> = self.streams.iter().map(begin).collect();
-        order.sort_unstable();
-        while packets > self.room.packets
-            && let Some((_, stream)) = order.pop()
-        {
-            let gone = self.streams.remove(&stream).map_or(0, |seen| seen.len());
-            packets -= gone;
-            self.missing = self.missing.saturating_add(gone as u64);
+        let mut sample = Sample::new(&self.family);
+        while number(self) > self.room.packets && sample.halve() {
+            self.streams.values_mut().for_each(|seen| seen.retain(|seen| sample.has(seen.identity)));
         }
+        let mut left = self.room.packets;
+        for seen in self.streams.values_mut() {
+            seen.truncate(left);
+            left -= seen.len();
+        }
+        self.streams.retain(|_, seen| !seen.is_empty());
+        self.missing = self.missing.saturating_add((before - number(self)) as u64);
     }
 
     /// Reads the byte form of a record of a switch with these hash functions and this room.
@@ -303,7 +307,7 @@ impl Record for Digests {
         self.plans = PlanUses { epoch: self.plans.epoch.and(epoch), next: self.plans.next.and(next) };
         self.missing = self.missing.saturating_add(other.missing);
         self.loops.merge(&other.loops);
-        self.evict();
+        self.thin();
         Ok(())
     }
 

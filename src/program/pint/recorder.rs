@@ -162,8 +162,9 @@ impl Recorder {
     }
 
     /// The path of a flow over so many switches, as far as it is decided, and how often its packets
-    /// contradicted one that was sure.
+    /// contradicted one that was sure. `None` where packets tell of no path: it may have changed.
     pub fn path(&self, key: &Key, hops: u8) -> Option<(&[Option<Arc<str>>], u64)> {
+        self.switches.as_ref()?;
         let known = self.flows.get(key).filter(|known| known.hops == hops)?;
         Some((&known.path, known.reroutes))
     }

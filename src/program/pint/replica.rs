@@ -26,12 +26,16 @@ use crate::wire::{FiveTuple, Fragment};
 
 /// Plans that a replica knows at a time: that of the running epoch, one before it, and one to come.
 const PLANS: usize = 3;
+/// Beside a digest packets carry four bits of their epoch's number, which tell it from those that
+/// are so much older.
+const OLD: u32 = 16;
 
 /// PINT on one core.
 pub struct Replica {
     family: HashFamily,
     schedule: Reader<Steps<PlanParameters>>,
-    /// By the epoch from which on they hold. The first also holds for packets of earlier epochs.
+    /// By the epoch from which on they hold. A plan that is alone also holds for packets of earlier
+    /// epochs.
     plans: ArrayVec<InForce, PLANS>,
     epochs: Epochs,
     name: Arc<str>,
@@ -88,14 +92,19 @@ impl InForce {
     }
 }
 
-/// The plan of packets of an epoch, as they carry it.
+/// Whether an epoch is that one or a later one, both as packets carry them.
+#[inline(always)]
+fn is_since(from: u32, epoch: u32) -> bool {
+    epoch_of(u64::from(epoch.wrapping_sub(from))) < 1 << (EPOCH_BITS - 1)
+}
+
+/// The plan of packets of an epoch, as they carry it. `None` for packets that are older than the
+/// plans that are known.
 #[inline(always)]
 fn plan_at(plans: &[InForce], epoch: u32) -> Option<&InForce> {
-    const BEHIND: u32 = 1 << (EPOCH_BITS - 1);
-    let since = |plan: &&InForce| epoch_of(u64::from(epoch.wrapping_sub(plan.from))) < BEHIND;
     match plans {
         [only] => Some(only),
-        _ => plans.iter().rev().find(since).or(plans.first()),
+        _ => plans.iter().rev().find(|plan| is_since(plan.from, epoch)),
     }
 }
 
@@ -136,10 +145,10 @@ impl Replica {
     #[inline(always)]
     fn packet(&mut self, phv: &mut Phv, utilisation: u32) {
         let counted = phv.enters || phv.headers.shim;
-        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| counted);
+        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|plan| counted && plan.coding.scheme.sets() > 0);
         let Some(plan) = plan.filter(|_| phv.headers.fragment == Fragment::Whole) else {
-            // The number of switches before this one is not known, or packets before it had another
-            // identity. The highest count says so to all switches behind.
+            // The number of switches before this one is not known, packets before it had another
+            // identity, or the plan is not known yet. The highest count says so to all switches behind.
             phv.shim = phv.shim.with_hop(MAX_HOP);
             return;
         };
@@ -181,7 +190,8 @@ impl Dataplane for Replica {
     }
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
-        for phv in phvs {
+        // Where another program has them here, packets that end in the switch come as well.
+        for phv in phvs.iter_mut().filter(|phv| phv.disposition.leaves()) {
             let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
             self.packet(phv, utilisation);
         }
@@ -190,6 +200,9 @@ impl Dataplane for Replica {
     /// Tells of the registers of links, and what each query's bits of the digest were and are. A packet
     /// that is not measured has no stage of the digest.
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        if !phv.disposition.leaves() {
+            return;
+        }
         let before = if phv.shim.hop() == 1 { 0 } else { phv.digest };
         let utilisation = self.ports.trace(phv, self.links(phv), probe);
         self.packet(phv, utilisation);
@@ -221,16 +234,25 @@ impl Dataplane for Replica {
 
     fn prepare(&mut self, epoch: u64) {
         self.epochs.prepared = Some(epoch);
-        let parameters = self.schedule.load().at(epoch);
-        if self.plans.last().is_some_and(|last| last.coding.parameters == *parameters) {
-            return;
-        }
-        let next = InForce::new(epoch_of(epoch), parameters.clone(), &self.family, &self.name);
-        if self.plans.is_full() {
+        let at = epoch_of(epoch);
+        let mut changed = false;
+        // Of epochs before these no packet is told apart.
+        while self.plans.get(1).is_some_and(|next| is_since(next.from, at.wrapping_sub(OLD))) {
             self.plans.remove(0);
+            changed = true;
         }
-        self.plans.push(next);
-        self.keep_ports();
+        let parameters = self.schedule.load().at(epoch);
+        if plan_at(&self.plans, at).is_none_or(|plan| plan.coding.parameters != *parameters) {
+            let next = InForce::new(at, parameters.clone(), &self.family, &self.name);
+            if self.plans.is_full() {
+                self.plans.remove(0);
+            }
+            self.plans.push(next);
+            changed = true;
+        }
+        if changed {
+            self.keep_ports();
+        }
     }
 
     fn enter(&mut self, epoch: u64, fresh: bool) {

@@ -39,15 +39,21 @@ impl Sample {
 
     #[cold]
     fn select(&mut self, reports: &mut ReportBuffer<Arrival>, arrival: Arrival) {
-        let hash = self.of(arrival.identity);
-        while hash <= self.limit && reports.is_full() && self.limit > 0 {
-            self.limit >>= 1;
-            reports.keep(|report| self.of(report.identity) <= self.limit);
+        while self.has(arrival.identity) && reports.is_full() && self.halve() {
+            reports.keep(|report| self.has(report.identity));
         }
-        if hash <= self.limit { reports.push(arrival) } else { reports.miss() }
+        if self.has(arrival.identity) { reports.push(arrival) } else { reports.miss() }
     }
 
-    fn of(&self, identity: u32) -> u32 {
-        self.hash.join(self.hash.packet(&identity.to_be_bytes()), self.argument)
+    /// Halves the share; false when there is nothing left to halve.
+    pub fn halve(&mut self) -> bool {
+        let halved = self.limit > 0;
+        self.limit >>= 1;
+        halved
+    }
+
+    /// Whether a packet belongs to the share.
+    pub fn has(&self, identity: u32) -> bool {
+        self.hash.join(self.hash.packet(&identity.to_be_bytes()), self.argument) <= self.limit
     }
 }

@@ -108,6 +108,23 @@ proptest! {
             let found: Vec<_> = record.streams().keys().map(|stream| stream.plan).collect();
             prop_assert_eq!(found, plans);
         }
+        // Long after the last change, and when the clock has been set back.
+        let last = *plan_of.keys().last().unwrap();
+        for epoch in [last + 20, last + (1 << 19), last + (3 << 18), last + 30, first] {
+            switch.prepare(epoch);
+            let mut bank = switch.spare();
+            switch.exchange(bank.as_mut());
+            switch.enter(epoch, true);
+            let mut phvs = [Phv { disposition: Disposition::ToHost, ..packet(epoch, identities[0], 1) }];
+            switch.egress(&mut phvs, BatchOrder::PacketMajor);
+            let parameters = schedule.at(epoch);
+            let scheme = parameters.scheme(&family);
+            let measured = Measured { hop: 1, identity: identities[0], latency_ns: 1 << 20, ..Measured::default() };
+            let expected = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
+            prop_assert_eq!(phvs[0].digest, expected, "epoch {}", epoch);
+            let streams = record(switch.as_mut()).streams().keys().map(|stream| stream.plan).collect::<Vec<_>>();
+            prop_assert_eq!(streams, [parameters.id()]);
+        }
     }
 
     /// A chain of switches that learn of plans at different times, or start again with another one:
@@ -117,7 +134,8 @@ proptest! {
     fn a_late_switch_makes_no_wrong_answer(
         lags in prop::collection::vec(0..3u64, 4),
         plans in prop::collection::vec(0..QUERIES.len(), 3),
-        restarts in prop::option::of((0..4usize, 0..QUERIES.len(), 1..12u64)),
+        restarts in prop::option::of((0..4usize, 1..12u64)),
+        silent in prop::option::of((0..4usize, 1..12u64)),
     ) {
         const PACKETS: u32 = 40;
         let names: [Arc<str>; 4] = ["a", "b", "c", "d"].map(Into::into);
@@ -125,12 +143,18 @@ proptest! {
         switches.iter_mut().for_each(|(switch, _)| switch.enter(0, true));
         // The controller's plan by epoch: it changes in epochs 4 and 8.
         let plan_at = |epoch: u64| plans[(epoch / 4).min(2) as usize];
-        let analysis = Pint::analysis(&config(plans[0]), 0);
+        let mut analysis = Pint::analysis(&config(plans[0]), 0);
         let mut sent = 0;
         for epoch in 0..14u64 {
-            if let Some((place, plan, _)) = restarts.filter(|(_, _, at)| *at == epoch) {
-                switches[place] = switch(&names[place], plan);
-                switches[place].0.enter(epoch, true);
+            if let Some((place, _)) = restarts.filter(|(_, at)| *at == epoch) {
+                // It asks nothing until its controller has told it what.
+                let schedule = Schedule::<Pint>::new(config(plans[0]), Pint::waiting(&config(plans[0])));
+                let hashes = HashFamily::reproducible(FAMILY);
+                let mut started = Pint::dataplane(&config(plans[0]), &hashes, &schedule).unwrap();
+                started.name_switch(&names[place]);
+                started.allocate();
+                started.enter(epoch, true);
+                switches[place] = (started, schedule);
             }
             // Packets of this epoch, and some of the next one by switches whose clocks are ahead.
             for (of, packets) in [(epoch, PACKETS), (epoch + 1, PACKETS / 8)] {
@@ -144,13 +168,14 @@ proptest! {
                     }
                 }
                 for identity in sent..sent + packets {
-                    let mut digest = 0;
+                    let (mut digest, mut hops) = (0, 0);
                     for (hop, (switch, _)) in (1..).zip(&mut switches) {
+                        hops = weir::wire::shim::MAX_HOP.min(hops + 1);
                         let disposition = if hop == 4 { Disposition::ToHost } else { Disposition::ToFabric };
                         let latency_ns = if hop == 2 { 1 << 24 } else { 1 << 12 };
-                        let mut phvs = [Phv { digest, disposition, latency_ns, ..packet(of, identity * 77, hop) }];
+                        let mut phvs = [Phv { digest, disposition, latency_ns, ..packet(of, identity * 77, hops) }];
                         switch.egress(&mut phvs, BatchOrder::PacketMajor);
-                        digest = phvs[0].digest;
+                        (digest, hops) = (phvs[0].digest, phvs[0].shim.hop());
                     }
                 }
                 sent += packets;
@@ -158,10 +183,16 @@ proptest! {
             let records: Vec<_> = switches.iter_mut().map(|(switch, _)| record(switch.as_mut())).collect();
             let in_records: u64 = records.iter().flat_map(|r| r.streams().values()).map(|seen| seen.len() as u64).sum();
             let differs = records.iter().any(|record| record.plans().epoch != PlanUse::All(parameters(plan_at(epoch)).id()));
-            let reported = names.iter().zip(records);
-            let reported = reported.map(|(name, record)| Reported {
+            let is = |what: Option<(usize, u64)>, place: usize| what == Some((place, epoch));
+            let differs = differs && restarts.is_none_or(|(_, at)| at != epoch) && silent.is_none_or(|(_, at)| at != epoch);
+            let reported = names.iter().zip(records).enumerate();
+            let reported = reported.map(|(place, (name, record))| Reported {
                 switch: name.clone(),
-                record: Ok(Box::new(record)),
+                record: match (is(restarts, place), is(silent, place)) {
+                    (true, _) => Err(Gap::Started),
+                    (_, true) => Err(Gap::Missing),
+                    _ => Ok(Box::new(record)),
+                },
                 before: Before::Nothing,
             });
             let network = analysis.epoch(epoch, &parameters(plan_at(epoch)), reported.collect(), true);

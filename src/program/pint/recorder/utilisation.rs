@@ -1,8 +1,9 @@
 //! The busiest links of flows, by the packets of one epoch, bounded in memory.
 //!
 //! Each packet that carries the query tells the utilisation of the busiest link on its way. A hash
-//! chooses these packets, so they are a uniform sample of the flow's packets that are reported, and
-//! their median is that of the flow within the error that [`FlowUtilisation::rank_error`] states.
+//! chooses these packets, so they are a uniform sample of the flow's packets that are reported: the
+//! first of the epoch, as many as `packets` says. Their median is that of these within the error that
+//! [`FlowUtilisation::rank_error`] states.
 
 use std::collections::HashMap;
 use std::sync::Arc;
