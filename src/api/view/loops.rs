@@ -1,13 +1,11 @@
 //! The loops of flows.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
+use super::newest::{Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
-use crate::program::answers::{self, EpochAnswers, FlowName, Reason};
+use crate::program::answers::{self, EpochAnswers, LoopAnswers};
 use crate::telemetry::Selected;
 
 /// `weir show loops`: the flows whose packets came back to a switch in these epochs, and the
@@ -59,26 +57,17 @@ impl From<&answers::FlowLoop> for FlowLoop {
 impl Loops {
     /// Names at most `top` loops, of at least `threshold` packets.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let lack = |epoch: &EpochAnswers| {
-            let Some(loops) = &epoch.loops else { return [Reason::NotAnalysed].into_iter().collect() };
-            let mut lack = loops.lack.clone();
-            lack.add_if(loops.found > loops.flows.len(), Reason::NotKept);
-            lack
-        };
-        let covered = Covered::new(selected, lack);
-        // A later answer counts the packets of the earlier ones too.
-        let mut newest: BTreeMap<(FlowName, &Arc<str>), &answers::FlowLoop> = BTreeMap::new();
-        let (mut not_kept, mut evicted_loops, mut missing_reports) = (0, 0, 0u64);
-        for loops in selected.epochs.iter().filter_map(|epoch| epoch.loops.as_ref()) {
-            newest.extend(loops.flows.iter().map(|found| ((found.flow, &found.switch), found)));
-            not_kept = not_kept.max(loops.found.saturating_sub(loops.flows.len()));
-            missing_reports = missing_reports.saturating_add(loops.missing_reports);
-            evicted_loops = loops.evicted;
+        fn of(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLoop>> {
+            let LoopAnswers { flows, found, evicted, lack, .. } = epoch.loops.as_ref()?;
+            Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
         }
-        let mut wanted: Vec<_> = newest.into_values().filter(|found| found.packets >= threshold).collect();
-        wanted.sort_by_key(|found| std::cmp::Reverse(found.packets));
-        let omitted_loops = (wanted.len().saturating_sub(top) + not_kept) as u64;
-        let loops = wanted.into_iter().take(top).map(FlowLoop::from).collect();
+        // A later answer counts the packets of the earlier ones too.
+        let key = |found: &answers::FlowLoop| (found.flow, found.switch.clone());
+        let Newest { covered, named, omitted_flows: omitted_loops, evicted_flows: evicted_loops, .. } =
+            Newest::new(selected, of, key, |found| found.packets, (top, threshold));
+        let loops = named.into_iter().map(FlowLoop::from).collect();
+        let missing = selected.epochs.iter().filter_map(|epoch| epoch.loops.as_ref());
+        let missing_reports = missing.fold(0u64, |sum, loops| sum.saturating_add(loops.missing_reports));
         Self { covered, loops, omitted_loops, evicted_loops, missing_reports }
     }
 }

@@ -13,8 +13,6 @@ pub const INDEX_BITS: u32 = 10;
 pub const UNIT_BITS: u32 = 24;
 /// The logarithm of 0: the power of any sum with it is 0.
 pub const LOG_OF_ZERO: i32 = -(1 << 28);
-/// A share of which the power is larger than any average.
-const ALL: i32 = 32 << FRACTION;
 /// Bits of a logarithm's fraction with which the table of digests is indexed.
 pub const CODE_BITS: u32 = 7;
 
@@ -84,7 +82,9 @@ pub struct Meta {
     pub bytes: u32,
     /// Nanoseconds since the packet before it left, at most T: τ.
     pub gap: u32,
-    /// The logarithm of τ / T.
+    /// Whether the larger part of the average fades, so that the part that stays is computed.
+    pub keeps: bool,
+    /// The logarithm of τ / T, or of (T - τ) / T where the larger part fades.
     pub fade: i32,
     /// What the packet adds to the average, in units of 2⁻²⁴.
     pub added: u32,
@@ -124,7 +124,9 @@ impl Salu for LastSent {
 #[inline(always)]
 pub fn terms(link: &Link, phv: &mut Meta) {
     let [gap, queue, bytes] = [phv.gap, phv.queue, phv.bytes].map(|x| TABLES.log2(x));
-    phv.fade = if phv.gap == link.whole { ALL } else { gap + link.period };
+    phv.keeps = phv.gap > link.whole / 2;
+    let rest = TABLES.log2(link.whole.saturating_sub(phv.gap));
+    phv.fade = link.period + if phv.keeps { rest } else { gap };
     let queue = TABLES.exp2(queue + gap + link.queue);
     let bytes = TABLES.exp2(bytes + link.bytes);
     phv.added = queue.saturating_add(bytes);
@@ -133,11 +135,12 @@ pub fn terms(link: &Link, phv: &mut Meta) {
 /// Stage 6: the average U of the port's utilisation.
 ///
 /// ```text
-/// U ← U - 2^(log U + log τ - log T) + added
+/// U ← U - 2^(log U + log τ - log T) + added        τ ≤ T / 2
+/// U ← 2^(log U + log (T - τ) - log T) + added       else
 /// ```
-/// That is (T - τ) / T · U + added. Taken as a product from the tables, (T - τ) / T · U would be
-/// wrong by up to a thousandth of U with each packet, where a packet's own share is less than two
-/// thousandths; of the part that is taken away, a thousandth is nothing.
+/// Both are (T - τ) / T · U + added, and take the smaller part of U from the tables, so that their
+/// error is one of the smaller part. Of short gaps the other form would be wrong by up to a
+/// thousandth of U with each packet, where a packet's own share is less than two thousandths.
 #[derive(Clone, Copy, Debug)]
 pub struct Average;
 
@@ -153,8 +156,9 @@ impl Salu for Average {
 
     #[inline(always)]
     fn rmw(&self, average: u32, phv: &Meta) -> (u32, u32) {
-        let faded = TABLES.exp2(TABLES.log2(average) + phv.fade);
-        let next = average.saturating_sub(faded).saturating_add(phv.added);
+        let part = TABLES.exp2(TABLES.log2(average) + phv.fade);
+        let kept = if phv.keeps { part } else { average.saturating_sub(part) };
+        let next = kept.saturating_add(phv.added);
         (next, next)
     }
 

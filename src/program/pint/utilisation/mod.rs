@@ -13,13 +13,13 @@
 //! A live switch ([`ports`]) takes one B and one T for all its ports ([`link`]), and its `qlen` is 0:
 //! it does not know the queue of the device behind it.
 //!
-//! *Guarantee:* What a packet adds to U, and what fades of U, is taken at most 0.15 % wrong. A
-//! digest is at most one step of its scale from U, and right on average ([`code`], `tests.rs`).
+//! *Guarantee:* What a packet adds to U, and the smaller of what fades of U and what stays, is taken
+//! at most 0.15 % wrong. A digest is at most one step of its scale from U, and right on average ([`code`], `tests.rs`).
 //!
 //! *Memory:* 96 bits a port; four tables of 1024 to 4096 entries for the whole switch.
 //!
 //! *Deviations:*
-//! - The part of U that τ takes away is computed, and not the part that stays
+//! - After short gaps the part of U that τ takes away is computed, and not the part that stays
 //!   ([`dataplane::Average`] says why).
 //! - The ALU of U's register looks two tables up within its read-modify-write, which hardware of
 //!   today cannot. The paper sees this and proposes copies of the register and recirculation (§5).
