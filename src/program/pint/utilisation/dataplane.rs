@@ -124,7 +124,7 @@ impl Salu for LastSent {
 #[inline(always)]
 pub fn terms(link: &Link, phv: &mut Meta) {
     let [gap, queue, bytes] = [phv.gap, phv.queue, phv.bytes].map(|x| TABLES.log2(x));
-    phv.keeps = phv.gap > link.whole / 2;
+    phv.keeps = phv.gap > link.whole >> 1;
     let rest = TABLES.log2(link.whole.saturating_sub(phv.gap));
     phv.fade = link.period + if phv.keeps { rest } else { gap };
     let queue = TABLES.exp2(queue + gap + link.queue);
