@@ -56,11 +56,7 @@ fn egress_stages() {
 fn a_digest_before_and_after() {
     let text = hex("--program pint:queries=path:bits=8+latency:bits=8 --reproducible 7").stdout;
     let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for line in [
-        "egress program pint",
-        "stage 1 digest, path[0], slot by 0 bits of hash",
-        "digest, latency[8], slot by 0 bits of hash",
-    ] {
+    for line in ["egress program pint", "stage 1 digest, path[0]", "digest, latency[8]"] {
         assert!(lines.iter().any(|other| other == line), "{line} in\n{text}");
     }
     assert!(!text.contains("does not measure"), "{text}");

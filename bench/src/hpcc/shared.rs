@@ -35,7 +35,7 @@ pub fn query(value: Value, bits: u32) -> Query {
     Query { bits, range: RANGE, ..Query::new(value) }
 }
 
-/// What the switches of a tree have in common.
+/// The codes of the three queries, which all switches of a tree share.
 #[derive(Debug)]
 pub struct Shared {
     scheme: Scheme,
@@ -70,7 +70,7 @@ impl Shared {
         let share = |sixteenths| Share::at_least(sixteenths, 16).expect("no more than all packets");
         let demands = [16, 15, 1].map(|sixteenths| Demand { bits: BITS, share: share(sixteenths) });
         let plan = Plan::new(&demands, BUDGET).expect("two of three queries fit on each packet");
-        // A set's third query is none of the scheme's: its bits stay as they are.
+        // The scheme has two queries. It leaves the bits of the third, the utilisation, as they are.
         let queries = [Value::Path, Value::Latency].map(|value| query(value, BITS));
         let scheme = Scheme::new(&queries, &plan, &Layers::of_length(MAX_HOPS as u32), family);
         let switches = identifiers(tree).map(|id| scheme.switch(id)).collect();

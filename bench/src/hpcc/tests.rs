@@ -127,8 +127,8 @@ fn flows_come_as_often_as_the_load_says() {
     assert!(flows.is_sorted_by_key(|flow| flow.at) && flows.iter().all(|flow| flow.from != flow.to));
 }
 
-/// What a receiver has of a packet that three queries share is what each query's own code writes,
-/// and each query has its share of the packets.
+/// Three queries share a packet. The receiver reads of each what that query's own code writes, and
+/// each query has its share of the packets.
 #[test]
 fn queries_share_a_digest_without_harm() {
     let tree = Tree::SMALL;

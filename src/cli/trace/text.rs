@@ -134,7 +134,12 @@ fn touched(page: &mut Page, stage: &str, access: &AccessTrace) {
         return page.line(stage, &format!("{}: no match, memory is not touched", access.array));
     };
     let array = page.bold(&format!("{}[{}]", access.array, cell.slot));
-    page.line(stage, &format!("{array}, slot by {} bits of hash", access.hash_bits));
+    // Without a hash a field of the packet names the slot.
+    let by = match access.hash_bits {
+        0 => String::new(),
+        bits => format!(", slot by {bits} bits of hash"),
+    };
+    page.line(stage, &format!("{array}{by}"));
     if cell.before == cell.after {
         page.line("  keeps", &cell.before);
     } else {

@@ -214,9 +214,8 @@ impl Dataplane for Replica {
             let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
             let output = format!("switch {hops} of its way, the digest is {:#06x}", phv.digest);
             let cell = CellTrace { slot: part.shift, before, after, output };
-            // Which queries share the digest says a hash of the packet, if there is a choice.
-            let hash_bits = if scheme.sets() > 1 { u32::BITS } else { 0 };
-            probe.access(AccessTrace { array: format!("digest, {}", part.value.name()), hash_bits, cell: Some(cell) });
+            let array = format!("digest, {}", part.value.name());
+            probe.access(AccessTrace { array, hash_bits: 0, cell: Some(cell) });
         }
     }
 

@@ -88,7 +88,7 @@ fn alarms(code: (u32, u32), longest: usize, packets: u32, seed: u64) -> Vec<u64>
     let way: Vec<u32> = (0..longest).map(|_| rng.next_u64() as u32).collect();
     let mut first = vec![0u64; longest + 1];
     first_reports(code, &way, packets, seed).flatten().for_each(|hop| first[hop] += 1);
-    // A packet that is reported after so many hops is reported on each longer path too.
+    // A packet that is reported at a hop is reported on each path that is longer.
     let add = |sum: &mut u64, alarms: &u64| {
         *sum += alarms;
         Some(*sum)
@@ -101,7 +101,7 @@ const MILLION: f64 = 1e6;
 /// Of fewer alarms the share is not drawn: it would be noise.
 const FEWEST_ALARMS: u64 = 10;
 
-/// What is drawn of an example, by threshold and bits.
+/// A point of one of the paper's examples, with its threshold and bits.
 type Example = ((u32, u32), Point);
 
 /// The paper's examples: those that have enough alarms as points, and all as lines of the table.
@@ -190,7 +190,7 @@ struct Detection {
 fn detection(code: (u32, u32), (before, circle): (usize, usize), packets: u32, seed: u64) -> Detection {
     let place = |hop: usize| if hop < before { hop } else { before + (hop - before) % circle };
     let way: Vec<u32> = (0..MAX_HOPS).map(|hop| 1 + place(hop) as u32).collect();
-    // What is reported before the loop is a false alarm.
+    // A report at a hop before the loop is a false alarm.
     let in_loop = |hop: Option<usize>| hop?.checked_sub(before).filter(|hops| *hops > 0).map(|hops| hops as f64);
     let found: Vec<_> = first_reports(code, &way, packets, seed).filter_map(in_loop).collect();
     let share = found.len() as f64 / f64::from(packets);

@@ -32,7 +32,7 @@ const PAPER_LONG: f64 = 0.0;
 const PAPER_ERROR: f64 = 0.7;
 const PAPER_PACKETS: f64 = 0.5;
 
-/// Runs of a path begin at every so many packets of a flow, up to the half of those that are kept.
+/// Packets of a flow from the beginning of one run to that of the next, and runs of a flow.
 const STEP: usize = 50;
 const STARTS: usize = 10;
 
@@ -271,8 +271,8 @@ struct Needed {
     undecided: usize,
 }
 
-/// What a path query takes on the flows of a run: as the packets carried it, or `alone` in as many
-/// bits and hashes.
+/// The packets that a path query needs on the flows of a run: as the packets carried it, or `alone`
+/// with these bits and hashes.
 fn needed(run: &Run, alone: Option<[u32; 2]>) -> Needed {
     let family = HashFamily::reproducible(run.job.seed);
     let shared = Shared::new(&run.job.tree, &family);
