@@ -309,7 +309,9 @@ pub fn latency_text(found: &view::Latency) -> String {
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let error = format!("times are off by a factor of {:.3} at most", found.error_factor);
-    format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
+    let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
+    let window = window.unwrap_or_default();
+    format!("{}\n\n{error}{window}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
 }
 
 pub fn loops_text(found: &view::Loops) -> String {

@@ -18,6 +18,8 @@ pub struct Latency {
     pub flows: u64,
     /// The factor by which a time is off at most, because packets carry it in few bits.
     pub error_factor: f64,
+    /// The packets of so much time count alone, up to a flow's newest; null is all time.
+    pub window_seconds: Option<f64>,
     /// The flows with the most samples.
     pub latencies: Vec<FlowLatency>,
     /// Flows that are not named here.
@@ -75,9 +77,17 @@ impl Latency {
         let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len());
         let newest = Newest::new(selected, of_epoch, key, answers::FlowLatency::samples, (top, threshold));
         let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
-        let error_factor = selected.epochs.iter().rev().find_map(|epoch| Some(epoch.latency.as_ref()?.error_factor));
+        let last = selected.epochs.iter().rev().find_map(|epoch| epoch.latency.as_ref());
         let latencies = named.into_iter().map(FlowLatency::from).collect();
-        Self { covered, flows, error_factor: error_factor.unwrap_or(1.0), latencies, omitted_flows, evicted_flows }
+        Self {
+            covered,
+            flows,
+            error_factor: last.map_or(1.0, |last| last.error_factor),
+            window_seconds: last.and_then(|last| last.window_ns).map(|ns| ns as f64 / 1e9),
+            latencies,
+            omitted_flows,
+            evicted_flows,
+        }
     }
 }
 

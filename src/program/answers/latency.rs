@@ -44,6 +44,8 @@ pub struct LatencyAnswers {
     pub evicted: u64,
     /// The factor by which a time is off at most, because it is carried in few bits; 1 is exact.
     pub error_factor: f64,
+    /// The packets of so many nanoseconds count alone, those up to the newest; `None` is all time.
+    pub window_ns: Option<u64>,
     /// Why latencies are missing.
     pub lack: Reasons,
 }

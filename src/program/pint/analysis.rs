@@ -219,12 +219,9 @@ impl Analysis for PintAnalysis {
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
-        let latency = latency.as_mut().map(|latency| {
-            let flows = coding.as_ref().map_or(Vec::new(), |coding| latency.epoch(turn, coding, &decoded, recorder));
-            let (found, error_factor) = (flows.len(), latency.error_factor());
-            LatencyAnswers { found, flows, evicted: latency.evicted(), error_factor, lack: lack.clone() }
-        });
-        let utilisation = utilisation.as_mut().map(|recorder| recorder.answers(coding.as_ref(), &decoded, &lack));
+        let coding = coding.as_ref();
+        let latency = latency.as_mut().map(|latency| latency.answers(turn, coding, &decoded, recorder, &lack));
+        let utilisation = utilisation.as_mut().map(|recorder| recorder.answers(coding, &decoded, &lack));
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);

@@ -54,6 +54,7 @@ mod replica;
 mod sample;
 pub mod samples;
 pub mod utilisation;
+mod window;
 
 pub use analysis::PintAnalysis;
 pub use config::Config;

@@ -15,6 +15,7 @@ use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, MAX_QUERIES, Share};
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
+use super::window::PARTS;
 use crate::text::{named, scaled, serde_as_text, short};
 use crate::wire::{FiveTuple, Flow};
 
@@ -87,6 +88,8 @@ pub struct Query {
     pub range: Range,
     /// Of latencies: bytes that are kept for each hop of a flow; `None` keeps every sample.
     pub space: Option<u32>,
+    /// Of latencies: answers are about the last packets alone, those of so many nanoseconds.
+    pub window_ns: Option<u64>,
     /// Of loops: how often a switch finds its own hash on a packet without calling it a loop.
     pub threshold: u32,
     /// Of utilisations: the links of the network.
@@ -95,6 +98,9 @@ pub struct Query {
 
 /// Fewest and most bytes of a query's space budget: a sketch of 8-bit values has at least as many.
 pub const SPACE_BYTES: std::ops::RangeInclusive<u32> = 50..=65_536;
+
+/// The shortest and the longest window, in nanoseconds.
+pub const WINDOW_NS: std::ops::RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
 
 impl Query {
     /// A query of this value with its default bits, on all packets.
@@ -107,6 +113,7 @@ impl Query {
             flow: FlowDefinition::default(),
             range: Range::default(),
             space: None,
+            window_ns: None,
             threshold: MAX_THRESHOLD,
             links: Links::default(),
         }
@@ -138,11 +145,14 @@ impl Query {
             ("from", Value::Latency) => self.range.from_ns = time(key, text)?,
             ("to", Value::Latency) => self.range.to_ns = time(key, text)?,
             ("space", Value::Latency) => self.space = Some(number(SPACE_BYTES)?),
+            ("window", Value::Latency) => self.window_ns = Some(window(key, text)?),
             ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
             ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
             (_, Value::Path) => return Err(format!("{key}: path has bits, instances, frequency and flow")),
             (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
-            (_, Value::Latency) => return Err(format!("{key}: latency has bits, frequency, flow, from, to and space")),
+            (_, Value::Latency) => {
+                return Err(format!("{key}: latency has bits, frequency, flow, from, to, space and window"));
+            }
             (_, Value::Utilisation) => {
                 return Err(format!("{key}: utilisation has bits, frequency, flow, rate and period"));
             }
@@ -175,6 +185,10 @@ impl FromStr for Query {
         if from_ns > to_ns / 2 {
             return Err(format!("{name}: to is at least twice as long as from"));
         }
+        let least = *SPACE_BYTES.start() * PARTS as u32;
+        if query.window_ns.is_some() && query.space.is_some_and(|space| space < least) {
+            return Err(format!("{name}: with a window space is at least {least}, for its {PARTS} parts"));
+        }
         query.links.check().map_err(|why| format!("{name}: {why}"))?;
         Ok(query)
     }
@@ -193,8 +207,16 @@ fn time(key: &str, text: &str) -> Result<u32, String> {
     ns.filter(|ns| *ns > 0).ok_or_else(|| format!("{key}={text}: a time is written like 100us, at most 4s"))
 }
 
+/// Nanoseconds of a window that is written like `10s`.
+fn window(key: &str, text: &str) -> Result<u64, String> {
+    let ns = humantime::parse_duration(text).ok().and_then(|time| u64::try_from(time.as_nanos()).ok());
+    let wrong = || format!("{key}={text}: a time is written like 10s, 1ms to 1day");
+    ns.filter(|ns| WINDOW_NS.contains(ns)).ok_or_else(wrong)
+}
+
 /// As [`time`] reads it, in one unit.
-pub(super) fn written(ns: u32) -> String {
+pub(super) fn written(ns: impl Into<u64>) -> String {
+    let ns = ns.into();
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
@@ -202,7 +224,7 @@ pub(super) fn written(ns: u32) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, bits, instances, frequency, flow, range, space, threshold, links } = self;
+        let Self { value, bits, instances, frequency, flow, range, space, window_ns, threshold, links } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
@@ -225,6 +247,9 @@ impl fmt::Display for Query {
         }
         if let Some(space) = space {
             write!(f, ":space={space}")?;
+        }
+        if let Some(window) = window_ns {
+            write!(f, ":window={}", written(*window))?;
         }
         links.fmt(f)
     }
@@ -291,6 +316,7 @@ mod tests {
             EXAMPLE,
             "path:bits=4:instances=2:flow=dst",
             "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
+            "latency:bits=8:space=400:window=1500ms+path:bits=8",
             "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
             "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16",
             "utilisation:bits=1:flow=src:rate=2500Mbps:period=100us",
@@ -319,7 +345,10 @@ mod tests {
         assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
         assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
         assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
-        assert_eq!(refused("latency:instances=2"), "instances: latency has bits, frequency, flow, from, to and space");
+        assert_eq!(
+            refused("latency:instances=2"),
+            "instances: latency has bits, frequency, flow, from, to, space and window"
+        );
         assert_eq!(refused("path:space=100"), "space: path has bits, instances, frequency and flow");
         assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
         assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
@@ -329,6 +358,9 @@ mod tests {
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
         assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice as long as from");
+        assert_eq!(refused("latency:window=2days"), "window=2days: a time is written like 10s, 1ms to 1day");
+        let parts = "latency: with a window space is at least 400, for its 8 parts";
+        assert_eq!(refused("latency:window=1s:space=399"), parts);
         let keys = "utilisation has bits, frequency, flow, rate and period";
         assert_eq!(refused("utilisation:space=100"), format!("space: {keys}"));
         assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");

@@ -1,12 +1,12 @@
 //! The recording module: what is known of flows over all epochs, bounded in memory, and their paths
 //! as far as digests decide them.
 
+mod kept;
 pub mod latency;
 pub mod loops;
 pub mod utilisation;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::Config;
@@ -18,6 +18,7 @@ use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::program::answers::{Certainty, FlowName, FlowPath};
 use crate::wire::FiveTuple;
+use kept::Kept;
 
 /// A flow, and the switch where it leaves the network.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -132,21 +133,20 @@ pub struct Recorder {
     flow: FlowDefinition,
     names: BTreeSet<Arc<str>>,
     switches: Option<Switches>,
-    flows: HashMap<Key, Known>,
-    evicted: u64,
+    flows: Kept<Key, Known>,
 }
 
 impl Recorder {
     pub fn new(config: &Config) -> Self {
         let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
         let names = ends.map(|name| name.as_str().into()).collect();
-        let (flow, flows) = (FlowDefinition::default(), HashMap::new());
-        Self { config: config.clone(), plan: None, flow, names, switches: None, flows, evicted: 0 }
+        let flows = Kept::new(config.flows as usize, |known: &Known| known.last_epoch);
+        Self { config: config.clone(), plan: None, flow: FlowDefinition::default(), names, switches: None, flows }
     }
 
     /// Flows that were evicted so far.
     pub fn evicted(&self) -> u64 {
-        self.evicted
+        self.flows.evicted()
     }
 
     /// A switch of the network.
@@ -174,10 +174,9 @@ impl Recorder {
     fn change(&mut self, coding: &Coding) {
         let flow = coding.parameters.query(Value::Path).map_or(self.flow, |query| query.flow);
         if flow != self.flow {
-            self.evicted += self.flows.len() as u64;
             self.flows.clear();
         }
-        for known in self.flows.values_mut() {
+        for (_, known) in self.flows.iter_mut() {
             match known.certainty {
                 Certainty::Sure => (known.seen, known.worked_out) = (Vec::new(), 0),
                 _ => {
@@ -197,20 +196,17 @@ impl Recorder {
         }
         let Some(code) = coding.scheme.path() else { return Vec::new() };
         let (names, config) = (&self.names, &self.config);
-        let (room, max_flows) = (config.packets as usize, config.flows as usize);
+        let room = config.packets as usize;
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
         for ((key, hops), mut carriers) in carriers(self.flow, coding, records) {
             // Several connections can be one flow.
             carriers.sort_unstable();
-            let known = self.flows.entry(key).or_insert_with(|| Known::new(hops));
+            let known = self.flows.flow(key, || Known::new(hops));
             known.last_epoch = epoch;
             if known.hops != hops {
                 known.change(hops);
             }
             take(known, carriers, switches, room);
-            if self.flows.len() > 2 * max_flows {
-                self.evicted += evict(&mut self.flows, max_flows, |known| known.last_epoch);
-            }
         }
         let mut paths = Vec::new();
         for (key, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
@@ -221,20 +217,9 @@ impl Recorder {
         }
         paths
             .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
-        self.evicted += evict(&mut self.flows, max_flows, |known| known.last_epoch);
+        self.flows.trim();
         paths
     }
-}
-
-/// Removes the flows that have been silent longest until `room` are left, and returns their number.
-fn evict<K: Clone + Eq + Hash + Ord, V>(flows: &mut HashMap<K, V>, room: usize, last_epoch: impl Fn(&V) -> u64) -> u64 {
-    let surplus = flows.len().saturating_sub(room);
-    if surplus > 0 {
-        let mut order: Vec<_> = flows.iter().map(|(key, known)| (last_epoch(known), key.clone())).collect();
-        order.sort_unstable();
-        order.into_iter().take(surplus).for_each(|(_, key)| _ = flows.remove(&key));
-    }
-    surplus as u64
 }
 
 /// The packets of each flow of these records that carry the path, by the number of switches passed.

@@ -6,6 +6,7 @@ use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
 /// The samples of one hop, as codes.
+#[derive(Clone, Debug)]
 pub enum Samples {
     /// Each code with its samples: a code has few bits, so this is all of them in bounded memory.
     All(BTreeMap<u16, u64>),
@@ -30,6 +31,24 @@ impl Samples {
             Self::All(counts) => *counts.entry(code).or_default() += 1,
             Self::Sketch(sketch) => sketch.update(code),
         }
+    }
+
+    /// Takes all of another, which has the same bits and space.
+    pub fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::All(counts), Self::All(more)) => {
+                more.iter().for_each(|(code, number)| *counts.entry(*code).or_default() += number);
+            }
+            (Self::Sketch(sketch), Self::Sketch(more)) => _ = sketch.merge(more),
+            _ => {}
+        }
+    }
+
+    /// All of several in one.
+    pub fn sum<'a>(mut several: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let mut sum = several.next()?.clone();
+        several.for_each(|more| sum.merge(more));
+        Some(sum)
     }
 
     /// How many there were.
@@ -87,10 +106,20 @@ mod tests {
                 let found = f64::from(samples.quantile(rank).unwrap()) / 200.0;
                 assert!((found - rank).abs() <= samples.rank_error() + 0.01, "{space:?} {rank}: {found}");
             }
+            // In parts, and then together, they are as good.
+            let mut parts: Vec<_> = (0..8).map(|_| Samples::new(8, space)).collect();
+            (0..80_000u32).for_each(|number| parts[number as usize % 8].add((number / 8 % 200) as u16));
+            let sum = Samples::sum(parts.iter()).unwrap();
+            assert_eq!(sum.number(), 80_000);
+            for rank in [0.01, 0.5, 0.99] {
+                let found = f64::from(sum.quantile(rank).unwrap()) / 200.0;
+                assert!((found - rank).abs() <= sum.rank_error() + 0.01, "{space:?} {rank}: {found}");
+            }
             if let Samples::Sketch(sketch) = &samples {
                 assert!(sketch.num_retained() <= space.unwrap() as usize + 8 * 17, "{}", sketch.num_retained());
             }
         }
+        assert!(Samples::sum([].into_iter()).is_none());
         assert_eq!(Samples::new(8, None).quantile(0.5), None);
         assert_eq!(Samples::new(8, Some(100)).quantile(0.5), None);
     }

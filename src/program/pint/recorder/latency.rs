@@ -1,24 +1,31 @@
-//! The latencies of hops, as samples of flows' packets: bounded in memory, over all epochs.
+//! The latencies of hops, as samples of flows' packets: bounded in memory, over all epochs or over a
+//! sliding [window](crate::program::pint::window).
 //!
 //! Each packet tells the latency of one hop, drawn uniformly. So each hop of a flow has a uniform
 //! sample of its packets, and the quantiles of the sample are those of the flow within the error
 //! that [`HopLatency::rank_error`] states.
+//!
+//! A window ends with the newest packet of the epoch that left at the flow's switch, by the clock of
+//! that switch.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{Key, Recorder, evict};
-use crate::program::answers::{FlowLatency, FlowName, HopLatency};
+use super::kept::Kept;
+use super::{Key, Recorder};
+use crate::program::answers::{FlowLatency, FlowName, HopLatency, LatencyAnswers, Reasons};
 use crate::program::pint::compress::Compression;
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::plan::Share;
 use crate::program::pint::query::Query;
-use crate::program::pint::record::Digests;
+use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
+use crate::program::pint::window::{PARTS, Parts, Window};
 
 /// What is known of a flow on paths of one length.
 struct Known {
-    hops: Vec<Samples>,
+    hops: Vec<Parts<Samples>>,
     /// Reroutes ([`Recorder::path`]) when the samples began.
     reroutes: u64,
     last_epoch: u64,
@@ -27,12 +34,17 @@ struct Known {
 impl Known {
     /// The hops of a path, as far as it is known.
     fn answer(&self, path: &[Option<Arc<str>>], codes: &Compression) -> Vec<HopLatency> {
-        let hop = |(place, samples): (usize, &Samples)| HopLatency {
-            switch: path.get(place).cloned().flatten(),
-            samples: samples.number(),
-            p50_ns: samples.quantile(0.5).map(|code| codes.expand(code.into())),
-            p99_ns: samples.quantile(0.99).map(|code| codes.expand(code.into())),
-            rank_error: samples.rank_error(),
+        let hop = |(place, parts): (usize, &Parts<Samples>)| {
+            let several = if parts.only().is_some() { None } else { Samples::sum(parts.iter()) };
+            let samples = parts.only().or(several.as_ref());
+            let at = |rank| samples?.quantile(rank).map(|code| codes.expand(code.into()));
+            HopLatency {
+                switch: path.get(place).cloned().flatten(),
+                samples: samples.map_or(0, Samples::number),
+                p50_ns: at(0.5),
+                p99_ns: at(0.99),
+                rank_error: samples.map_or(1.0, Samples::rank_error),
+            }
         };
         self.hops.iter().enumerate().map(hop).collect()
     }
@@ -43,78 +55,121 @@ pub struct LatencyRecorder {
     /// What the samples are of.
     query: Query,
     codes: Compression,
-    /// Flows at most.
-    room: usize,
+    window: Window,
     /// By flow and number of switches.
-    flows: HashMap<(Key, u8), Known>,
-    evicted: u64,
+    flows: Kept<(Key, u8), Known>,
+    /// Why samples of the window are missing, by the times of the newest packets.
+    lack: Parts<Reasons>,
+    newest_ns: u64,
 }
 
 impl LatencyRecorder {
     /// Of this query, with room for so many flows.
     pub fn new(query: Query, room: usize) -> Self {
-        let codes = Compression::new(query.bits, query.range);
-        Self { query, codes, room, flows: HashMap::new(), evicted: 0 }
+        Self {
+            query,
+            codes: Compression::new(query.bits, query.range),
+            window: Window::of(query.window_ns),
+            flows: Kept::new(room, |known| known.last_epoch),
+            lack: Parts::default(),
+            newest_ns: 0,
+        }
     }
 
-    /// Goes on with another query. Samples stay where the same codes are asked of the same flows;
-    /// else their flows are evicted.
+    /// Goes on with another query, or with this one under another plan. Samples stay where the same
+    /// codes are asked of the same flows; else their flows are evicted. Those of a window are: each
+    /// plan has its share of packets, and a window has packets of one plan.
     #[must_use]
     pub fn change(mut self, query: Query) -> Self {
         let rest = |query: Query| Query { frequency: Share::ALL, ..query };
-        if rest(self.query) == rest(query) {
+        if rest(self.query) == rest(query) && query.window_ns.is_none() {
             self.query = query;
             return self;
         }
-        Self { evicted: self.evicted + self.flows.len() as u64, ..Self::new(query, self.room) }
+        self.flows.clear();
+        let (codes, window) = (Compression::new(query.bits, query.range), Window::of(query.window_ns));
+        Self { query, codes, window, lack: Parts::default(), ..self }
     }
 
-    /// The factor by which a time is off at most.
-    pub fn error_factor(&self) -> f64 {
-        self.codes.error_factor()
+    /// The answer about an epoch that lacks this, of its records by sink; see [`epoch`](Self::epoch).
+    /// A window also lacks what the epochs did that are in it.
+    pub fn answers(
+        &mut self,
+        epoch: u64,
+        coding: Option<&Coding>,
+        records: &[(Arc<str>, &Digests)],
+        paths: &Recorder,
+        lack: &Reasons,
+    ) -> LatencyAnswers {
+        let flows = coding.map_or(Vec::new(), |coding| self.epoch(epoch, coding, records, paths));
+        LatencyAnswers {
+            found: flows.len(),
+            flows,
+            evicted: self.flows.evicted(),
+            error_factor: self.codes.error_factor(),
+            window_ns: self.query.window_ns,
+            lack: self.lack_of_window(records, lack),
+        }
     }
 
-    /// Flows that were evicted so far.
-    pub fn evicted(&self) -> u64 {
-        self.evicted
+    fn lack_of_window(&mut self, records: &[(Arc<str>, &Digests)], lack: &Reasons) -> Reasons {
+        if self.query.window_ns.is_none() {
+            return lack.clone();
+        }
+        // An epoch without packets is as late as the one before.
+        self.newest_ns = records.iter().filter_map(|(_, record)| newest(record)).max().unwrap_or(self.newest_ns);
+        self.lack.slide(&self.window.until(self.newest_ns));
+        self.lack.at(self.window.part(self.newest_ns), Reasons::default).extend(lack);
+        let mut all = Reasons::default();
+        self.lack.iter().for_each(|lack| all.extend(lack));
+        all
+    }
+
+    /// The parts of the window at each sink.
+    fn windows(&self, records: &[(Arc<str>, &Digests)]) -> HashMap<Arc<str>, RangeInclusive<u64>> {
+        let mut newest_ns = HashMap::<_, u64>::new();
+        for (sink, record) in records {
+            let newest_ns = newest_ns.entry(sink.clone()).or_default();
+            *newest_ns = (*newest_ns).max(newest(record).unwrap_or_default());
+        }
+        newest_ns.into_iter().map(|(sink, newest_ns)| (sink, self.window.until(newest_ns))).collect()
     }
 
     /// Takes the records of an epoch, by sink, and gives the latencies of their flows. `paths` names
     /// switches where both mean the same by a flow, and has taken the records before. The samples of
     /// a flow begin anew when packets contradict a path that was sure.
-    pub fn epoch(
+    fn epoch(
         &mut self,
         epoch: u64,
         coding: &Coding,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
     ) -> Vec<FlowLatency> {
-        let Query { bits, space, flow, .. } = self.query;
+        let Query { bits, space, flow, window_ns, .. } = self.query;
+        let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
         let path_of = |key: &Key, hops| paths.path(key, hops).filter(|_| paths.flow() == flow);
+        let (window, windows) = (self.window, self.windows(records));
         for (sink, record) in records {
             for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
                 let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
                 let reroutes = path_of(&key.0, stream.hops).map_or(0, |(_, reroutes)| reroutes);
-                let fresh = || Known {
-                    hops: (0..stream.hops).map(|_| Samples::new(bits, space)).collect(),
-                    reroutes,
-                    last_epoch: epoch,
-                };
-                let known = self.flows.entry(key).or_insert_with(fresh);
+                let hops = || vec![Parts::default(); stream.hops.into()];
+                let known = self.flows.flow(key, || Known { hops: hops(), reroutes, last_epoch: 0 });
                 if known.reroutes != reroutes {
-                    *known = fresh();
+                    *known = Known { hops: hops(), reroutes, last_epoch: 0 };
                 }
-                known.last_epoch = epoch;
-                for seen in seen {
-                    let read = coding.scheme.read_latency(seen.identity, stream.hops, seen.digest);
-                    if let Some((hop, code)) = read
-                        && let Some(samples) = known.hops.get_mut(hop - 1)
+                if known.last_epoch != epoch {
+                    known.last_epoch = epoch;
+                    known.hops.iter_mut().for_each(|parts| parts.slide(&windows[sink]));
+                }
+                for Seen { time_ns, identity, digest } in seen {
+                    let part = window.part(*time_ns);
+                    if windows[sink].contains(&part)
+                        && let Some((hop, code)) = coding.scheme.read_latency(*identity, stream.hops, *digest)
+                        && let Some(parts) = known.hops.get_mut(hop - 1)
                     {
-                        samples.add(code);
+                        parts.at(part, || Samples::new(bits, space)).add(code);
                     }
-                }
-                if self.flows.len() > 2 * self.room {
-                    self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
                 }
             }
         }
@@ -132,91 +187,15 @@ impl LatencyRecorder {
             let place = |latency: &FlowLatency| (latency.flow, latency.sink.clone(), latency.hops.len());
             b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
         });
-        self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
+        self.flows.trim();
         latencies
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pisa::hash::HashFamily;
-    use crate::program::ReportBuffer;
-    use crate::program::pint::Config;
-    use crate::program::pint::dataplane::Measured;
-    use crate::program::pint::encoding::switch_id;
-    use crate::program::pint::query::Value;
-    use crate::program::pint::record::{Arrival, Room};
-    use crate::wire::FiveTuple;
-
-    fn coding(config: &Config) -> (HashFamily, Coding) {
-        let family = HashFamily::reproducible(3);
-        (family.clone(), Coding::new(config.parameters(), &family))
-    }
-
-    fn recorders(config: &Config) -> (Recorder, LatencyRecorder) {
-        let query = config.parameters().query(Value::Latency).unwrap();
-        (Recorder::new(config), LatencyRecorder::new(query, config.flows as usize))
-    }
-
-    /// Flows are bounded: those that have been silent longest go, counted. Flows are what the query
-    /// means by them, and hops have names only where the path means the same.
-    #[test]
-    fn flows_are_bounded() {
-        for (definition, kept, named) in [("5tuple", 5, true), ("src", 1, false)] {
-            let queries = format!("path:bits=8+latency:bits=8:flow={definition}").parse().unwrap();
-            let config = Config { queries, flows: 5, ..Config::default() };
-            let (mut paths, mut latency) = recorders(&config);
-            paths.name(&"a".into());
-            let (family, coding) = coding(&config);
-            let scheme = &coding.scheme;
-            for epoch in 0..12 {
-                let mut buffer = ReportBuffer::with_capacity(64);
-                for identity in 0..64 {
-                    let flow = FiveTuple([4 << 40 | epoch << 8, 0, 1, 0, 2]);
-                    let measured = Measured { hop: 1, identity, latency_ns: 1 << 20, ..Measured::default() };
-                    let digest = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
-                    buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
-                }
-                let record = Digests::of(&family, Room::of(&config), &buffer.read());
-                let records = [("a".into(), &record)];
-                paths.epoch(epoch, &coding, &records);
-                let [flow] = &latency.epoch(epoch, &coding, &records, &paths)[..] else { panic!("one flow") };
-                let hop = &flow.hops[0];
-                let epochs = if definition == "src" { epoch + 1 } else { 1 };
-                assert_eq!((hop.samples, hop.switch.is_some()), (64 * epochs, named), "{flow:?}");
-                let off = hop.p50_ns.unwrap() as f64 / f64::from(1 << 20);
-                assert!((0.9..1.1).contains(&off), "{hop:?}");
-            }
-            assert_eq!((latency.flows.len(), latency.evicted()), (kept, if kept == 5 { 7 } else { 0 }));
-        }
-    }
-
-    /// A switch that nobody knows contradicts the packets whenever a path is worked out. Samples
-    /// stay all the same: no path was sure before.
-    #[test]
-    fn samples_outlive_contradictions() {
-        let config = Config { queries: "path:bits=8+latency:bits=8".parse().unwrap(), ..Config::default() };
-        let (mut paths, mut latency) = recorders(&config);
-        paths.name(&"b".into());
-        let (family, coding) = coding(&config);
-        let scheme = &coding.scheme;
-        for epoch in 0..20u32 {
-            let mut buffer = ReportBuffer::with_capacity(64);
-            for identity in 64 * epoch..64 * (epoch + 1) {
-                let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
-                let digest = (1..).zip(["unknown", "b"]).fold(0, |digest, (hop, name)| {
-                    let measured = Measured { hop, identity, latency_ns: 1 << 20, ..Measured::default() };
-                    scheme.encode(&scheme.switch(switch_id(name)), measured, digest)
-                });
-                buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 2, identity, digest });
-            }
-            let record = Digests::of(&family, Room::of(&config), &buffer.read());
-            let records = [("b".into(), &record)];
-            let contradictions = paths.epoch(epoch.into(), &coding, &records)[0].contradictions;
-            let flow = &latency.epoch(epoch.into(), &coding, &records, &paths)[0];
-            assert_eq!(flow.samples(), 64 * u64::from(epoch + 1));
-            assert!(epoch == 0 || contradictions > 0);
-        }
-    }
+/// The time of the newest packet.
+fn newest(record: &Digests) -> Option<u64> {
+    record.streams().values().filter_map(|seen| seen.last()).map(|seen| seen.time_ns).max()
 }
+
+#[cfg(test)]
+mod tests;

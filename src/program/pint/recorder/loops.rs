@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::evict;
+use super::kept::Kept;
 use crate::program::answers::{FlowLoop, FlowName, LoopAnswers, Reason};
 use crate::program::pint::query::{FlowDefinition, Query};
 use crate::program::pint::record::Digests;
@@ -29,29 +29,27 @@ struct Known {
 pub struct LoopRecorder {
     /// Which packets are one flow.
     flow: FlowDefinition,
-    /// Flows at most.
-    room: usize,
-    flows: HashMap<Key, Known>,
+    flows: Kept<Key, Known>,
     /// The packets that each switch reported in the last epoch, at most as many as a record has room
     /// for. A packet that still loops is no other one.
     before: HashMap<Arc<str>, HashSet<(FiveTuple, u32)>>,
-    evicted: u64,
 }
 
 impl LoopRecorder {
     /// Of this query, with room for so many flows.
     pub fn new(query: Query, room: usize) -> Self {
-        Self { flow: query.flow, room, flows: HashMap::new(), before: HashMap::new(), evicted: 0 }
+        Self { flow: query.flow, flows: Kept::new(room, |known| known.last_epoch), before: HashMap::new() }
     }
 
     /// Goes on with another query. Where it means something else by a flow, those that are known are
     /// evicted.
     #[must_use]
-    pub fn change(self, query: Query) -> Self {
-        if self.flow == query.flow {
-            return self;
+    pub fn change(mut self, query: Query) -> Self {
+        if self.flow != query.flow {
+            self.flows.clear();
+            self.before.clear();
         }
-        Self { evicted: self.evicted + self.flows.len() as u64, ..Self::new(query, self.room) }
+        Self { flow: query.flow, ..self }
     }
 
     /// Takes the records of an epoch, by switch, and gives the loops of which they have packets.
@@ -71,7 +69,7 @@ impl LoopRecorder {
                 let (time_ns, hops) = (report.time_ns, u32::from(report.hops));
                 let fresh =
                     Known { first_ns: time_ns, last_ns: time_ns, packets: 0, least_hops: hops, last_epoch: epoch };
-                let known = self.flows.entry(key).or_insert(fresh);
+                let known = self.flows.flow(key, || fresh);
                 known.last_epoch = epoch;
                 known.first_ns = known.first_ns.min(time_ns);
                 known.last_ns = known.last_ns.max(time_ns);
@@ -79,9 +77,6 @@ impl LoopRecorder {
                 let packet = (report.flow, report.identity);
                 let is_new = packets.insert(packet) && !earlier.is_some_and(|earlier| earlier.contains(&packet));
                 known.packets += u64::from(is_new);
-                if self.flows.len() > 2 * self.room {
-                    self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
-                }
             }
             if !packets.is_empty() {
                 self.before.insert(switch.clone(), packets);
@@ -92,8 +87,9 @@ impl LoopRecorder {
         flows.sort_unstable_by(|a, b| {
             b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.switch).cmp(&(b.flow, &b.switch)))
         });
-        self.evicted += evict(&mut self.flows, self.room, |known| known.last_epoch);
-        let mut answers = LoopAnswers { found: flows.len(), flows, evicted: self.evicted, ..LoopAnswers::default() };
+        self.flows.trim();
+        let mut answers =
+            LoopAnswers { found: flows.len(), flows, evicted: self.flows.evicted(), ..LoopAnswers::default() };
         answers.missing_reports = missing_reports;
         answers.lack.add_if(missing_reports > 0, Reason::Overflow);
         answers
@@ -150,9 +146,9 @@ mod tests {
         assert!(answers.lack.is_empty() && recorder.epoch(6, [(&a, &record(&config, 9, &[]))]).found == 0);
         // Other hashes change nothing; other flows begin anew.
         let recorder = recorder.change(Query { bits: 4, ..Query::new(Value::Loops) });
-        assert_eq!((recorder.flows.len(), recorder.evicted), (2, 0));
+        assert_eq!((recorder.flows.len(), recorder.flows.evicted()), (2, 0));
         let recorder = recorder.change(Query { flow: FlowDefinition::Source, ..Query::new(Value::Loops) });
-        assert_eq!((recorder.flows.len(), recorder.evicted), (0, 2));
+        assert_eq!((recorder.flows.len(), recorder.flows.evicted()), (0, 2));
     }
 
     /// Flows are bounded, within an epoch and over epochs; those that are silent longest go, counted.
@@ -166,7 +162,7 @@ mod tests {
             let answers = recorder.epoch(epoch, [(&a, &record(&config, LOOP_REPORTS, &reports))]);
             assert!(answers.flows.len() <= 10 && answers.found == answers.flows.len());
             assert_eq!(recorder.flows.len(), 5);
-            assert_eq!(recorder.evicted, 40 * (epoch + 1) - 5);
+            assert_eq!(recorder.flows.evicted(), 40 * (epoch + 1) - 5);
         }
     }
 }

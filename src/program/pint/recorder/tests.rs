@@ -128,12 +128,12 @@ fn memory_is_bounded() {
         network.epoch(flow, "abcdefg", 9);
     }
     assert_eq!((network.recorder.flows.len(), network.recorder.evicted()), (5, 7));
-    let kept: BTreeSet<_> = network.recorder.flows.keys().map(|key| key.flow.0[0] & 0xff).collect();
+    let kept: BTreeSet<_> = network.recorder.flows.iter().map(|(key, _)| key.flow.0[0] & 0xff).collect();
     assert_eq!(kept, (7..12).collect(), "those that were heard of last");
     // A record keeps as many of a flow, and the recorder no more over several epochs.
     for _ in 0..10 {
         let path = network.epoch(1, "abcdefg", 30).remove(0);
         assert!(path.packets <= 20 || path.certainty == Certainty::Sure, "{path:?}");
     }
-    assert!(network.recorder.flows.values().all(|known| known.seen.len() <= 20));
+    assert!(network.recorder.flows.iter().all(|(_, known)| known.seen.len() <= 20));
 }

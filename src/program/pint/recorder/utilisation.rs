@@ -5,10 +5,10 @@
 //! first of the epoch, as many as `packets` says. Their median is that of these within the error that
 //! [`FlowUtilisation::rank_error`] states.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Key, evict};
+use super::Key;
+use super::kept::Kept;
 use crate::program::answers::{FlowName, FlowUtilisation, Reasons, UtilisationAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{Query, Value};
@@ -59,7 +59,7 @@ impl UtilisationRecorder {
     /// which no packet carried the query are not there. Where there are too many, those with the
     /// fewest packets make place.
     fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowUtilisation> {
-        let mut flows = HashMap::<Key, Samples>::new();
+        let mut flows = Kept::<Key, Samples>::new(self.room, Samples::number);
         for (sink, record) in records {
             for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
                 let key = Key { flow: self.query.flow.key(stream.flow), sink: sink.clone() };
@@ -68,14 +68,12 @@ impl UtilisationRecorder {
                 if codes.peek().is_none() {
                     continue;
                 }
-                let samples = flows.entry(key).or_insert_with(|| Samples::new(self.query.bits, None));
+                let samples = flows.flow(key, || Samples::new(self.query.bits, None));
                 codes.for_each(|code| samples.add(code));
-                if flows.len() > 2 * self.room {
-                    self.evicted += evict(&mut flows, self.room, Samples::number);
-                }
             }
         }
-        self.evicted += evict(&mut flows, self.room, Samples::number);
+        flows.trim();
+        self.evicted += flows.evicted();
         let mut found: Vec<_> = flows.iter().filter_map(|(key, samples)| self.answer(key, samples)).collect();
         found
             .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
