@@ -42,7 +42,7 @@ pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use reports::{Report, ReportBuffer, Reports};
 pub use run::{RunAnswers, Truth};
-pub use schedule::{AnySchedule, Schedule, Steps};
+pub use schedule::{AnySchedule, Derived, Schedule, Steps};
 pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};

@@ -55,17 +55,24 @@ impl<T: Report> ReportBuffer<T> {
         self.overflow = self.overflow.saturating_add(1);
     }
 
-    /// Whether there is no room for another one.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.kept.len() >= self.limit
+    pub fn len(&self) -> usize {
+        self.kept.len()
     }
 
-    /// Removes the others, and counts them.
-    pub fn keep(&mut self, kept: impl FnMut(&T) -> bool) {
-        let before = self.kept.len();
-        self.kept.retain(kept);
-        self.overflow = self.overflow.saturating_add((before - self.kept.len()) as u64);
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    pub fn get(&self, place: usize) -> Option<&T> {
+        self.kept.get(place)
+    }
+
+    /// Removes a report, and counts it. The last one takes its place.
+    pub fn remove(&mut self, place: usize) {
+        if place < self.kept.len() {
+            self.kept.swap_remove(place);
+            self.miss();
+        }
     }
 
     pub fn clear(&mut self) {
@@ -109,13 +116,27 @@ impl<T: Report> Reports<T> {
         self.overflow
     }
 
+    /// Removes the others, and counts them.
+    pub fn keep(&mut self, kept: impl FnMut(&T) -> bool) {
+        let before = self.kept.len();
+        self.kept.retain(kept);
+        self.overflow = self.overflow.saturating_add((before - self.kept.len()) as u64);
+    }
+
+    /// Keeps the first ones of this number, and has room for no more.
+    pub fn truncate(&mut self, limit: usize) {
+        self.limit = limit;
+        let surplus = self.kept.len().saturating_sub(limit) as u64;
+        self.kept.truncate(limit);
+        self.overflow = self.overflow.saturating_add(surplus);
+    }
+
     /// Adds those of another replica, sub-epoch or switch. What there is no room for is counted.
     pub fn merge(&mut self, other: &Self) {
         self.kept.extend_from_slice(&other.kept);
         self.kept.sort_unstable();
-        let surplus = self.kept.len().saturating_sub(self.limit) as u64;
-        self.kept.truncate(self.limit);
-        self.overflow = self.overflow.saturating_add(other.overflow).saturating_add(surplus);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+        self.truncate(self.limit);
     }
 
     /// Writes the byte form.

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arrayvec::ArrayVec;
 
@@ -29,16 +29,67 @@ impl<T: Clone> Steps<T> {
     }
 }
 
+impl<T> Steps<T> {
+    /// Takes what holds from an epoch on, and forgets what was to hold from the same or later ones.
+    fn add(&mut self, from: u64, parameters: T) {
+        self.steps.retain(|(epoch, _)| *epoch < from);
+        if self.steps.is_full() {
+            self.start = self.steps.remove(0).1;
+        }
+        self.steps.push((from, parameters));
+    }
+
+    fn map<U>(&self, of: impl Fn(&T) -> U) -> Steps<U> {
+        Steps { start: of(&self.start), steps: self.steps.iter().map(|(from, step)| (*from, of(step))).collect() }
+    }
+}
+
+/// The reader's end of what follows from the parameters of each epoch. The writer of the schedule
+/// works it out.
+#[derive(Debug)]
+pub struct Derived<T> {
+    steps: Reader<Steps<Arc<T>>>,
+    /// The schedule works things out as long as somebody reads them.
+    _follower: Arc<dyn Any + Send + Sync>,
+}
+
+impl<T> Derived<T> {
+    /// That of an epoch.
+    pub fn at(&mut self, epoch: u64) -> &Arc<T> {
+        self.steps.load().at(epoch)
+    }
+}
+
+/// What is worked out of each update before replicas see it.
+trait Follow<P>: Send + Sync {
+    fn update(&self, from: u64, parameters: &P);
+}
+
+struct Follower<T, F> {
+    derive: F,
+    steps: Mutex<Shared<Steps<Arc<T>>>>,
+}
+
+impl<P, T: Send + Sync, F: Fn(&P) -> T + Send + Sync> Follow<P> for Follower<T, F> {
+    fn update(&self, from: u64, parameters: &P) {
+        let derived = Arc::new((self.derive)(parameters));
+        self.steps.hold().update(|steps| steps.add(from, derived));
+    }
+}
+
 /// The writer's end, of one program as it is configured. An update that comes when its epoch is
 /// about to begin, or later, takes effect with the next one.
 pub struct Schedule<P: Program> {
     config: P::Config,
     steps: Arc<Mutex<Shared<Steps<P::Parameters>>>>,
+    followers: Followers<P::Parameters>,
 }
+
+type Followers<P> = Arc<Mutex<Vec<Weak<dyn Follow<P>>>>>;
 
 impl<P: Program> Clone for Schedule<P> {
     fn clone(&self) -> Self {
-        Self { config: self.config.clone(), steps: self.steps.clone() }
+        Self { config: self.config.clone(), steps: self.steps.clone(), followers: self.followers.clone() }
     }
 }
 
@@ -52,7 +103,7 @@ impl<P: Program> Schedule<P> {
     /// `start` holds until an update does.
     pub fn new(config: P::Config, start: P::Parameters) -> Self {
         let steps = Steps { start, steps: ArrayVec::new() };
-        Self { config, steps: Arc::new(Mutex::new(Shared::new(steps))) }
+        Self { config, steps: Arc::new(Mutex::new(Shared::new(steps))), followers: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<Steps<P::Parameters>>> {
@@ -66,14 +117,29 @@ impl<P: Program> Schedule<P> {
     /// If the program as it is configured cannot measure with them.
     pub fn update(&self, from: u64, parameters: P::Parameters) -> Result<(), ProgramError> {
         P::fits(&self.config, &parameters)?;
-        self.lock().update(|Steps { start, steps }| {
-            steps.retain(|(epoch, _)| *epoch < from);
-            if steps.is_full() {
-                *start = steps.remove(0).1;
-            }
-            steps.push((from, parameters));
+        let mut steps = self.lock();
+        self.followers.hold().retain(|follower| {
+            let follower = follower.upgrade();
+            follower.iter().for_each(|follower| follower.update(from, &parameters));
+            follower.is_some()
         });
+        steps.update(|steps| steps.add(from, parameters));
         Ok(())
+    }
+
+    /// What follows from the parameters, for a reader without time to work it out. Updates take as
+    /// much longer.
+    pub fn derived<T>(&self, derive: impl Fn(&P::Parameters) -> T + Send + Sync + 'static) -> Derived<T>
+    where
+        T: Send + Sync + 'static,
+    {
+        let parameters = self.lock();
+        let steps = Shared::new(parameters.current().map(|parameters| Arc::new(derive(parameters))));
+        let reader = steps.reader();
+        let follower = Arc::new(Follower { derive, steps: Mutex::new(steps) });
+        let weak: Weak<Follower<_, _>> = Arc::downgrade(&follower);
+        self.followers.hold().push(weak);
+        Derived { steps: reader, _follower: follower }
     }
 
     /// The parameters of an epoch, as updated so far.
@@ -152,6 +218,42 @@ mod tests {
         assert_eq!([39, 40, 48].map(sample), [14, 500, 500], "earlier updates for later epochs are forgotten");
         assert!(schedule.update(50, runtime(65_537)).is_err());
         assert_eq!(sample(50), 500);
+    }
+
+    /// What follows from parameters is there when the update returns, worked out once by its writer,
+    /// for readers of before and after it, and only as long as somebody reads it.
+    #[test]
+    fn the_writer_works_out_what_follows() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::thread::{self, ThreadId};
+
+        let config = Config::default();
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let worked_out = Arc::new(AtomicUsize::new(0));
+        let counter = worked_out.clone();
+        let derive = move |runtime: &Runtime| -> (Runtime, ThreadId) {
+            counter.fetch_add(1, Ordering::Relaxed);
+            (runtime.clone(), thread::current().id())
+        };
+        let mut early = schedule.derived(derive.clone());
+        let writer = thread::scope(|scope| {
+            let write = || {
+                (0..20).for_each(|from| schedule.update(from, config.runtime()).unwrap());
+                thread::current().id()
+            };
+            scope.spawn(write).join().unwrap()
+        });
+        assert_eq!(worked_out.load(Ordering::Relaxed), 1 + 20);
+        let mut late = schedule.derived(derive);
+        for epoch in 0..25 {
+            let (runtime, by) = &**early.at(epoch);
+            assert_eq!((runtime, *by), (&schedule.at(epoch), writer));
+            assert_eq!(late.at(epoch).0, schedule.at(epoch));
+        }
+        let before = worked_out.load(Ordering::Relaxed);
+        drop((early, late));
+        schedule.update(30, config.runtime()).unwrap();
+        assert_eq!(worked_out.load(Ordering::Relaxed), before);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct FlowLatency {
     pub name: NamedFlow,
     /// The switch where it leaves the network.
     pub sink: String,
+    /// Of the packets' path, where they carry one; else null. A flow of several paths is there for
+    /// each.
+    pub checksum: Option<u16>,
     /// From the first to the last.
     pub hops: Vec<HopLatency>,
 }
@@ -66,7 +69,7 @@ impl From<&answers::FlowLatency> for FlowLatency {
             rank_error: of.rank_error,
         };
         let hops = (1..).zip(&latency.hops).map(hop).collect();
-        Self { name: latency.flow.into(), sink: latency.sink.to_string(), hops }
+        Self { name: latency.flow.into(), sink: latency.sink.to_string(), checksum: latency.checksum, hops }
     }
 }
 
@@ -74,7 +77,7 @@ impl Latency {
     /// Names at most `top` flows, of at least `threshold` samples. A later answer rests on the
     /// samples of the earlier ones too.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len());
+        let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len(), flow.checksum);
         let newest = Newest::new(selected, of_epoch, key, answers::FlowLatency::samples, (top, threshold));
         let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
         let last = selected.epochs.iter().rev().find_map(|epoch| epoch.latency.as_ref());

@@ -28,6 +28,8 @@ pub struct Paths {
 pub struct Path {
     #[serde(flatten)]
     pub name: NamedFlow,
+    /// Of the path, where packets carry one; else null. A flow of several paths is there for each.
+    pub checksum: Option<u16>,
     /// The switches, from the first to the last; null where it is not decided.
     pub switches: Vec<Option<String>>,
     pub certainty: Certainty,
@@ -41,9 +43,10 @@ pub struct Path {
 
 impl From<&FlowPath> for Path {
     fn from(path: &FlowPath) -> Self {
-        let FlowPath { flow, switches, certainty, packets, least_digests, contradictions, .. } = path;
+        let FlowPath { flow, checksum, switches, certainty, packets, least_digests, contradictions, .. } = path;
         Self {
             name: (*flow).into(),
+            checksum: *checksum,
             switches: switches.iter().map(|name| name.as_ref().map(|name| name.to_string())).collect(),
             certainty: *certainty,
             packets: *packets,
@@ -57,7 +60,9 @@ impl Paths {
     /// Names at most `top` flows, of at least `threshold` packets. A later answer knows what the
     /// earlier ones did.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let key = |path: &FlowPath| (path.flow, path.sink.clone());
+        let key = |path: &FlowPath| {
+            (path.flow, path.sink.clone(), path.checksum.map(|checksum| (path.switches.len(), checksum)))
+        };
         let newest = Newest::new(selected, of_epoch, key, |path| path.packets, (top, threshold));
         let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
         let paths = named.into_iter().map(Path::from).collect();

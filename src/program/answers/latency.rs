@@ -24,6 +24,8 @@ pub struct FlowLatency {
     pub flow: FlowName,
     /// Where it leaves the network.
     pub sink: Arc<str>,
+    /// Of the packets' path, where they carry one: a flow then has an answer for each.
+    pub checksum: Option<u16>,
     pub hops: Vec<HopLatency>,
 }
 

@@ -26,6 +26,8 @@ pub struct FlowPath {
     pub flow: FlowName,
     /// Where it leaves the network.
     pub sink: Arc<str>,
+    /// Of the path, where packets carry one: a flow then has an answer for each.
+    pub checksum: Option<u16>,
     /// From the first to the last; `None` where it is not decided.
     pub switches: Vec<Option<Arc<str>>>,
     pub certainty: Certainty,

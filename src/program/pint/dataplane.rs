@@ -193,7 +193,32 @@ pub struct Code {
     pub(super) bits: u32,
     pub(super) limits: Limits,
     pub(super) instances: Vec<Instance>,
+    pub(super) checksum: Option<Checksum>,
     pub(super) family: HashFamily,
+}
+
+/// The checksum of a packet's path so far, above the instances (§7): the sum of what its switches
+/// add, which depends on a switch and its hop, and not on the packet.
+#[derive(Debug)]
+pub(super) struct Checksum {
+    pub shift: u32,
+    /// As many ones as it has bits.
+    pub mask: u16,
+    pub terms: Global,
+}
+
+impl Checksum {
+    /// The digest behind a switch that adds this.
+    #[inline(always)]
+    pub fn add(&self, digest: u16, term: u16) -> u16 {
+        let sum = self.of(digest).wrapping_add(term) & self.mask;
+        digest & !(self.mask << self.shift) | sum << self.shift
+    }
+
+    #[inline(always)]
+    pub fn of(&self, digest: u16) -> u16 {
+        digest >> self.shift & self.mask
+    }
 }
 
 /// The hashes of one instance, and its place in the digest.
@@ -210,6 +235,8 @@ pub(super) struct Instance {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coded {
     pub(super) path: Vec<Addends>,
+    /// What it adds to the checksum of a path, by hop; empty without a checksum.
+    pub(super) terms: Vec<u16>,
     /// Of the loop query.
     pub(super) loops: Option<Addends>,
 }
@@ -237,6 +264,9 @@ impl Code {
                 let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
                 digest = kept ^ value as u16;
             }
+        }
+        if let (Some(checksum), Some(term)) = (&self.checksum, switch.terms.get(hop)) {
+            digest = checksum.add(digest, *term);
         }
         digest
     }

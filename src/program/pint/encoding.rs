@@ -12,6 +12,9 @@
 //! packet's latency at the hop ([`compress`](super::compress)). On those of the utilisation query
 //! every hop acts, and keeps the larger code ([`utilisation`](super::utilisation)).
 //!
+//! Behind the instances there may be a checksum of the path, a sum to which each switch adds a hash of
+//! its identifier and of its hop. It tells packets of several paths of one flow apart (§7).
+//!
 //! Several instances stand side by side in the digest, the first one in its lowest bits. They share
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
@@ -19,7 +22,9 @@
 use std::sync::Arc;
 
 use super::compress::{Compression, Range};
-use super::dataplane::{CarriedSet, Code, Coded, Instance, LatencyCode, Layer, Limits, Part, Scheme};
+use super::dataplane::{
+    CarriedSet, Checksum, Code, Coded, Instance, LatencyCode, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
+};
 use super::hops::Hops;
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
@@ -112,7 +117,29 @@ impl Code {
             Instance { shift: number * bits, acts, values: global("pint/values", number), layer, hops }
         };
         let instances = (0..instances.clamp(1, DIGEST_BITS / bits)).map(instance).collect();
-        Self { bits, limits: Limits::new(layers), instances, family: family.clone() }
+        Self { bits, limits: Limits::new(layers), instances, checksum: None, family: family.clone() }
+    }
+
+    /// With a checksum of the path, of so many bits above the instances; 0 is none.
+    #[must_use]
+    pub fn with_checksum(self, bits: u32) -> Self {
+        let shift = self.bits * self.instances.len() as u32;
+        let bits = bits.min(DIGEST_BITS - shift);
+        let terms = || Global::new([0, 1, 2, 3].map(|index| self.family.derive("pint/checksum", index)));
+        let checksum = (bits > 0).then(|| Checksum { shift, mask: u16::MAX >> (DIGEST_BITS - bits), terms: terms() });
+        Self { checksum, ..self }
+    }
+
+    /// The checksum that a packet carries in the path's part of its digest.
+    pub fn checksum(&self, digest: u16) -> Option<u16> {
+        self.checksum.as_ref().map(|checksum| checksum.of(digest))
+    }
+
+    /// The checksum of a path.
+    pub fn checksum_of(&self, path: &[Coded]) -> Option<u16> {
+        let terms = (1..).zip(path).filter_map(|(hop, switch): (usize, _)| switch.terms.get(hop));
+        let checksum = self.checksum.as_ref()?;
+        Some(checksum.of(terms.fold(0, |digest, term| checksum.add(digest, *term))))
     }
 
     /// Bits of an instance.
@@ -128,7 +155,11 @@ impl Code {
     /// The hashes of a switch with this identifier.
     pub fn switch(&self, id: u32) -> Coded {
         let hashes = self.instances.iter().map(|instance| instance.values.argument(&id.to_be_bytes()));
-        Coded { path: hashes.collect(), loops: None }
+        let terms = self.checksum.iter().flat_map(|Checksum { terms, .. }| {
+            let of_id = terms.packet(&id.to_be_bytes());
+            (0..=MAX_CODED_HOPS as u32).map(move |hop| terms.join(of_id, terms.argument(&hop.to_be_bytes())) as u16)
+        });
+        Coded { path: hashes.collect(), terms: terms.collect(), loops: None }
     }
 
     /// The digest behind the last switch of a path.
@@ -160,7 +191,8 @@ impl Code {
 
 impl PartialEq for Code {
     fn eq(&self, other: &Self) -> bool {
-        let shape = |code: &Self| (code.bits, code.instances.len());
+        let shape =
+            |code: &Self| (code.bits, code.instances.len(), code.checksum.as_ref().map(|checksum| checksum.mask));
         shape(self) == shape(other) && self.limits == other.limits && self.family == other.family
     }
 }
@@ -197,7 +229,11 @@ impl Scheme {
     /// digest stand in the order of the queries, the first one in the lowest bits.
     pub fn new(queries: &[Query], plan: &Plan, layers: &Layers, family: &HashFamily) -> Self {
         let find = |value| queries.iter().find(|query| query.value == value);
-        let path = find(Value::Path).map(|query| Arc::new(Code::new(query.bits, query.instances, layers, family)));
+        let code = |query: &Query| {
+            let code = Code::new(query.bits, query.instances, layers, family);
+            Arc::new(code.with_checksum(query.checksum))
+        };
+        let path = find(Value::Path).map(code);
         let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));
         let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
         let utilisation = find(Value::Utilisation).map(|query| UtilisationCode::new(Scale::new(query.bits), family));
@@ -247,6 +283,11 @@ impl Scheme {
     pub fn part(&self, value: Value, identity: u32, digest: u16) -> Option<u16> {
         let part = self.parts(identity).iter().find(|part| part.value == value)?;
         Some(part.of(digest))
+    }
+
+    /// The checksum of the path that a packet took; `None` of one that carries none.
+    pub fn checksum(&self, identity: u32, digest: u16) -> Option<u16> {
+        self.path.as_ref()?.checksum(self.part(Value::Path, identity, digest)?)
     }
 
     /// The hop whose latency a packet holds behind a path of `length` switches, and the code of

@@ -80,6 +80,8 @@ pub struct Query {
     pub bits: u32,
     /// Of a path: hashes side by side, each of a hop of its own.
     pub instances: u32,
+    /// Of a path: bits of its checksum, which tells several paths of one flow apart; 0 is none.
+    pub checksum: u32,
     /// The share of packets that are to carry it, at least.
     pub frequency: Share,
     /// What its answers are about.
@@ -109,6 +111,7 @@ impl Query {
             value,
             bits: 8,
             instances: 1,
+            checksum: 0,
             frequency: Share::ALL,
             flow: FlowDefinition::default(),
             range: Range::default(),
@@ -121,7 +124,7 @@ impl Query {
 
     /// What it takes of packets.
     pub fn demand(&self) -> Demand {
-        Demand { bits: self.bits * self.instances, share: self.frequency }
+        Demand { bits: self.bits * self.instances + self.checksum, share: self.frequency }
     }
 
     fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
@@ -136,6 +139,7 @@ impl Query {
             ("threshold", Value::Loops) => self.threshold = number(0..=MAX_THRESHOLD)?,
             ("bits", Value::Utilisation) => self.bits = number(1..=MAX_BITS)?,
             ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
+            ("checksum", Value::Path) => self.checksum = number(1..=DIGEST_BITS - 1)?,
             ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
             ("flow", _) => {
                 let names = || FlowDefinition::ALL.map(FlowDefinition::name).join(", ");
@@ -148,7 +152,7 @@ impl Query {
             ("window", Value::Latency) => self.window_ns = Some(window(key, text)?),
             ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
             ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
-            (_, Value::Path) => return Err(format!("{key}: path has bits, instances, frequency and flow")),
+            (_, Value::Path) => return Err(format!("{key}: path has bits, instances, checksum, frequency and flow")),
             (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
             (_, Value::Latency) => {
                 return Err(format!("{key}: latency has bits, frequency, flow, from, to, space and window"));
@@ -180,6 +184,9 @@ impl FromStr for Query {
         }
         if query.bits * query.instances > DIGEST_BITS {
             return Err(format!("{name}: bits × instances exceeds the {DIGEST_BITS} bits of a digest"));
+        }
+        if query.demand().bits > DIGEST_BITS {
+            return Err(format!("{name}: bits × instances + checksum exceeds the {DIGEST_BITS} bits of a digest"));
         }
         let Range { from_ns, to_ns } = query.range;
         if from_ns > to_ns / 2 {
@@ -224,10 +231,14 @@ pub(super) fn written(ns: impl Into<u64>) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, bits, instances, frequency, flow, range, space, window_ns, threshold, links } = self;
+        let Self { value, bits, instances, checksum, frequency, flow, range, space, window_ns, threshold, links } =
+            self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
+        }
+        if *checksum > 0 {
+            write!(f, ":checksum={checksum}")?;
         }
         if *frequency != Share::ALL {
             write!(f, ":frequency={frequency}")?;
@@ -315,6 +326,7 @@ mod tests {
         for text in [
             EXAMPLE,
             "path:bits=4:instances=2:flow=dst",
+            "path:bits=5:instances=2:checksum=6:flow=pair",
             "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
             "latency:bits=8:space=400:window=1500ms+path:bits=8",
             "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
@@ -349,12 +361,15 @@ mod tests {
             refused("latency:instances=2"),
             "instances: latency has bits, frequency, flow, from, to, space and window"
         );
-        assert_eq!(refused("path:space=100"), "space: path has bits, instances, frequency and flow");
+        assert_eq!(refused("path:space=100"), "space: path has bits, instances, checksum, frequency and flow");
         assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
         assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
         assert_eq!(refused("loops:space=100"), "space: loops has bits, threshold, frequency and flow");
-        assert_eq!(refused("path:threshold=1"), "threshold: path has bits, instances, frequency and flow");
+        assert_eq!(refused("path:threshold=1"), "threshold: path has bits, instances, checksum, frequency and flow");
         assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
+        let sum = "path: bits × instances + checksum exceeds the 16 bits of a digest";
+        assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
+        assert_eq!(refused("path:checksum=0"), "checksum=0: a whole number from 1 to 15");
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
         assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice as long as from");

@@ -6,6 +6,7 @@ pub mod latency;
 pub mod loops;
 pub mod utilisation;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -25,6 +26,20 @@ use kept::Kept;
 pub struct Key {
     pub flow: FiveTuple,
     pub sink: Arc<str>,
+}
+
+/// A flow, and which of its paths, where packets carry a checksum of theirs: the number of switches
+/// and the checksum.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Route {
+    key: Key,
+    path: Option<(u8, u16)>,
+}
+
+impl Route {
+    fn checksum(&self) -> Option<u16> {
+        self.path.map(|(_, checksum)| checksum)
+    }
 }
 
 /// What is known of a flow's path.
@@ -105,15 +120,20 @@ impl Switches {
     }
 
     /// What the packets of a flow that leaves at `sink` decide, by the links if any path on them
-    /// agrees.
-    fn infer(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Inference<'_>> {
+    /// agrees. A path that is decided has the checksum that its packets carry.
+    fn infer(&self, route: &Route, hops: u8, seen: &[Seen]) -> Option<Inference<'_>> {
+        let sink = &*route.key.sink;
+        let agrees = |path: Vec<usize>| {
+            let coded: Vec<_> = path.iter().map(|place| self.code.switch(switch_id(&self.names[*place]))).collect();
+            self.code.checksum_of(&coded) == route.checksum()
+        };
         let of = |universe| {
             let mut inference = Inference::new(&self.code, universe, hops.into());
             if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
                 inference.fix(hops.into(), place);
             }
             seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
-            Some(inference).filter(|inference| !inference.is_contradicted())
+            Some(inference).filter(|inference| !inference.is_contradicted() && inference.path().is_none_or(agrees))
         };
         self.linked.as_ref().and_then(of).or_else(|| of(&self.blind))
     }
@@ -131,9 +151,11 @@ pub struct Recorder {
     plan: Option<PlanId>,
     /// Which packets are one flow.
     flow: FlowDefinition,
+    /// Bits of the checksums by which paths of a flow are told apart.
+    checksum: u32,
     names: BTreeSet<Arc<str>>,
     switches: Option<Switches>,
-    flows: Kept<Key, Known>,
+    flows: Kept<Route, Known>,
 }
 
 impl Recorder {
@@ -141,7 +163,8 @@ impl Recorder {
         let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
         let names = ends.map(|name| name.as_str().into()).collect();
         let flows = Kept::new(config.flows as usize, |known: &Known| known.last_epoch);
-        Self { config: config.clone(), plan: None, flow: FlowDefinition::default(), names, switches: None, flows }
+        let (flow, checksum) = (FlowDefinition::default(), 0);
+        Self { config: config.clone(), plan: None, flow, checksum, names, switches: None, flows }
     }
 
     /// Flows that were evicted so far.
@@ -163,17 +186,20 @@ impl Recorder {
 
     /// The path of a flow over so many switches, as far as it is decided, and how often its packets
     /// contradicted one that was sure. `None` where packets tell of no path: it may have changed.
-    pub fn path(&self, key: &Key, hops: u8) -> Option<(&[Option<Arc<str>>], u64)> {
+    /// Where paths have checksums, it is that of packets with this one.
+    pub fn path(&self, key: &Key, hops: u8, checksum: Option<u16>) -> Option<(&[Option<Arc<str>>], u64)> {
         self.switches.as_ref()?;
-        let known = self.flows.get(key).filter(|known| known.hops == hops)?;
+        let route = Route { key: key.clone(), path: checksum.map(|checksum| (hops, checksum)) };
+        let known = self.flows.get(&route).filter(|known| known.hops == hops)?;
         Some((&known.path, known.reroutes))
     }
 
     /// Packets have another code from now on, which does not tell of those that are kept. Paths that
     /// are sure stay: packets of any code can contradict them.
     fn change(&mut self, coding: &Coding) {
-        let flow = coding.parameters.query(Value::Path).map_or(self.flow, |query| query.flow);
-        if flow != self.flow {
+        let query = coding.parameters.query(Value::Path);
+        let (flow, checksum) = query.map_or((self.flow, self.checksum), |query| (query.flow, query.checksum));
+        if (flow, checksum) != (self.flow, self.checksum) {
             self.flows.clear();
         }
         for (_, known) in self.flows.iter_mut() {
@@ -185,7 +211,7 @@ impl Recorder {
                 }
             }
         }
-        (self.plan, self.flow, self.switches) = (Some(coding.id), flow, None);
+        (self.plan, self.flow, self.checksum, self.switches) = (Some(coding.id), flow, checksum, None);
     }
 
     /// Takes the records of an epoch, by sink, and gives the paths of their flows. Of the records,
@@ -198,10 +224,11 @@ impl Recorder {
         let (names, config) = (&self.names, &self.config);
         let room = config.packets as usize;
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for ((key, hops), mut carriers) in carriers(self.flow, coding, records) {
+        for ((key, hops, checksum), mut carriers) in carriers(self.flow, coding, records) {
             // Several connections can be one flow.
             carriers.sort_unstable();
-            let known = self.flows.flow(key, || Known::new(hops));
+            let route = Route { key, path: checksum.map(|checksum| (hops, checksum)) };
+            let known = self.flows.flow(route, || Known::new(hops));
             known.last_epoch = epoch;
             if known.hops != hops {
                 known.change(hops);
@@ -209,29 +236,51 @@ impl Recorder {
             take(known, carriers, switches, room);
         }
         let mut paths = Vec::new();
-        for (key, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
+        for (route, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
             if known.is_due() && !known.seen.is_empty() {
-                work_out(known, &key.sink, switches);
+                work_out(known, route, switches);
             }
-            paths.push(answer(self.flow, key, known));
+            paths.push(answer(self.flow, route, known));
         }
-        paths
-            .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
+        paths.sort_unstable_by(|a, b| {
+            let [one, other] = [a, b].map(|path| (path.flow, &path.sink, path.switches.len(), path.checksum));
+            b.packets.cmp(&a.packets).then_with(|| one.cmp(&other))
+        });
         self.flows.trim();
         paths
     }
 }
 
-/// The packets of each flow of these records that carry the path, by the number of switches passed.
-fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<(Key, u8), Vec<Seen>> {
-    let mut carriers = BTreeMap::<_, Vec<_>>::new();
+/// Flows with the number of switches passed and the checksum of the path, if there is one.
+type Carriers = BTreeMap<(Key, u8, Option<u16>), Vec<Seen>>;
+
+/// The packets of each flow of these records that carry the path.
+fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Carriers {
+    let mut carriers = Carriers::new();
     for (sink, record) in records {
         for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-            let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
-            carriers.entry(key).or_default().extend(seen.iter().filter_map(|seen| path_part(&coding.scheme, seen)));
+            let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
+            for (checksum, seen) in by_checksum(&coding.scheme, seen) {
+                let of_path = seen.iter().filter_map(|seen| path_part(&coding.scheme, seen));
+                let carriers = carriers.entry((key.clone(), stream.hops, checksum)).or_default();
+                carriers.extend(of_path);
+            }
         }
     }
     carriers
+}
+
+/// Packets by the checksum of their path. Those that carry none are among themselves.
+fn by_checksum<'a>(scheme: &Scheme, seen: &'a [Seen]) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
+    if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
+        return [(None, seen.into())].into_iter().collect();
+    }
+    let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
+    for seen in seen {
+        let checksum = scheme.checksum(seen.identity, seen.digest);
+        parts.entry(checksum).or_default().to_mut().push(*seen);
+    }
+    parts
 }
 
 /// A packet with the path's part of its digest alone; `None` of one that does not carry the path.
@@ -271,11 +320,11 @@ fn take(known: &mut Known, seen: Vec<Seen>, switches: &Switches, room: usize) {
 
 /// Works a path out. Packets that contradict each other came by several paths: the older half is
 /// given up until the rest agrees.
-fn work_out(known: &mut Known, sink: &str, switches: &Switches) {
+fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
     let mut given_up = 0;
     let inference = loop {
         let rest = &known.seen[given_up..];
-        if let Some(inference) = switches.infer(sink, known.hops, rest) {
+        if let Some(inference) = switches.infer(route, known.hops, rest) {
             break inference;
         }
         if rest.len() < 2 {
@@ -305,10 +354,11 @@ fn work_out(known: &mut Known, sink: &str, switches: &Switches) {
     known.worked_out = known.seen.len();
 }
 
-fn answer(flow: FlowDefinition, key: &Key, known: &Known) -> FlowPath {
+fn answer(flow: FlowDefinition, route: &Route, known: &Known) -> FlowPath {
     FlowPath {
-        flow: FlowName::Flow(flow.flow(key.flow)),
-        sink: key.sink.clone(),
+        flow: FlowName::Flow(flow.flow(route.key.flow)),
+        sink: route.key.sink.clone(),
+        checksum: route.checksum(),
         switches: known.path.clone(),
         certainty: known.certainty,
         packets: known.packets,

@@ -13,14 +13,13 @@ use super::loops::record::Looped;
 use super::parameters::Coding;
 use super::query::Value;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
-use super::sample::Sample;
+use super::sample::Sampled;
 use super::utilisation::link::Links;
 use super::utilisation::ports::Ports;
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::table::Reader;
 use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
-use crate::program::{AnyRecord, Bank, Dataplane, Needs, Program, ReportBuffer, Schedule, Steps};
+use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, Program, ReportBuffer, Schedule};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
 
@@ -33,7 +32,8 @@ const OLD: u32 = 16;
 /// PINT on one core.
 pub struct Replica {
     family: HashFamily,
-    schedule: Reader<Steps<PlanParameters>>,
+    /// Their codes, which the controller's end of the schedule works out.
+    schedule: Derived<Coding>,
     /// By the epoch from which on they hold. A plan that is alone also holds for packets of earlier
     /// epochs.
     plans: ArrayVec<InForce, PLANS>,
@@ -41,8 +41,7 @@ pub struct Replica {
     name: Arc<str>,
     /// The utilisations of links. They outlive epochs.
     ports: Ports,
-    reports: ReportBuffer<Arrival>,
-    sample: Sample,
+    reports: Sampled,
     loops: ReportBuffer<Looped>,
     limit: u32,
     room: Room,
@@ -52,7 +51,7 @@ pub struct Replica {
 struct InForce {
     /// The epoch, as packets carry it.
     from: u32,
-    coding: Coding,
+    coding: Arc<Coding>,
     own: Coded,
     /// Where it asks for utilisations.
     links: Option<Links>,
@@ -71,8 +70,8 @@ struct Epochs {
 }
 
 impl InForce {
-    fn new(from: u32, parameters: PlanParameters, family: &HashFamily, name: &str) -> Self {
-        let coding = Coding::new(parameters, family);
+    fn new(from: u32, coding: &Arc<Coding>, name: &str) -> Self {
+        let coding = coding.clone();
         let own = coding.scheme.switch(switch_id(name));
         let links = coding.parameters.query(Value::Utilisation).map(|query| query.links);
         Self { from, coding, own, links }
@@ -111,16 +110,18 @@ fn plan_at(plans: &[InForce], epoch: u32) -> Option<&InForce> {
 impl Replica {
     /// It follows the plans of `schedule`.
     pub fn new(config: &Config, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
-        let start = InForce::new(0, schedule.at(0), hashes, "");
+        let family = hashes.clone();
+        let mut schedule =
+            schedule.derived(move |parameters: &PlanParameters| Coding::new(parameters.clone(), &family));
+        let start = InForce::new(0, schedule.at(0), "");
         let mut replica = Self {
             family: hashes.clone(),
-            schedule: schedule.reader(),
+            schedule,
             plans: [start].into_iter().collect(),
             epochs: Epochs::default(),
             name: "".into(),
             ports: Ports::default(),
-            reports: ReportBuffer::with_capacity(0),
-            sample: Sample::new(hashes),
+            reports: Sampled::new(hashes, 0),
             loops: ReportBuffer::with_capacity(0),
             limit: config.reports,
             room: Room::of(config),
@@ -162,7 +163,7 @@ impl Replica {
         {
             let (time_ns, plan) = (phv.egress_ns, plan.coding.id);
             let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
-            self.sample.report(&mut self.reports, arrival);
+            self.reports.report(arrival);
         }
     }
 
@@ -208,7 +209,7 @@ impl Dataplane for Replica {
         self.packet(phv, utilisation);
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
-        let Some(Coding { scheme, .. }) = plan.map(|plan| &plan.coding) else { return };
+        let Some(Coding { scheme, .. }) = plan.map(|plan| &*plan.coding) else { return };
         probe.stage();
         for part in scheme.parts(phv.identity) {
             let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
@@ -240,9 +241,9 @@ impl Dataplane for Replica {
             self.plans.remove(0);
             changed = true;
         }
-        let parameters = self.schedule.load().at(epoch);
-        if plan_at(&self.plans, at).is_none_or(|plan| plan.coding.parameters != *parameters) {
-            let next = InForce::new(at, parameters.clone(), &self.family, &self.name);
+        let coding = self.schedule.at(epoch);
+        if plan_at(&self.plans, at).is_none_or(|plan| plan.coding.parameters != coding.parameters) {
+            let next = InForce::new(at, coding, &self.name);
             if self.plans.is_full() {
                 self.plans.remove(0);
             }
@@ -258,9 +259,9 @@ impl Dataplane for Replica {
         match self.epochs.running {
             // Nothing has been measured by the plan that was there at first.
             None => {
-                let parameters = self.schedule.load().at(epoch).clone();
+                let start = InForce::new(epoch_of(epoch), self.schedule.at(epoch), &self.name);
                 self.plans.clear();
-                self.plans.push(InForce::new(epoch_of(epoch), parameters, &self.family, &self.name));
+                self.plans.push(start);
                 self.keep_ports();
             }
             Some(_) if self.epochs.prepared != Some(epoch) => self.prepare(epoch),
@@ -273,7 +274,7 @@ impl Dataplane for Replica {
     }
 
     fn spare(&self) -> Box<dyn Bank> {
-        let reports = ReportBuffer::with_capacity(self.limit as usize);
+        let reports = Sampled::new(&self.family, self.limit as usize);
         let loops = ReportBuffer::with_capacity(self.room.loops);
         let (family, name) = (self.family.clone(), self.name.clone());
         Box::new(ReplicaBank { reports, loops, family, room: self.room, name, plans: PlanUses::default() })
@@ -286,7 +287,6 @@ impl Dataplane for Replica {
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
-            self.sample.reset();
             std::mem::swap(&mut self.loops, &mut spare.loops);
             if let Some((first, last)) = self.epochs.ended {
                 let next = last + 1;
@@ -362,7 +362,7 @@ impl Dataplane for Replica {
 
 /// What was reported in one epoch.
 struct ReplicaBank {
-    reports: ReportBuffer<Arrival>,
+    reports: Sampled,
     loops: ReportBuffer<Looped>,
     plans: PlanUses,
     family: HashFamily,

@@ -3,7 +3,7 @@
 
 use super::record::Arrival;
 use crate::pisa::hash::{Addends, Global, HashFamily};
-use crate::program::ReportBuffer;
+use crate::program::{ReportBuffer, Reports};
 
 /// The share of the packets of an epoch that is reported.
 #[derive(Debug)]
@@ -21,30 +21,6 @@ impl Sample {
         Self { hash, argument, limit: u32::MAX }
     }
 
-    /// All packets are reported again.
-    pub fn reset(&mut self) {
-        self.limit = u32::MAX;
-    }
-
-    /// Keeps a report while there is room. Then the share is halved as often as it takes, and what
-    /// does not belong to it is counted.
-    #[inline(always)]
-    pub fn report(&mut self, reports: &mut ReportBuffer<Arrival>, arrival: Arrival) {
-        if self.limit == u32::MAX && !reports.is_full() {
-            reports.push(arrival);
-        } else {
-            self.select(reports, arrival);
-        }
-    }
-
-    #[cold]
-    fn select(&mut self, reports: &mut ReportBuffer<Arrival>, arrival: Arrival) {
-        while self.has(arrival.identity) && reports.is_full() && self.halve() {
-            reports.keep(|report| self.has(report.identity));
-        }
-        if self.has(arrival.identity) { reports.push(arrival) } else { reports.miss() }
-    }
-
     /// Halves the share; false when there is nothing left to halve.
     pub fn halve(&mut self) -> bool {
         let halved = self.limit > 0;
@@ -54,6 +30,134 @@ impl Sample {
 
     /// Whether a packet belongs to the share.
     pub fn has(&self, identity: u32) -> bool {
-        self.hash.join(self.hash.packet(&identity.to_be_bytes()), self.argument) <= self.limit
+        self.hash_of(identity) <= self.limit
+    }
+
+    fn hash_of(&self, identity: u32) -> u32 {
+        self.hash.join(self.hash.packet(&identity.to_be_bytes()), self.argument)
+    }
+}
+
+/// Reports that are looked at for each further packet while a share is halved. Half of them go, so
+/// the buffer empties faster than it fills.
+const LOOKED_AT: usize = 4;
+
+/// The reports of one replica, in its bank. When they are as many as there is room for, the share is
+/// halved, and packets that belong to it no more are taken out a few at a time.
+#[derive(Debug)]
+pub struct Sampled {
+    /// With places beyond `room`, for the packets that come while a share is halved.
+    reports: ReportBuffer<Arrival>,
+    room: usize,
+    sample: Sample,
+    /// Reports before this place belong to the share; `None` when all do.
+    looked_at: Option<usize>,
+}
+
+impl Sampled {
+    /// Room for this number of reports.
+    pub fn new(family: &HashFamily, room: usize) -> Self {
+        let places = if room == 0 { 0 } else { room + room / 4 + 16 };
+        let reports = ReportBuffer::with_capacity(places);
+        Self { reports, room, sample: Sample::new(family), looked_at: None }
+    }
+
+    /// Keeps a report while there is room. Then the share is halved as often as it takes, and what
+    /// does not belong to it is counted.
+    #[inline(always)]
+    pub fn report(&mut self, arrival: Arrival) {
+        if self.sample.limit == u32::MAX && self.reports.len() < self.room {
+            self.reports.push(arrival);
+        } else {
+            self.select(arrival);
+        }
+    }
+
+    #[cold]
+    fn select(&mut self, arrival: Arrival) {
+        (0..LOOKED_AT).for_each(|_| self.look());
+        let is_full = self.looked_at.is_none() && self.reports.len() >= self.room;
+        if is_full && self.sample.has(arrival.identity) && self.sample.halve() {
+            self.looked_at = Some(0);
+        }
+        if self.sample.has(arrival.identity) { self.reports.push(arrival) } else { self.reports.miss() }
+    }
+
+    /// Takes the next report out if it does not belong to the share.
+    fn look(&mut self) {
+        let Some(place) = self.looked_at else { return };
+        match self.reports.get(place) {
+            Some(report) if self.sample.has(report.identity) => self.looked_at = Some(place + 1),
+            Some(_) => self.reports.remove(place),
+            None => self.looked_at = None,
+        }
+    }
+
+    /// The reports as a part of a record. The share is that which all packets of the replica give: the
+    /// largest for which there is room.
+    pub fn read(&self) -> Reports<Arrival> {
+        let mut reports = self.reports.read();
+        let mut limit = self.sample.limit;
+        loop {
+            reports.keep(|report| self.sample.hash_of(report.identity) <= limit);
+            if reports.kept().len() <= self.room || limit == 0 {
+                break;
+            }
+            limit >>= 1;
+        }
+        reports.truncate(self.room);
+        reports
+    }
+
+    /// All packets are reported again.
+    pub fn clear(&mut self) {
+        self.reports.clear();
+        self.sample.limit = u32::MAX;
+        self.looked_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::FiveTuple;
+
+    fn arrival(identity: u32) -> Arrival {
+        Arrival { time_ns: identity.into(), plan: 0, flow: FiveTuple([0; 5]), hops: 1, identity, digest: 0 }
+    }
+
+    /// A packet costs a few looks, however full the buffer is, nothing is allocated, and in the end
+    /// the share is the largest that fits: the same as of one that looks at all at once.
+    #[test]
+    fn halving_costs_little_at_a_time() {
+        let family = HashFamily::reproducible(2);
+        let whole = &Sample::new(&family);
+        for (room, numbers) in [(1, 50), (100, 1000), (1000, 1200), (1000, 100_000), (16_384, 70_000)] {
+            let mut sampled = Sampled::new(&family, room);
+            let places = room + room / 4 + 16;
+            for identity in 0..numbers {
+                let before = sampled.reports.len();
+                sampled.report(arrival(identity));
+                let after = sampled.reports.len();
+                assert!(after + LOOKED_AT >= before && after <= places, "{before} and {after} of {room}");
+            }
+            let read = sampled.read();
+            let of = move |limit: u32| (0..numbers).filter(move |identity| whole.hash_of(*identity) <= limit);
+            let limit = (0..32).map(|halvings| u32::MAX >> halvings).find(|limit| of(*limit).count() <= room).unwrap();
+            assert!(read.kept().iter().map(|report| report.identity).eq(of(limit)), "{room} of {numbers}");
+            assert_eq!(read.kept().len() as u64 + read.overflow(), u64::from(numbers));
+            sampled.clear();
+            assert_eq!(sampled.read().overflow(), 0);
+        }
+    }
+
+    /// Packets of one identity cannot be halved; they take no more room, and are counted.
+    #[test]
+    fn equal_packets_are_bounded() {
+        let mut sampled = Sampled::new(&HashFamily::reproducible(2), 50);
+        (0..10_000).for_each(|_| sampled.report(arrival(7)));
+        let read = sampled.read();
+        assert!(read.kept().len() <= 50);
+        assert_eq!(read.kept().len() as u64 + read.overflow(), 10_000);
     }
 }

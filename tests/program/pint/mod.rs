@@ -91,6 +91,8 @@ fn config() -> impl Strategy<Value = Config> {
         "latency:bits=4:frequency=0.3+path:bits=4:instances=3:frequency=0.6",
         "path:bits=12:frequency=1/2+latency:bits=12:frequency=1/3",
         "latency:bits=3:from=1us:to=100us:space=100",
+        "path:bits=5:instances=2:checksum=6",
+        "latency:bits=4+path:bits=4:checksum=8:frequency=1/2",
         "loops:bits=4:threshold=0",
         "path:bits=8+loops:bits=4:threshold=1+latency:bits=4",
         "loops:bits=4:threshold=2:frequency=1/2+path:bits=15:frequency=1/3",

@@ -19,6 +19,8 @@ pub struct Naive {
     layers: Layers,
     /// g and h of each instance of the path.
     paths: Vec<[Global; 2]>,
+    /// What a switch adds to the checksum of a path at a hop.
+    terms: Global,
     /// g of the latency, and the hash that rounds it.
     latency: [Global; 2],
     /// g and h of the loop query.
@@ -54,6 +56,7 @@ impl Naive {
             q: global("pint/plan", 0),
             layers: Layers::of_length(config.path_length),
             paths: (0..16).map(hashes).collect(),
+            terms: global("pint/checksum", 0),
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
             loops: ["pint/loops/acts", "pint/loops/values"].map(|label| global(label, 0)),
             id: switch_id(name),
@@ -87,6 +90,13 @@ impl Naive {
                 // Bits beyond the queries stay as they came.
                 digest = digest & !mask | part << from;
                 from += query.bits;
+            }
+            if query.checksum > 0 {
+                let term = (real(&self.terms, self.id, phv.shim.hop().into()) * 2f64.powi(32)) as u32;
+                let term = if phv.shim.hop() > 62 { 0 } else { term };
+                let sum = ((before >> from) + term % (1 << query.checksum)) % (1 << query.checksum);
+                digest = digest & !(((1 << query.checksum) - 1) << from) | sum << from;
+                from += query.checksum;
             }
         }
         phv.digest = digest as u16;

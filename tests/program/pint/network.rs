@@ -1,6 +1,6 @@
 //! Paths of simulated networks: every packet a real one, through real switches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir::program::ProgramConfig;
 use weir::program::answers::Task;
@@ -180,4 +180,39 @@ fn missing_reports_are_told() {
     let answers = simulation.last(0).unwrap();
     assert!(answers.paths.as_ref().unwrap().lack.contains(Reason::Overflow));
     assert!(answers.gaps.iter().any(|gap| gap.to_string().contains("reports about single packets found no room")));
+}
+
+/// Connections between two hosts go several ways by their ports, and the query calls all of them one
+/// flow. With checksums each way is an answer of its own, a true way of true neighbours; without
+/// them such a flow contradicts itself.
+#[test]
+fn ways_of_one_flow_are_told_apart() {
+    let run = |queries: &str| {
+        let config = Config { queries: queries.parse().unwrap(), ..Config::default() };
+        let setup = setup("fat-tree:4", "isp/uniform,flows=1500,packets=120000,seed=5", config);
+        let mut simulation = Simulation::new(&setup).unwrap();
+        let (mut truth, mut ways, mut contradicted) = (Truth::new(), BTreeMap::<_, BTreeSet<_>>::new(), 0);
+        simulation.epoch(&setup.workload, None);
+        learn(&mut truth, &simulation, 0);
+        let pair = |flow: Flow| Flow { sport: None, dport: None, proto: None, ..flow };
+        let truth = truth.into_iter().map(|(flow, hosts)| (pair(flow), hosts)).collect();
+        simulation.finish();
+        let flows = simulation.last(0).unwrap().paths.clone().unwrap().flows;
+        hold(
+            &setup,
+            &truth,
+            &flows.iter().filter(|path| path.certainty == Certainty::Sure).cloned().collect::<Vec<_>>(),
+        );
+        for path in flows {
+            contradicted += u64::from(path.contradictions > 0);
+            if path.certainty == Certainty::Sure {
+                ways.entry((path.flow, path.sink)).or_default().insert(path.switches);
+            }
+        }
+        (ways.values().filter(|ways| ways.len() > 1).count(), contradicted)
+    };
+    let (several, contradicted) = run("path:bits=5:instances=2:checksum=6:flow=pair");
+    let (without, mixed) = run("path:bits=8:instances=2:flow=pair");
+    assert!(several > 30 && without == 0, "{several} and {without}");
+    assert!(contradicted * 4 < mixed, "{contradicted} and {mixed}");
 }

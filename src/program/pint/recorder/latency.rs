@@ -13,17 +13,25 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::kept::Kept;
-use super::{Key, Recorder};
+use super::{Key, Recorder, by_checksum};
 use crate::program::answers::{FlowLatency, FlowName, HopLatency, LatencyAnswers, Reasons};
 use crate::program::pint::compress::Compression;
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::plan::Share;
-use crate::program::pint::query::Query;
+use crate::program::pint::query::{Query, Value};
 use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::window::{PARTS, Parts, Window};
 
-/// What is known of a flow on paths of one length.
+/// A flow on paths of one length, or on that of one checksum.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Way {
+    key: Key,
+    hops: u8,
+    checksum: Option<u16>,
+}
+
+/// What is known of it.
 struct Known {
     hops: Vec<Parts<Samples>>,
     /// Reroutes ([`Recorder::path`]) when the samples began.
@@ -56,8 +64,9 @@ pub struct LatencyRecorder {
     query: Query,
     codes: Compression,
     window: Window,
-    /// By flow and number of switches.
-    flows: Kept<(Key, u8), Known>,
+    /// Bits of the paths' checksums.
+    checksum: u32,
+    flows: Kept<Way, Known>,
     /// Why samples of the window are missing, by the times of the newest packets.
     lack: Parts<Reasons>,
     newest_ns: u64,
@@ -70,6 +79,7 @@ impl LatencyRecorder {
             query,
             codes: Compression::new(query.bits, query.range),
             window: Window::of(query.window_ns),
+            checksum: 0,
             flows: Kept::new(room, |known| known.last_epoch),
             lack: Parts::default(),
             newest_ns: 0,
@@ -147,25 +157,39 @@ impl LatencyRecorder {
     ) -> Vec<FlowLatency> {
         let Query { bits, space, flow, window_ns, .. } = self.query;
         let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
-        let path_of = |key: &Key, hops| paths.path(key, hops).filter(|_| paths.flow() == flow);
+        let checksum = coding.parameters.query(Value::Path).map_or(0, |path| path.checksum);
+        if checksum != self.checksum {
+            self.flows.clear();
+            self.checksum = checksum;
+        }
+        // Packets that do not say which path they took may have taken several.
+        let is_told = |way: &Way| paths.flow() == flow && (checksum == 0 || way.checksum.is_some());
+        let path_of = |way: &Way| paths.path(&way.key, way.hops, way.checksum).filter(|_| is_told(way));
         let (window, windows) = (self.window, self.windows(records));
         for (sink, record) in records {
-            for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-                let key = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
-                let reroutes = path_of(&key.0, stream.hops).map_or(0, |(_, reroutes)| reroutes);
-                let hops = || vec![Parts::default(); stream.hops.into()];
-                let known = self.flows.flow(key, || Known { hops: hops(), reroutes, last_epoch: 0 });
+            let span = &windows[sink];
+            let streams = record.streams().iter().filter(|(stream, _)| stream.plan == coding.id);
+            let ways = streams.flat_map(|(stream, seen)| {
+                let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
+                let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
+                by_checksum(&coding.scheme, seen).into_iter().map(way)
+            });
+            for (way, seen) in ways {
+                let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
+                let hops = way.hops;
+                let fresh = || Known { hops: vec![Parts::default(); hops.into()], reroutes, last_epoch: 0 };
+                let known = self.flows.flow(way, fresh);
                 if known.reroutes != reroutes {
-                    *known = Known { hops: hops(), reroutes, last_epoch: 0 };
+                    *known = fresh();
                 }
                 if known.last_epoch != epoch {
                     known.last_epoch = epoch;
-                    known.hops.iter_mut().for_each(|parts| parts.slide(&windows[sink]));
+                    known.hops.iter_mut().for_each(|parts| parts.slide(span));
                 }
-                for Seen { time_ns, identity, digest } in seen {
+                for Seen { time_ns, identity, digest } in seen.iter() {
                     let part = window.part(*time_ns);
-                    if windows[sink].contains(&part)
-                        && let Some((hop, code)) = coding.scheme.read_latency(*identity, stream.hops, *digest)
+                    if span.contains(&part)
+                        && let Some((hop, code)) = coding.scheme.read_latency(*identity, hops, *digest)
                         && let Some(parts) = known.hops.get_mut(hop - 1)
                     {
                         parts.at(part, || Samples::new(bits, space)).add(code);
@@ -174,17 +198,19 @@ impl LatencyRecorder {
             }
         }
         let of_epoch = self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
-        let answer = |((key, hops), known): (&(Key, u8), &Known)| {
-            let path = path_of(key, *hops).map_or(&[][..], |(path, _)| path);
+        let answer = |(way, known): (&Way, &Known)| {
+            let path = path_of(way).map_or(&[][..], |(path, _)| path);
             FlowLatency {
-                flow: FlowName::Flow(flow.flow(key.flow)),
-                sink: key.sink.clone(),
+                flow: FlowName::Flow(flow.flow(way.key.flow)),
+                sink: way.key.sink.clone(),
+                checksum: way.checksum,
                 hops: known.answer(path, &self.codes),
             }
         };
         let mut latencies: Vec<_> = of_epoch.map(answer).collect();
         latencies.sort_unstable_by(|a, b| {
-            let place = |latency: &FlowLatency| (latency.flow, latency.sink.clone(), latency.hops.len());
+            let place =
+                |latency: &FlowLatency| (latency.flow, latency.sink.clone(), latency.hops.len(), latency.checksum);
             b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
         });
         self.flows.trim();

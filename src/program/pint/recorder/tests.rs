@@ -128,7 +128,7 @@ fn memory_is_bounded() {
         network.epoch(flow, "abcdefg", 9);
     }
     assert_eq!((network.recorder.flows.len(), network.recorder.evicted()), (5, 7));
-    let kept: BTreeSet<_> = network.recorder.flows.iter().map(|(key, _)| key.flow.0[0] & 0xff).collect();
+    let kept: BTreeSet<_> = network.recorder.flows.iter().map(|(route, _)| route.key.flow.0[0] & 0xff).collect();
     assert_eq!(kept, (7..12).collect(), "those that were heard of last");
     // A record keeps as many of a flow, and the recorder no more over several epochs.
     for _ in 0..10 {
@@ -136,4 +136,144 @@ fn memory_is_bounded() {
         assert!(path.packets <= 20 || path.certainty == Certainty::Sure, "{path:?}");
     }
     assert!(network.recorder.flows.iter().all(|(_, known)| known.seen.len() <= 20));
+}
+
+/// A network whose packets carry checksums.
+fn with_checksums(bits: u32) -> Network {
+    let queries = format!("path:bits=5:instances=2:checksum={bits}").parse().unwrap();
+    Network::new(Config { queries, packets: 4096, ..Config::default() })
+}
+
+impl Network {
+    fn checksum(&self, path: &str) -> Option<u16> {
+        let code = self.coding.scheme.path().unwrap();
+        let coded: Vec<_> = path.chars().map(|name| code.switch(switch_id(&name.to_string()))).collect();
+        code.checksum_of(&coded)
+    }
+
+    /// An epoch of flow 1, with packets by their paths, as they arrive at one sink.
+    fn arrive(&mut self, arrivals: &[(&str, u32)]) -> Vec<FlowPath> {
+        let mut buffer = ReportBuffer::with_capacity(self.config.reports as usize);
+        for (time_ns, (path, identity)) in (self.epoch << 32..).zip(arrivals) {
+            let (identity, hops) = (*identity, path.len() as u8);
+            let digest = (1..).zip(path.chars()).fold(0, |digest, (hop, name)| {
+                let switch = self.coding.scheme.switch(switch_id(&name.to_string()));
+                self.coding.scheme.encode(&switch, Measured { hop, identity, ..Measured::default() }, digest)
+            });
+            let flow = FiveTuple([4 << 40 | 1, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns, plan: self.coding.id, flow, hops, identity, digest });
+        }
+        self.take(arrivals[0].0, &buffer)
+    }
+}
+
+/// Paths to one sink, of five and of three switches.
+const WAYS: [&str; 6] = ["abcde", "abgde", "afcde", "ahije", "ace", "ajhge"];
+
+/// The packets of one flow by 2 and 4 paths at once, each drawn by itself or in flowlets, with paths
+/// that come and go within an epoch, and packets that are lost, doubled and out of order. Paths
+/// whose checksum no other one has get an answer of their own, true as far as it goes, and sure with
+/// enough packets. Where two have one checksum no mixture of them is sure.
+#[test]
+fn paths_of_one_flow_are_told_apart() {
+    let mut rng = crate::trace::SplitMix64::new(8);
+    let (mut apart, mut shared) = (0, 0);
+    for round in 0..48u32 {
+        let mut network = with_checksums([6, 4, 2, 1][round as usize % 4]);
+        let ways = if round % 8 < 4 { 2 } else { 4 };
+        let ways: Vec<_> = (0..ways).map(|way| WAYS[(round as usize + way) % 6]).collect();
+        let flowlet = [1, 1, 7, 40][rng.below(4) as usize];
+        let mut counts = std::collections::BTreeMap::<&str, u64>::new();
+        let mut last = BTreeMap::new();
+        for epoch in 0..8 {
+            let mut arrivals = Vec::new();
+            let mut way = 0;
+            for number in 0..400 {
+                // The first way is taken in the first half alone, the last one from the middle of an
+                // epoch on.
+                if number % flowlet == 0 {
+                    way = rng.below(ways.len() as u64) as usize;
+                }
+                let way = match (epoch, number) {
+                    (4.., _) if way == 0 => 1,
+                    (0..3, _) | (3, 0..200) if way + 1 == ways.len() => 0,
+                    _ => way,
+                };
+                network.packets += 1;
+                let copies = [1, 1, 1, 0, 2][rng.below(5) as usize];
+                (0..copies).for_each(|_| arrivals.push((ways[way], network.packets)));
+                *counts.entry(ways[way]).or_default() += copies;
+            }
+            for at in 1..arrivals.len() {
+                arrivals.swap(at, at - (rng.below(30) as usize).min(at));
+            }
+            for path in network.arrive(&arrivals) {
+                let key = (path.switches.len(), path.checksum);
+                let same = ways.iter().filter(|way| (way.len(), network.checksum(way)) == key);
+                let same: Vec<_> = same.collect();
+                let fits = |way: &&&str| named(&path).chars().zip(way.chars()).all(|(a, b)| a == '?' || a == b);
+                let is_true = same.iter().any(|way| named(&path) == **way);
+                assert!(path.certainty < Certainty::Sure || is_true, "{path:?} of {ways:?}");
+                if let [only] = same[..] {
+                    assert!(fits(&only) && path.packets <= counts[only] && path.contradictions == 0, "{path:?}");
+                }
+                last.insert(key, path);
+            }
+        }
+        for way in &ways {
+            let key = (way.len(), network.checksum(way));
+            if ways.iter().filter(|other| (other.len(), network.checksum(other)) == key).count() > 1 {
+                shared += 1;
+                continue;
+            }
+            apart += 1;
+            assert_eq!((named(&last[&key]), last[&key].certainty), ((*way).into(), Certainty::Sure), "{ways:?}");
+        }
+    }
+    assert!(apart > 60 && shared > 20, "{apart} and {shared}");
+}
+
+/// A path that is decided and has another checksum than its packets is not believed.
+#[test]
+fn a_wrong_checksum_contradicts() {
+    let network = with_checksums(6);
+    let code = network.coding.scheme.path().unwrap();
+    let names = "abcdefghij".chars().map(|name| name.to_string().into()).collect();
+    let switches = Switches::new(code, &names, &network.config);
+    let coded: Vec<_> = "abcde".chars().map(|name| code.switch(switch_id(&name.to_string()))).collect();
+    let seen = |identity| Seen { time_ns: 0, identity, digest: code.digest(&coded, identity) };
+    let seen: Vec<_> = (0..200).map(seen).collect();
+    let right = network.checksum("abcde").unwrap();
+    let key = Key { flow: FiveTuple([4 << 40, 0, 1, 0, 2]), sink: "e".into() };
+    for checksum in [right, right ^ 1] {
+        let route = Route { key: key.clone(), path: Some((5, checksum)) };
+        assert_eq!(switches.infer(&route, 5, &seen).is_some(), checksum == right);
+    }
+}
+
+/// Flows are bounded also where checksums make many paths of one, and those of another checksum are
+/// given up.
+#[test]
+fn paths_of_a_flow_are_bounded() {
+    let mut network = with_checksums(6);
+    network.recorder.flows = Kept::new(5, |known| known.last_epoch);
+    let coded: Vec<_> = (0..64).map(|way| format!("a{way}")).collect();
+    for first in &coded {
+        network.packets += 2;
+        let mut buffer = ReportBuffer::with_capacity(2);
+        for identity in network.packets - 2..network.packets {
+            let digest = network.coding.scheme.switch(switch_id(first));
+            let digest = network.coding.scheme.encode(&digest, Measured { hop: 1, identity, ..Measured::default() }, 0);
+            let flow = FiveTuple([4 << 40 | 1, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns: 0, plan: network.coding.id, flow, hops: 1, identity, digest });
+        }
+        network.take("e", &buffer);
+    }
+    assert_eq!(network.recorder.flows.len(), 5);
+    let before = network.recorder.evicted();
+    assert!(before > 20, "{before}");
+    let other = with_checksums(5);
+    network.coding = other.coding;
+    network.arrive(&[("abcde", 1)]);
+    assert_eq!((network.recorder.flows.len(), network.recorder.evicted()), (1, before + 5));
 }

@@ -171,3 +171,49 @@ fn a_window_knows_its_gaps_and_its_plan() {
     assert_eq!(epoch(&mut latency, 31, &codes, false).0, 1);
     assert_eq!(latency.flows.evicted(), 1);
 }
+
+/// The packets of one flow by two ways, of which one has a slow switch: it shows on that way alone,
+/// under its name, and a hop has samples of its own switch alone.
+#[test]
+fn latencies_are_those_of_a_path() {
+    let config = Config {
+        queries: "path:bits=8:checksum=3+latency:bits=5".parse().unwrap(),
+        packets: 4096,
+        ..Config::default()
+    };
+    let (mut paths, mut latency) = recorders(&config);
+    ["a", "b", "c", "d"].map(|name| paths.name(&name.into()));
+    let (family, coding) = coding(&config);
+    let scheme = &coding.scheme;
+    let mut last = Vec::new();
+    for epoch in 1..4u32 {
+        let mut buffer = ReportBuffer::with_capacity(1000);
+        for identity in 1000 * epoch..1000 * (epoch + 1) {
+            let middle = if identity.count_ones() % 2 == 0 { "b" } else { "c" };
+            let digest = (1..).zip(["a", middle, "d"]).fold(0, |digest, (hop, name)| {
+                let latency_ns = if name == "b" { 1 << 24 } else { 1 << 14 };
+                let measured = Measured { hop, identity, latency_ns, ..Measured::default() };
+                scheme.encode(&scheme.switch(switch_id(name)), measured, digest)
+            });
+            let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 3, identity, digest });
+        }
+        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let records = [("d".into(), &record)];
+        assert_eq!(paths.epoch(epoch.into(), &coding, &records).len(), 2);
+        last = latency.epoch(epoch.into(), &coding, &records, &paths);
+    }
+    assert_eq!(last.len(), 2);
+    for flow in &last {
+        let names: String = flow.hops.iter().map(|hop| hop.switch.as_deref().unwrap_or("?")).collect();
+        assert!(["abd", "acd"].contains(&&*names) && flow.samples() > 1000, "{flow:?}");
+        for hop in &flow.hops {
+            let slow = if hop.switch.as_deref() == Some("b") { 1 << 24 } else { 1 << 14 };
+            for ns in [hop.p50_ns, hop.p99_ns] {
+                let off = ns.unwrap() as f64 / f64::from(slow);
+                assert!((0.3..3.0).contains(&off), "{flow:?}");
+            }
+        }
+    }
+    assert_ne!(last[0].hops[1].switch, last[1].hops[1].switch);
+}
