@@ -151,7 +151,8 @@ fn text(placement: &Placement) -> String {
     let reports = placement.reports.iter().map(|(program, ReportUse { reports, report_bits })| {
         format!("\n{program}: up to {} reports of {report_bits} bits about single packets", output::grouped(*reports))
     });
-    format!("{table}\n\n{totals}{}", reports.collect::<String>())
+    let stages = format!("stages on the left are those of {}; behind a name stands the program's own", target.name);
+    format!("{table}\n\n{stages}\n\n{totals}{}", reports.collect::<String>())
 }
 
 /// Stands before what is there several times.

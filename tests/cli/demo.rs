@@ -234,6 +234,8 @@ fn budget_of_tofino2() {
        10  -
        11  hashpipe ipv4 stage 6  4 096 × 64 bits     262 144        2.50 %              12 bits
 
+    stages on the left are those of tofino2; behind a name stands the program's own
+
     on tofino2          used           of    share
     stages                11           20  55.00 %
     stateful ALUs          6           80   7.50 %

@@ -27,7 +27,8 @@ pub struct Arguments {
     /// These figures alone (chamelemon-losses)
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "paper")]
     figure: Vec<losses::Part>,
-    /// Most trials for one point; large sketches take fewer (chamelemon-losses, pint-path)
+    /// Most trials for one point; large sketches take fewer (chamelemon-losses, pint-path,
+    /// pint-hashes)
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     trials: u32,
     /// Directory for the CSV and SVG files
@@ -66,6 +67,8 @@ enum Paper {
     PintHpcc,
     /// Figure 11 of PINT: path, latency and HPCC in 16 bits, beside each of them alone
     PintTogether,
+    /// Packets until a path is decided with one and two hashes of 8 bits, for Figure 11 of PINT
+    PintHashes,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -99,6 +102,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::PintTogether) {
         pint::together(&arguments.out, arguments.quick, arguments.hpcc.whole_tree)?;
+    }
+    if wanted(Paper::PintHashes) {
+        pint::hashes(&arguments.out, if arguments.quick { 100 } else { arguments.trials as usize / 5 }.max(1))?;
     }
     Ok(())
 }

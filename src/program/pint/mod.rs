@@ -24,9 +24,10 @@
 //!
 //! *Memory:* registers of 96 bits a port where utilisations are asked for, else none. A bank has room
 //! for `reports` reports; of more packets a share is reported, which a hash chooses, and the others
-//! are counted. It has room for [1024](loops::record::LOOP_REPORTS) reports of loops; others are
-//! counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
-//! within an epoch, and counts those it evicts.
+//! are counted; it has places for a quarter more while a share is halved. It has room for
+//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
+//! within an epoch, and counts those it evicts. Samples of a hop are as many as there are codes, or as
+//! a query's space says; with a window eight times as many codes, and the same space.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
 //! - Layers: one xor layer with shares found by simulation, where the appendix's formula is meant
@@ -35,6 +36,8 @@
 //!   switches where these are configured. The paper does neither.
 //! - The hops that wrote a digest are found with one hash a hop, not with bit vectors, which would
 //!   cost the switch eight times as many hashes.
+//! - A checksum of the path, of which the paper says that it would tell several paths of a flow
+//!   apart, is a sum of hashes of switch and hop in bits of its own.
 //! - Packets that are fragments, and those that crossed a link without a shim, are not measured.
 
 mod analysis;

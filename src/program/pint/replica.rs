@@ -308,7 +308,7 @@ impl Dataplane for Replica {
                 StageUse::hashing(all.collect())
             };
             let packet = ["packet for g", "packet for h"].map(|name| hash(name, 32, false));
-            let middle = ["layer, first", "g, first", "h, first"].map(|name| hash(name, 32, true));
+            let middle = ["middle CRC of layer", "middle CRC of g", "middle CRC of h"].map(|name| hash(name, 32, true));
             let last = [hash("layer", 32, true), hash("g", 32, true), hash("h", path.bits(), true)];
             chains.push(vec![
                 identity(),
@@ -331,18 +331,22 @@ impl Dataplane for Replica {
             // One identity serves all chains.
             let first = if chains.is_empty() { identity() } else { StageUse::default() };
             // The latency is computed beside the hashes; its code is looked up, then written.
-            let acts = three(first, ["packet for g of latency", "g of latency, first", "g of latency"], 32);
+            let acts = three(first, ["packet for g of latency", "middle CRC of g of latency", "g of latency"], 32);
             chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
-            let rounds = ["packet for rounding", "rounding, first", "rounding"];
+            let rounds = ["packet for rounding", "middle CRC of rounding", "rounding"];
             chains.push(three(StageUse::default(), rounds, 4));
         }
         let loops = scheme.and_then(Scheme::loops);
         if let Some(bits) = loops.map(LoopCode::bits) {
             let first = if chains.is_empty() { identity() } else { StageUse::default() };
-            let acts = three(first, ["packet for g of loops", "g of loops, first", "g of loops"], 32);
+            let acts = three(first, ["packet for g of loops", "middle CRC of g of loops", "g of loops"], 32);
             // The comparison with the digest, then the write.
             chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
-            chains.push(three(StageUse::default(), ["packet for h of loops", "h of loops, first", "h of loops"], bits));
+            chains.push(three(
+                StageUse::default(),
+                ["packet for h of loops", "middle CRC of h of loops", "h of loops"],
+                bits,
+            ));
         }
         if let Some(ports) = self.ports.usage() {
             chains.push(ports);
@@ -351,7 +355,7 @@ impl Dataplane for Replica {
             }
         }
         if scheme.is_some_and(|scheme| scheme.sets() > 1) {
-            chains.push(three(StageUse::default(), ["packet for q", "q, first", "q"], 32));
+            chains.push(three(StageUse::default(), ["packet for q", "middle CRC of q", "q"], 32));
         }
         // A report of a loop is counted as wide as one of a digest, which is a little wider.
         let more = if loops.is_some() { self.room.loops as u32 } else { 0 };

@@ -2,6 +2,7 @@
 //! quantiles; and its loop detection; and 11: three queries together.
 
 mod graph;
+mod hashes;
 mod latency;
 mod loops;
 mod runs;
@@ -66,6 +67,13 @@ pub fn loops(out: &Path, quick: bool) -> Result<()> {
     let (figure, lines) = loops::alarm_figure(&effort, progress)?;
     table(out, "pint_loops_alarms.csv", &lines)?;
     save(out, &figure, progress)
+}
+
+/// One and two hashes of a path, for Figure 11.
+pub fn hashes(out: &Path, runs: usize) -> Result<()> {
+    let start = Instant::now();
+    let progress = move |what: &str| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
+    table(out, "pint_two_hashes.csv", &hashes::table(runs, progress)?)
 }
 
 /// Figure 11.

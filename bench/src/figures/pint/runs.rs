@@ -38,8 +38,10 @@ impl Packets {
 }
 
 /// Runs `run` on all cores with numbers below `runs`. It gives the packets of a run, and whether
-/// its path is the true one. Each family of hashes is drawn by `family`.
+/// its path is the true one. Each family of hashes is drawn by `family`. Seeds have nothing in
+/// common.
 fn all<F>(
+    seed: usize,
     runs: usize,
     family: impl Fn(u64) -> F + Sync,
     run: impl Fn(&F, &mut SplitMix64) -> (usize, bool) + Sync,
@@ -53,8 +55,9 @@ fn all<F>(
             if group >= groups {
                 return packets;
             }
-            let family = family(group as u64);
-            let mut rng = SplitMix64::new(0x70_696e_7400 + group as u64);
+            let drawn = (seed << 16 | group) as u64;
+            let family = family(drawn);
+            let mut rng = SplitMix64::new(0x70_696e_7400 + drawn);
             for _ in group * SHARED..runs.min((group + 1) * SHARED) {
                 let (needed, right) = run(&family, &mut rng);
                 packets.push(needed);
@@ -86,6 +89,11 @@ pub struct Pint<'a> {
 impl Pint<'_> {
     /// The packets that `runs` paths take. `path` draws one.
     pub fn run(&self, runs: usize, path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync) -> Packets {
+        self.run_seeded(0, runs, path)
+    }
+
+    /// The same, with hashes and paths of a seed.
+    pub fn run_seeded(&self, seed: usize, runs: usize, path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync) -> Packets {
         let family = |number: u64| {
             let code = Code::new(self.bits, self.instances, &self.layers, &HashFamily::reproducible(number));
             let ids: Vec<_> = (0..self.switches as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
@@ -93,7 +101,7 @@ impl Pint<'_> {
             let switches: Vec<_> = ids.into_iter().map(|id| code.switch(id)).collect();
             (code, universe, switches)
         };
-        all(runs, family, |(code, universe, switches), rng| {
+        all(seed, runs, family, |(code, universe, switches), rng| {
             let path = path(rng);
             let coded: Vec<_> = path.iter().map(|switch| switches[*switch].clone()).collect();
             let mut inference = Inference::new(code, universe, path.len());
@@ -138,7 +146,7 @@ pub enum Other {
 
 impl Other {
     pub fn run(self, runs: usize, length: usize) -> Packets {
-        all(runs, |_| (), |(), rng| (self.packets(length, rng), true))
+        all(0, runs, |_| (), |(), rng| (self.packets(length, rng), true))
     }
 
     fn packets(self, length: usize, rng: &mut SplitMix64) -> usize {

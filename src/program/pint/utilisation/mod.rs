@@ -108,7 +108,7 @@ impl Utilisation {
         vec![
             StageUse::of(vec![self.last.0.usage()]),
             hash("packet for rounding", false),
-            hash("rounding, first", true),
+            hash("middle CRC of rounding", true),
             hash("rounding", true),
             StageUse::default(),
             StageUse::of(vec![self.average.0.usage()]),
