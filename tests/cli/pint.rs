@@ -125,10 +125,12 @@ fn loops_are_none_where_there_are_none() {
     assert!(weir(words).stdout.contains("flows in loops"));
 }
 
-/// The paper counts eight stages for the utilisation; they stand beside those of the path.
+/// The paper counts eight stages for the utilisation; they stand beside those of the path and of the
+/// latency.
 #[test]
 fn a_utilisation_takes_eight_stages() {
-    for queries in ["utilisation", "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16"] {
+    let three = "path:bits=8+latency:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16";
+    for queries in ["utilisation", "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16", three] {
         let words = format!("budget --program pint:queries={queries} --target tofino --json");
         let document = weir(&words).json();
         assert_eq!(document["stages_used"], 8);
