@@ -115,6 +115,16 @@ impl Lab {
         Client::connect(self.socket.path.clone()).unwrap().get("/v1/api").unwrap()
     }
 
+    /// The same once so many handshakes have failed, or none fails any more: a connection is counted
+    /// just after it is closed.
+    fn connections_after(&self, failed: u64) -> view::Api {
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.connections().failed_handshakes < failed && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.connections()
+    }
+
     fn good(&self) -> Client {
         let identity = self.ca.signs(self.dir.path(), "me", |_| ());
         self.client(&identity, &self.ca, "localhost")
@@ -168,11 +178,7 @@ fn wrong_certificates_are_refused() {
     lab.refused(&lab.client(&me, &other, "localhost"), "UnknownIssuer");
     lab.refused(&lab.client(&me, &lab.ca, "127.0.0.1"), "not valid for name");
     // Of the last ones the client says so, and the switch hears of it.
-    let end = Instant::now() + Duration::from_secs(20);
-    while lab.connections().failed_handshakes < 5 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let connections = lab.connections();
+    let connections = lab.connections_after(5);
     assert_eq!((connections.tls_connections, connections.failed_handshakes), (0, 5));
 }
 
@@ -196,11 +202,7 @@ fn only_an_operators_certificate_commands_a_switch() {
     assert!(tls::switch(&files(&both, &lab.ca.certificate), "edge1").is_ok());
     assert!(tls::switch(&files(&both, &lab.ca.certificate), "edge2").is_err());
     assert_eq!(lab.client(&both, &lab.ca, "localhost").get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
-    let end = Instant::now() + Duration::from_secs(20);
-    while lab.connections().failed_handshakes < 4 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let connections = lab.connections();
+    let connections = lab.connections_after(4);
     assert_eq!((connections.tls_connections, connections.failed_handshakes), (1, 4));
 }
 
@@ -221,7 +223,7 @@ fn no_certificate_is_refused() {
     let mut answer = Vec::new();
     let error = stream.read_to_end(&mut answer).unwrap_err();
     assert!(answer.is_empty() && error.to_string().contains("CertificateRequired"), "{error}");
-    assert_eq!(lab.connections().failed_handshakes, 1);
+    assert_eq!(lab.connections_after(1).failed_handshakes, 1);
 }
 
 #[test]
@@ -232,7 +234,7 @@ fn plain_http_is_refused() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{answer:?}");
-    assert_eq!(lab.connections().failed_handshakes, 1);
+    assert_eq!(lab.connections_after(1).failed_handshakes, 1);
 }
 
 /// Peers that connect and say nothing hold 16 places for 5 s. Then they are thrown out, and the
@@ -254,12 +256,7 @@ fn half_open_connections_go() {
     for mut stream in &idle {
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "thrown out");
     }
-    // A connection is counted just after it is closed.
-    let counted = Instant::now();
-    while lab.connections().failed_handshakes < 16 && counted.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(lab.connections().failed_handshakes, 16);
+    assert_eq!(lab.connections_after(16).failed_handshakes, 16);
 }
 
 /// An authenticated client may still send too much, or nothing at all. 16 KiB, 64 lines and 1 MiB
