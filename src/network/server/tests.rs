@@ -298,6 +298,8 @@ fn a_program_that_does_not_fit_is_refused_alone() {
     let other = "hashpipe:key=src,scope=network".parse().unwrap();
     let programs = [config().programs.remove(0), other];
     let fake = Fake::start_with(&lab, "edge", &programs);
+    // Records of epochs that end before that are not sent.
+    eventually("a connection", || fake.link.view().connected.then_some(()));
     fake.run_until("answers of the first program", || lab.answered(0, "edge") >= 3);
     let view = fake.link.view();
     let refused: Vec<_> = view.programs.iter().map(|program| program.refused.as_deref()).collect();
