@@ -36,7 +36,7 @@ fn reload_under_traffic() {
     let [a, b, c] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
     let iperf = Iperf::serve(b);
-    let running = iperf.start(a, Protocol::Udp, "--time 6 --bitrate 20M --bidir");
+    let running = iperf.start(a, Protocol::Udp, "--time 6 --bitrate 2M --bidir");
     std::thread::sleep(Duration::from_millis(500));
 
     write(
@@ -69,7 +69,7 @@ fn a_broken_file_is_refused_and_traffic_goes_on() {
     let [a, b, _] = &hosts[..] else { unreachable!("three hosts") };
     a.reaches(b);
     let iperf = Iperf::serve(b);
-    let running = iperf.start(a, Protocol::Udp, "--time 3 --bitrate 20M");
+    let running = iperf.start(a, Protocol::Udp, "--time 3 --bitrate 2M");
     for (text, says) in [
         ("[switch", "weir.toml:1: "),
         ("[switch]\nepoch = \"1us\"", "weir.toml:2: switch.epoch"),
