@@ -194,7 +194,33 @@ pub struct Code {
     pub(super) limits: Limits,
     pub(super) instances: Vec<Instance>,
     pub(super) checksum: Option<Checksum>,
+    /// Packets carry fragments of identifiers in place of hashes.
+    pub(super) fragments: Option<Fragments>,
     pub(super) family: HashFamily,
+}
+
+/// How an identifier is cut into fragments of the bits of an instance (§4.2). Both numbers are powers
+/// of two, of which the exponents stand here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragments {
+    /// Bits of the number of a fragment.
+    pub number_bits: u32,
+    /// The exponent of the bits of a fragment.
+    pub width_log: u32,
+}
+
+impl Fragments {
+    /// The number of the fragment that a packet with this hash carries.
+    #[inline(always)]
+    pub fn number(self, hash: u32) -> u32 {
+        hash >> (u32::BITS - self.number_bits)
+    }
+
+    /// That fragment of an identifier, and what stands above it.
+    #[inline(always)]
+    pub fn of(self, id: u32, number: u32) -> u32 {
+        id >> (number << self.width_log)
+    }
 }
 
 /// The checksum of a packet's path so far, above the instances (§7): the sum of what its switches
@@ -228,6 +254,8 @@ pub(super) struct Instance {
     pub acts: Global,
     pub values: Global,
     pub layer: Addends,
+    /// The argument of `values` that chooses the fragment of a packet.
+    pub fragment: Addends,
     pub hops: [Addends; MAX_CODED_HOPS + 1],
 }
 
@@ -235,6 +263,8 @@ pub(super) struct Instance {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coded {
     pub(super) path: Vec<Addends>,
+    /// The identifier itself.
+    pub(super) id: u32,
     /// What it adds to the checksum of a path, by hop; empty without a checksum.
     pub(super) terms: Vec<u16>,
     /// Of the loop query.
@@ -255,10 +285,10 @@ impl Code {
     pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
-        for (instance, value) in self.instances.iter().zip(&switch.path) {
+        for (instance, hash) in self.instances.iter().zip(&switch.path) {
             let mask = self.mask() << instance.shift;
             let packet = instance.values.packet(&identity.to_be_bytes());
-            let value = (instance.values.join(packet, *value) & self.mask()) << instance.shift;
+            let value = self.value_at(instance, packet, *hash, switch.id) << instance.shift;
             let (layer, packet) = self.layer_of(instance, identity);
             if self.acts_at(instance, layer, packet, hop) {
                 let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
@@ -269,6 +299,17 @@ impl Code {
             digest = checksum.add(digest, *term);
         }
         digest
+    }
+
+    /// What a switch writes into an instance of a packet: a hash of its identifier, or the packet's
+    /// fragment of it.
+    #[inline(always)]
+    pub(super) fn value_at(&self, instance: &Instance, packet: u32, hash: Addends, id: u32) -> u32 {
+        let value = match self.fragments {
+            None => instance.values.join(packet, hash),
+            Some(fragments) => fragments.of(id, fragments.number(instance.values.join(packet, instance.fragment))),
+        };
+        value & self.mask()
     }
 
     #[inline(always)]

@@ -15,6 +15,9 @@
 //! Behind the instances there may be a checksum of the path, a sum to which each switch adds a hash of
 //! its identifier and of its hop. It tells packets of several paths of one flow apart (§7).
 //!
+//! With fragments, `value` is a part of the switch's identifier itself, the same part at all hops of a
+//! packet: h(packet) says which of them.
+//!
 //! Several instances stand side by side in the digest, the first one in its lowest bits. They share
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
@@ -23,17 +26,20 @@ use std::sync::Arc;
 
 use super::compress::{Compression, Range};
 use super::dataplane::{
-    CarriedSet, Checksum, Code, Coded, Instance, LatencyCode, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
+    CarriedSet, Checksum, Code, Coded, Fragments, Instance, LatencyCode, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
 };
 use super::hops::Hops;
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
-use super::query::{Query, Value};
+use super::query::{PathCoding, Query, Value};
 use super::utilisation::{Compression as UtilisationCode, Scale};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
 pub const DIGEST_BITS: u32 = 16;
+
+/// Bits of a switch's identifier.
+pub const ID_BITS: u32 = 32;
 
 /// Maximum number of xor layers.
 pub const MAX_XOR_LAYERS: usize = 4;
@@ -114,10 +120,32 @@ impl Code {
             let argument = |hop: usize| acts.argument(&(hop as u32).to_be_bytes());
             // No switch is hop 0, so its argument is free for the layer.
             let (layer, hops) = (argument(0), std::array::from_fn(argument));
-            Instance { shift: number * bits, acts, values: global("pint/values", number), layer, hops }
+            let values = global("pint/values", number);
+            let fragment = values.argument(&[0; 4]);
+            Instance { shift: number * bits, acts, values, layer, fragment, hops }
         };
         let instances = (0..instances.clamp(1, DIGEST_BITS / bits)).map(instance).collect();
-        Self { bits, limits: Limits::new(layers), instances, checksum: None, family: family.clone() }
+        let limits = Limits::new(layers);
+        Self { bits, limits, instances, checksum: None, fragments: None, family: family.clone() }
+    }
+
+    /// With fragments of identifiers in place of hashes, where the bits of an instance are a power of
+    /// two. Whoever has the digests then need not know which switches there are.
+    #[must_use]
+    pub fn with_fragments(self) -> Self {
+        let width_log = self.bits.trailing_zeros();
+        let fragments = Fragments { number_bits: ID_BITS.trailing_zeros() - width_log, width_log };
+        Self { fragments: self.bits.is_power_of_two().then_some(fragments), ..self }
+    }
+
+    /// Fragments of an identifier, each in packets of its own; 1 where packets carry hashes.
+    pub fn fragments(&self) -> usize {
+        self.fragments.map_or(1, |fragments| 1 << fragments.number_bits)
+    }
+
+    /// Whether packets carry fragments of identifiers.
+    pub fn is_fragmented(&self) -> bool {
+        self.fragments.is_some()
     }
 
     /// With a checksum of the path, of so many bits above the instances; 0 is none.
@@ -159,7 +187,7 @@ impl Code {
             let of_id = terms.packet(&id.to_be_bytes());
             (0..=MAX_CODED_HOPS as u32).map(move |hop| terms.join(of_id, terms.argument(&hop.to_be_bytes())) as u16)
         });
-        Coded { path: hashes.collect(), terms: terms.collect(), loops: None }
+        Coded { path: hashes.collect(), id, terms: terms.collect(), loops: None }
     }
 
     /// The digest behind the last switch of a path.
@@ -184,15 +212,27 @@ impl Code {
     /// What a switch writes into the instance of a packet that [`Self::read`] has looked at.
     #[inline(always)]
     pub fn value(&self, observed: &Observed, switch: &Coded) -> u32 {
-        let (instance, value) = (&self.instances[observed.instance], switch.path[observed.instance]);
-        instance.values.join(observed.packet, value) & self.mask()
+        let (instance, hash) = (&self.instances[observed.instance], switch.path[observed.instance]);
+        self.value_at(instance, observed.packet, hash, switch.id)
+    }
+
+    /// The number of the fragment that the instance of a packet holds; 0 where packets carry hashes.
+    pub fn fragment(&self, observed: &Observed) -> usize {
+        let instance = &self.instances[observed.instance];
+        let hash = || instance.values.join(observed.packet, instance.fragment);
+        self.fragments.map_or(0, |fragments| fragments.number(hash()) as usize)
+    }
+
+    /// Puts a fragment of an identifier in its place.
+    pub fn place(&self, fragment: usize, value: u32) -> u32 {
+        value << (fragment as u32 * self.bits)
     }
 }
 
 impl PartialEq for Code {
     fn eq(&self, other: &Self) -> bool {
-        let shape =
-            |code: &Self| (code.bits, code.instances.len(), code.checksum.as_ref().map(|checksum| checksum.mask));
+        let checksum = |code: &Self| code.checksum.as_ref().map(|checksum| checksum.mask);
+        let shape = |code: &Self| (code.bits, code.instances.len(), code.fragments, checksum(code));
         shape(self) == shape(other) && self.limits == other.limits && self.family == other.family
     }
 }
@@ -231,7 +271,8 @@ impl Scheme {
         let find = |value| queries.iter().find(|query| query.value == value);
         let code = |query: &Query| {
             let code = Code::new(query.bits, query.instances, layers, family);
-            Arc::new(code.with_checksum(query.checksum))
+            let code = code.with_checksum(query.checksum);
+            Arc::new(if query.coding == PathCoding::Fragments { code.with_fragments() } else { code })
         };
         let path = find(Value::Path).map(code);
         let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));

@@ -72,6 +72,18 @@ impl FlowDefinition {
     }
 }
 
+named! {
+    /// What a switch writes of its identifier into the packets of the path query (§4.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PathCoding {
+        /// A hash of the identifier and of the packet. What decodes has to know the switches.
+        #[default]
+        Hash = "hash",
+        /// A part of the identifier. What decodes need not know the switches, and needs more packets.
+        Fragments = "fragments",
+    }
+}
+
 /// One query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
@@ -80,6 +92,8 @@ pub struct Query {
     pub bits: u32,
     /// Of a path: hashes side by side, each of a hop of its own.
     pub instances: u32,
+    /// Of a path: what switches write of their identifiers.
+    pub coding: PathCoding,
     /// Of a path: bits of its checksum, which tells several paths of one flow apart; 0 is none.
     pub checksum: u32,
     /// The share of packets that are to carry it, at least.
@@ -111,6 +125,7 @@ impl Query {
             value,
             bits: 8,
             instances: 1,
+            coding: PathCoding::default(),
             checksum: 0,
             frequency: Share::ALL,
             flow: FlowDefinition::default(),
@@ -139,6 +154,11 @@ impl Query {
             ("threshold", Value::Loops) => self.threshold = number(0..=MAX_THRESHOLD)?,
             ("bits", Value::Utilisation) => self.bits = number(1..=MAX_BITS)?,
             ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
+            ("coding", Value::Path) => {
+                let names = || PathCoding::ALL.map(PathCoding::name).join(", ");
+                let coding = PathCoding::ALL.into_iter().find(|coding| coding.name() == text);
+                self.coding = coding.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
+            }
             ("checksum", Value::Path) => self.checksum = number(1..=DIGEST_BITS - 1)?,
             ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
             ("flow", _) => {
@@ -152,7 +172,9 @@ impl Query {
             ("window", Value::Latency) => self.window_ns = Some(window(key, text)?),
             ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
             ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
-            (_, Value::Path) => return Err(format!("{key}: path has bits, instances, checksum, frequency and flow")),
+            (_, Value::Path) => {
+                return Err(format!("{key}: path has bits, instances, coding, checksum, frequency and flow"));
+            }
             (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
             (_, Value::Latency) => {
                 return Err(format!("{key}: latency has bits, frequency, flow, from, to, space and window"));
@@ -181,6 +203,9 @@ impl FromStr for Query {
                 return Err(format!("{key}: it stands there twice"));
             }
             query.set(key, text)?;
+        }
+        if query.coding == PathCoding::Fragments && !query.bits.is_power_of_two() {
+            return Err(format!("{name}: fragments have 1, 2, 4, 8 or 16 bits"));
         }
         if query.bits * query.instances > DIGEST_BITS {
             return Err(format!("{name}: bits × instances exceeds the {DIGEST_BITS} bits of a digest"));
@@ -231,11 +256,26 @@ pub(super) fn written(ns: impl Into<u64>) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, bits, instances, checksum, frequency, flow, range, space, window_ns, threshold, links } =
-            self;
+        let Self {
+            value,
+            bits,
+            instances,
+            coding,
+            checksum,
+            frequency,
+            flow,
+            range,
+            space,
+            window_ns,
+            threshold,
+            links,
+        } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
+        }
+        if *coding != PathCoding::default() {
+            write!(f, ":coding={}", coding.name())?;
         }
         if *checksum > 0 {
             write!(f, ":checksum={checksum}")?;
@@ -327,6 +367,7 @@ mod tests {
             EXAMPLE,
             "path:bits=4:instances=2:flow=dst",
             "path:bits=5:instances=2:checksum=6:flow=pair",
+            "path:bits=4:instances=2:coding=fragments:checksum=6",
             "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
             "latency:bits=8:space=400:window=1500ms+path:bits=8",
             "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
@@ -361,14 +402,19 @@ mod tests {
             refused("latency:instances=2"),
             "instances: latency has bits, frequency, flow, from, to, space and window"
         );
-        assert_eq!(refused("path:space=100"), "space: path has bits, instances, checksum, frequency and flow");
+        assert_eq!(refused("path:space=100"), "space: path has bits, instances, coding, checksum, frequency and flow");
         assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
         assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
         assert_eq!(refused("loops:space=100"), "space: loops has bits, threshold, frequency and flow");
-        assert_eq!(refused("path:threshold=1"), "threshold: path has bits, instances, checksum, frequency and flow");
+        assert_eq!(
+            refused("path:threshold=1"),
+            "threshold: path has bits, instances, coding, checksum, frequency and flow"
+        );
         assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
         let sum = "path: bits × instances + checksum exceeds the 16 bits of a digest";
         assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
+        assert_eq!(refused("path:coding=parts"), "coding=parts: one of hash, fragments");
+        assert_eq!(refused("path:bits=5:coding=fragments"), "path: fragments have 1, 2, 4, 8 or 16 bits");
         assert_eq!(refused("path:checksum=0"), "checksum=0: a whole number from 1 to 15");
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Config;
 use super::dataplane::{Code, Coded, Scheme};
 use super::encoding::switch_id;
-use super::inference::{Inference, Universe};
+use super::inference::{Evidence, FragmentInference, Inference, Universe};
 use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
@@ -119,29 +119,65 @@ impl Switches {
         Self { blind: Universe::new(code, ids(), None), linked, code: code.clone(), names }
     }
 
-    /// What the packets of a flow that leaves at `sink` decide, by the links if any path on them
-    /// agrees. A path that is decided has the checksum that its packets carry.
-    fn infer(&self, route: &Route, hops: u8, seen: &[Seen]) -> Option<Inference<'_>> {
-        let sink = &*route.key.sink;
-        let agrees = |path: Vec<usize>| {
-            let coded: Vec<_> = path.iter().map(|place| self.code.switch(switch_id(&self.names[*place]))).collect();
-            self.code.checksum_of(&coded) == route.checksum()
+    /// What the packets of a flow decide. A path that is decided has the checksum that its packets
+    /// carry.
+    fn infer(&self, route: &Route, hops: u8, seen: &[Seen]) -> Option<Decided> {
+        let found = match self.code.is_fragmented() {
+            true => self.from_fragments(&route.key.sink, hops, seen),
+            false => self.from_hashes(&route.key.sink, hops, seen),
         };
+        let agrees = |path: &Decided| {
+            path.hops.contains(&None) || self.code.checksum_of(&self.coded(&path.hops)) == route.checksum()
+        };
+        found.filter(agrees)
+    }
+
+    /// What hashes decide, by the links if any path on them agrees.
+    fn from_hashes(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
         let of = |universe| {
             let mut inference = Inference::new(&self.code, universe, hops.into());
             if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
                 inference.fix(hops.into(), place);
             }
             seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
-            Some(inference).filter(|inference| !inference.is_contradicted() && inference.path().is_none_or(agrees))
+            let hops = inference.hops().map(|hop| hop.map(|place| self.names[place].clone())).collect();
+            let decided = Decided { hops, evidence: inference.evidence() };
+            Some(decided).filter(|_| !inference.is_contradicted())
         };
         self.linked.as_ref().and_then(of).or_else(|| of(&self.blind))
     }
 
+    /// What fragments decide. A switch that is not known is called by its identifier.
+    fn from_fragments(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
+        let mut inference = FragmentInference::new(&self.code, hops.into());
+        inference.fix(hops.into(), switch_id(sink));
+        seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
+        let name = |id: u32| {
+            let known = self.names.iter().find(|name| switch_id(name) == id).cloned();
+            known.unwrap_or_else(|| format!("{UNKNOWN}{id:08x}").into())
+        };
+        let decided =
+            Decided { hops: inference.hops().map(|id| id.map(name)).collect(), evidence: inference.evidence() };
+        Some(decided).filter(|_| !inference.is_contradicted())
+    }
+
     /// The switches of a path that is known.
     fn coded(&self, path: &[Option<Arc<str>>]) -> Vec<Coded> {
-        path.iter().flatten().map(|name| self.code.switch(switch_id(name))).collect()
+        let id = |name: &str| {
+            let hexadecimal = name.strip_prefix(UNKNOWN).filter(|_| self.names.iter().all(|known| **known != *name));
+            hexadecimal.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_else(|| switch_id(name))
+        };
+        path.iter().flatten().map(|name| self.code.switch(id(name))).collect()
     }
+}
+
+/// Stands before the identifier of a switch whose name is not known.
+const UNKNOWN: &str = "0x";
+
+/// The switches that are decided on a path, and how well digests bear them out.
+struct Decided {
+    hops: Vec<Option<Arc<str>>>,
+    evidence: Evidence,
 }
 
 /// What a network has reported so far.
@@ -322,10 +358,10 @@ fn take(known: &mut Known, seen: Vec<Seen>, switches: &Switches, room: usize) {
 /// given up until the rest agrees.
 fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
     let mut given_up = 0;
-    let inference = loop {
+    let decided = loop {
         let rest = &known.seen[given_up..];
-        if let Some(inference) = switches.infer(route, known.hops, rest) {
-            break inference;
+        if let Some(decided) = switches.infer(route, known.hops, rest) {
+            break decided;
         }
         if rest.len() < 2 {
             // Not even one packet is explained: a switch on the path is not known.
@@ -338,13 +374,13 @@ fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
         }
         given_up += rest.len().div_ceil(2);
     };
-    let (evidence, decided) = (inference.evidence(), inference.path().is_some());
-    known.path = inference.hops().map(|hop| hop.map(|place| switches.names[place].clone())).collect();
-    known.certainty = match (decided, evidence.is_certain) {
+    let Decided { hops, evidence } = decided;
+    known.certainty = match (!hops.contains(&None), evidence.is_certain) {
         (false, _) => Certainty::Undecided,
         (true, false) => Certainty::Decided,
         (true, true) => Certainty::Sure,
     };
+    known.path = hops;
     known.digests = evidence.digests;
     if given_up > 0 {
         known.changes += 1;

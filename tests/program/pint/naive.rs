@@ -7,7 +7,7 @@ use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{Disposition, Phv};
 use weir::program::pint::encoding::{Layers, switch_id};
 use weir::program::pint::loops::record::Looped;
-use weir::program::pint::query::{Query, Value};
+use weir::program::pint::query::{PathCoding, Query, Value};
 use weir::program::pint::record::{Seen, Stream};
 use weir::program::pint::{Config, PlanId};
 use weir::wire::{FiveTuple, Fragment};
@@ -82,7 +82,7 @@ impl Naive {
                 let part = (before & mask) >> from;
                 let part = match query.value {
                     _ if phv.shim.hop() > 62 => part,
-                    Value::Path => self.path(phv, instance, query.bits, part),
+                    Value::Path => self.path(phv, instance, query, part),
                     Value::Latency => self.latency(phv, query, part),
                     Value::Loops => self.check_loop(phv, query, part),
                     Value::Utilisation => unreachable!("`utilisation.rs` holds it to a naive switch of its own"),
@@ -107,10 +107,16 @@ impl Naive {
         }
     }
 
-    fn path(&self, phv: &Phv, instance: u32, bits: u32, part: u32) -> u32 {
-        let [g, h] = &self.paths[instance as usize];
+    fn path(&self, phv: &Phv, instance: u32, query: &Query, part: u32) -> u32 {
+        let ([g, h], bits) = (&self.paths[instance as usize], query.bits);
         let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.shim.hop().into()));
-        let value = (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32 & ((1 << bits) - 1);
+        let fragments = 32 / bits;
+        let fragment = (real(h, phv.identity, 0) * f64::from(fragments)) as u32;
+        let value = match query.coding {
+            PathCoding::Hash => (real(h, phv.identity, self.id) * 2f64.powi(32)) as u32,
+            PathCoding::Fragments => self.id >> (fragment * bits),
+        };
+        let value = value & ((1 << bits) - 1);
         if layer < self.layers.baseline {
             return if acts < 1.0 / f64::from(phv.shim.hop()) { value } else { part };
         }

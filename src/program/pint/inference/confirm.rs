@@ -11,10 +11,14 @@
 //! of the second. When all earlier packets bear out all hops, and so do all later ones, then one of
 //! the two groups has packets of one path alone.
 //!
+//! Where packets carry fragments of identifiers, a hop is as many unknowns as it has fragments, and
+//! each of them must be borne out so.
+//!
 //! *How well.* A wrong switch agrees with a digest of b bits with probability 2⁻ᵇ. A hop needs
 //! [`BITS`] bits and [`DIGESTS`] digests in each group, and each digest counts for one hop. So a
 //! given wrong path with j wrong hops agrees with probability 2⁻³²ʲ at most.
 
+use super::fragments::cells;
 use crate::program::pint::dataplane::Code;
 use crate::program::pint::encoding::Observed;
 
@@ -36,8 +40,9 @@ impl Evidence {
     /// Of observations in the order in which they came.
     pub(super) fn of(code: &Code, observed: &[Observed], length: usize) -> Self {
         let need = DIGESTS.max(BITS.div_ceil(code.bits()));
-        let (early, least) = first_that_suffices(observed.iter(), length, need);
-        let (late, _) = first_that_suffices(observed.iter().rev(), length, need);
+        let unknowns = length * code.fragments();
+        let (early, least) = first_that_suffices(code, observed.iter(), unknowns, need);
+        let (late, _) = first_that_suffices(code, observed.iter().rev(), unknowns, need);
         // Instances of one packet stand next to each other, so one observation of each end is
         // given up.
         let enough = |(early, late): (usize, usize)| early + late + 2 * code.instances() <= observed.len();
@@ -45,20 +50,21 @@ impl Evidence {
     }
 }
 
-/// How many observations it takes until each hop has `need` of its own, and the number that the
-/// hop with the fewest has in the end.
+/// How many observations it takes until each unknown has `need` of its own, and the number that the
+/// one with the fewest has in the end.
 fn first_that_suffices<'a>(
+    code: &Code,
     observed: impl Iterator<Item = &'a Observed>,
-    length: usize,
+    unknowns: usize,
     need: u32,
 ) -> (Option<usize>, u32) {
-    let mut digests = vec![0u32; length];
-    let (mut lacking, mut after) = (length, None);
+    let mut digests = vec![0u32; unknowns];
+    let (mut lacking, mut after) = (unknowns, None);
     for (number, observed) in observed.enumerate() {
         // A digest of several hops counts for the one that has the fewest.
-        let Some(hop) = observed.hops.iter().map(|hop| hop - 1).min_by_key(|hop| digests[*hop]) else { continue };
-        digests[hop] += 1;
-        lacking -= usize::from(digests[hop] == need);
+        let Some(at) = cells(code, observed).min_by_key(|at| digests[*at]) else { continue };
+        digests[at] += 1;
+        lacking -= usize::from(digests[at] == need);
         if lacking == 0 && after.is_none() {
             after = Some(number + 1);
         }

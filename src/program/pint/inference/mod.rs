@@ -11,6 +11,7 @@
 //! digest contradicts; [`Evidence`] says when that is as good as certain.
 
 mod confirm;
+mod fragments;
 mod links;
 mod set;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use super::encoding::Observed;
 use super::hops::Hops;
 
 pub use confirm::Evidence;
+pub use fragments::FragmentInference;
 pub use links::Links;
 use links::Walks;
 use set::Set;

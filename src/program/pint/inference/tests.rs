@@ -244,3 +244,87 @@ fn a_path_becomes_certain() {
     assert!(certain.is_some_and(|packets| packets < 80), "{certain:?}");
     assert!(inference.evidence().digests > 20);
 }
+
+/// From fragments alone: every identifier is found, no other one is decided on the way, and what is
+/// written is what is read.
+#[test]
+fn fragments_tell_identifiers() {
+    let mut state = 12;
+    for (bits, instances) in [(1, 4), (2, 1), (4, 2), (8, 1), (8, 2), (16, 1)] {
+        for (number, length) in [1, 2, 5, 12].into_iter().enumerate() {
+            let family = HashFamily::reproducible(draw(&mut state));
+            let code = Code::new(bits, instances, &layers()[number], &family).with_fragments();
+            let ids: Vec<u32> = (0..length).map(|_| draw(&mut state) as u32).collect();
+            let path: Vec<_> = ids.iter().map(|id| code.switch(*id)).collect();
+            let mut inference = FragmentInference::new(&code, length);
+            let mut packets = 0;
+            while inference.hops().any(|hop| hop.is_none()) {
+                let identity = draw(&mut state) as u32;
+                let digest = code.digest(&path, identity);
+                for instance in 0..code.instances() {
+                    let read = code.read(instance, length, identity, digest).unwrap();
+                    let written = read.hops.iter().fold(0, |sum, hop| sum ^ code.value(&read, &path[hop - 1]));
+                    assert_eq!(written, read.value);
+                }
+                inference.add(identity, digest);
+                assert!(!inference.is_contradicted());
+                let found = inference.hops().zip(&ids);
+                assert!(
+                    found.into_iter().all(|(hop, id)| hop.is_none_or(|hop| hop == *id)),
+                    "{bits} bits, {length} hops"
+                );
+                packets += 1;
+                assert!(packets < 20_000, "{bits} bits, {length} hops");
+            }
+        }
+    }
+}
+
+/// A sink that is known takes no packets, and one that is not on the path contradicts.
+#[test]
+fn a_known_end_helps() {
+    let code = Code::new(8, 1, &Layers::baseline(), &HashFamily::reproducible(2)).with_fragments();
+    let path: Vec<_> = [1, 2].map(|id| code.switch(id)).into();
+    for (end, right) in [(2, true), (3, false)] {
+        let mut inference = FragmentInference::new(&code, 2);
+        inference.fix(2, end);
+        assert_eq!(inference.hops().collect::<Vec<_>>(), [None, Some(end)]);
+        (0..100).for_each(|packet| inference.add(packet, code.digest(&path, packet)));
+        assert_eq!(!inference.is_contradicted(), right);
+        assert!(!right || inference.hops().eq([Some(1), Some(2)]));
+    }
+}
+
+/// Packets that come by another path from one on, or by turns on two: nothing wrong is certain. A
+/// path that nothing disturbs is.
+#[test]
+fn fragments_of_two_paths_are_never_certain() {
+    let mut state = 21;
+    let mut certain = 0;
+    for round in 0..120u64 {
+        let (bits, length) = ([2, 4, 8, 16][round as usize % 4], 1 + below(&mut state, 5));
+        let code = Code::new(bits, 1, &layers()[round as usize % 3], &HashFamily::reproducible(round)).with_fragments();
+        let mut ids = || (0..length).map(|_| draw(&mut state) as u32).collect::<Vec<_>>();
+        let (first, mut second) = (ids(), ids());
+        // Often they differ at one hop alone.
+        if round % 3 > 0 {
+            second[1..].copy_from_slice(&first[1..]);
+        }
+        let coded = [&first, &second].map(|path| path.iter().map(|id| code.switch(*id)).collect::<Vec<_>>());
+        let (fault, change) = (round / 4 % 3, below(&mut state, 1500));
+        let mut inference = FragmentInference::new(&code, length);
+        for packet in 0..2000 {
+            let identity = draw(&mut state) as u32;
+            let on_second = [packet >= change, packet % 2 == 0, false][fault as usize];
+            inference.add(identity, code.digest(&coded[usize::from(on_second)], identity));
+            if packet % 50 > 0 || inference.is_contradicted() || !inference.evidence().is_certain {
+                continue;
+            }
+            let found: Option<Vec<_>> = inference.hops().collect();
+            assert!(found.is_some_and(|found| found == first || found == second), "round {round}, {packet} packets");
+            certain += u32::from(fault == 2);
+        }
+        assert!(fault < 2 || (!inference.is_contradicted() && inference.evidence().is_certain), "round {round}");
+    }
+    assert!(certain > 0);
+}

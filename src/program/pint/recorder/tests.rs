@@ -277,3 +277,26 @@ fn paths_of_a_flow_are_bounded() {
     network.arrive(&[("abcde", 1)]);
     assert_eq!((network.recorder.flows.len(), network.recorder.evicted()), (1, before + 5));
 }
+
+/// With fragments a recorder names switches that it knows, and gives the identifiers of others, sure
+/// of them too; with hashes it could not tell them.
+#[test]
+fn fragments_need_no_names() {
+    let queries = "path:bits=8:instances=2:coding=fragments".parse().unwrap();
+    let mut network = Network::new(Config { queries, ..Config::default() });
+    let mut paths = Vec::new();
+    for _ in 0..20 {
+        paths = network.epoch(1, "axbyc", 25);
+    }
+    let [path] = &paths[..] else { panic!("{paths:?}") };
+    let id = |name: &str| format!("0x{:08x}", switch_id(name));
+    assert_eq!(named(path), format!("a{}b{}c", id("x"), id("y")));
+    assert_eq!((path.certainty, path.contradictions), (Certainty::Sure, 0));
+    // It is followed when it changes, unknown switches and all.
+    for _ in 0..30 {
+        paths = network.epoch(1, "azbyc", 25);
+    }
+    let [path] = &paths[..] else { panic!("{paths:?}") };
+    assert_eq!(named(path), format!("a{}b{}c", id("z"), id("y")));
+    assert_eq!((path.certainty, path.contradictions), (Certainty::Sure, 1));
+}
