@@ -302,7 +302,7 @@ fn fragments_of_two_paths_are_never_certain() {
     let mut state = 21;
     let mut certain = 0;
     for round in 0..120u64 {
-        let (bits, length) = ([2, 4, 8, 16][round as usize % 4], 1 + below(&mut state, 5));
+        let (bits, length) = ([4, 8, 8, 16][round as usize % 4], 1 + below(&mut state, 5));
         let code = Code::new(bits, 1, &layers()[round as usize % 3], &HashFamily::reproducible(round)).with_fragments();
         let mut ids = || (0..length).map(|_| draw(&mut state) as u32).collect::<Vec<_>>();
         let (first, mut second) = (ids(), ids());
