@@ -233,7 +233,7 @@ mod tests {
         let counter = worked_out.clone();
         let derive = move |runtime: &Runtime| -> (Runtime, ThreadId) {
             counter.fetch_add(1, Ordering::Relaxed);
-            (runtime.clone(), thread::current().id())
+            (*runtime, thread::current().id())
         };
         let mut early = schedule.derived(derive.clone());
         let writer = thread::scope(|scope| {

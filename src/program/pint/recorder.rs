@@ -296,7 +296,7 @@ fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digest
     for (sink, record) in records {
         for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
             let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
-            for (checksum, seen) in by_checksum(&coding.scheme, seen) {
+            for (checksum, seen) in by_checksum(&coding.scheme, Value::Path, seen) {
                 let of_path = seen.iter().filter_map(|seen| path_part(&coding.scheme, seen));
                 let carriers = carriers.entry((key.clone(), stream.hops, checksum)).or_default();
                 carriers.extend(of_path);
@@ -306,13 +306,14 @@ fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digest
     carriers
 }
 
-/// Packets by the checksum of their path. Those that carry none are among themselves.
-fn by_checksum<'a>(scheme: &Scheme, seen: &'a [Seen]) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
+/// Packets by the checksum of their path: those that carry this value, where packets have checksums,
+/// else all. Those without a checksum are among themselves.
+fn by_checksum<'a>(scheme: &Scheme, value: Value, seen: &'a [Seen]) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
     if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
         return [(None, seen.into())].into_iter().collect();
     }
     let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
-    for seen in seen {
+    for seen in seen.iter().filter(|seen| scheme.part(value, seen.identity, seen.digest).is_some()) {
         let checksum = scheme.checksum(seen.identity, seen.digest);
         parts.entry(checksum).or_default().to_mut().push(*seen);
     }

@@ -172,7 +172,7 @@ impl LatencyRecorder {
             let ways = streams.flat_map(|(stream, seen)| {
                 let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
                 let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-                by_checksum(&coding.scheme, seen).into_iter().map(way)
+                by_checksum(&coding.scheme, Value::Latency, seen).into_iter().map(way)
             });
             for (way, seen) in ways {
                 let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);

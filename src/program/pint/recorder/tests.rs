@@ -300,3 +300,14 @@ fn fragments_need_no_names() {
     assert_eq!(named(path), format!("a{}b{}c", id("z"), id("y")));
     assert_eq!((path.certainty, path.contradictions), (Certainty::Sure, 1));
 }
+
+/// Packets that carry no path are no path of their own.
+#[test]
+fn packets_without_a_path_are_no_path() {
+    let queries = "path:bits=8:checksum=4:frequency=1/2+latency:bits=8:frequency=1/2".parse().unwrap();
+    let mut network = Network::new(Config { queries, budget: 12, ..Config::default() });
+    let arrivals: Vec<_> = (0..400).map(|identity| ("abcde", identity)).collect();
+    let [path] = &network.arrive(&arrivals)[..] else { panic!("one path") };
+    assert_eq!((named(path), path.certainty), ("abcde".into(), Certainty::Sure));
+    assert!((150..250).contains(&path.packets), "{path:?}");
+}

@@ -182,7 +182,7 @@ fn latencies_are_those_of_a_path() {
         ..Config::default()
     };
     let (mut paths, mut latency) = recorders(&config);
-    ["a", "b", "c", "d"].map(|name| paths.name(&name.into()));
+    ["a", "b", "c", "d"].iter().for_each(|name| paths.name(&(*name).into()));
     let (family, coding) = coding(&config);
     let scheme = &coding.scheme;
     let mut last = Vec::new();
