@@ -123,8 +123,8 @@ impl Switches {
     /// carry.
     fn infer(&self, route: &Route, hops: u8, seen: &[Seen]) -> Option<Decided> {
         let found = match self.code.is_fragmented() {
-            true => self.from_fragments(&route.key.sink, hops, seen),
-            false => self.from_hashes(&route.key.sink, hops, seen),
+            true => self.by_fragments(&route.key.sink, hops, seen),
+            false => self.by_hashes(&route.key.sink, hops, seen),
         };
         let agrees = |path: &Decided| {
             path.hops.contains(&None) || self.code.checksum_of(&self.coded(&path.hops)) == route.checksum()
@@ -133,7 +133,7 @@ impl Switches {
     }
 
     /// What hashes decide, by the links if any path on them agrees.
-    fn from_hashes(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
+    fn by_hashes(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
         let of = |universe| {
             let mut inference = Inference::new(&self.code, universe, hops.into());
             if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
@@ -148,7 +148,7 @@ impl Switches {
     }
 
     /// What fragments decide. A switch that is not known is called by its identifier.
-    fn from_fragments(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
+    fn by_fragments(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
         let mut inference = FragmentInference::new(&self.code, hops.into());
         inference.fix(hops.into(), switch_id(sink));
         seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
