@@ -11,7 +11,7 @@ pub mod program;
 pub mod forward;
 pub mod lock;
 mod cpus;
-mod text;
+pub mod text;
 pub mod stats;
 pub mod telemetry;
 pub mod observe;

@@ -3,6 +3,7 @@
 
 mod change;
 mod controlled;
+mod devices;
 mod diff;
 mod control_queue;
 mod facade;
@@ -43,6 +44,7 @@ use setup::WorkerThread;
 use shared::{CollectorThread, ForwardingState, Measurement, PortTables, Shared, WorkerState};
 
 pub use change::ChangeError;
+pub use devices::Devices;
 pub use slots::NoBuffers;
 
 /// How often links are looked at and MAC addresses forgotten.

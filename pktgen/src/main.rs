@@ -1,6 +1,10 @@
 //! Traffic with known truth.
 
+#[cfg(feature = "dpdk")]
+mod run;
 mod trace;
+#[cfg(feature = "dpdk")]
+mod trials;
 
 use std::process::ExitCode;
 
@@ -15,7 +19,20 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one command")]
 enum Command {
+    /// Send at a rate, receive, and say what became of each frame
+    #[cfg(feature = "dpdk")]
+    Run(run::Arguments),
+    /// Find the highest load at which no larger share of the packets is lost (RFC 2544)
+    #[cfg(feature = "dpdk")]
+    Throughput(trials::Throughput),
+    /// Send at loads that rise in steps, and show loss and latency of each
+    #[cfg(feature = "dpdk")]
+    Steps(trials::Steps),
+    /// Find the longest burst of which nothing is lost (RFC 9004)
+    #[cfg(feature = "dpdk")]
+    BackToBack(trials::BackToBack),
     /// Write a generated workload as a pcap file, and its exact counts beside it
     Trace(trace::Arguments),
     /// Write the manual pages into a directory
@@ -25,20 +42,48 @@ enum Command {
     Completions { shell: manual::Shell },
 }
 
+/// Why a command ended early, by exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// 1: something went wrong while running.
+    Failed(anyhow::Error),
+    /// 2: wrong usage.
+    Usage(String),
+    /// 3: a threshold that was asked for was missed.
+    Missed(String),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Trace(arguments) => trace::run(&arguments),
-        Command::Man { directory } => manual::write_pages(Arguments::command(), &directory).map_err(Into::into),
+        #[cfg(feature = "dpdk")]
+        Command::Run(arguments) => run::run(&arguments),
+        #[cfg(feature = "dpdk")]
+        Command::Throughput(command) => command.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Steps(command) => command.run(),
+        #[cfg(feature = "dpdk")]
+        Command::BackToBack(command) => command.run(),
+        Command::Trace(arguments) => trace::run(&arguments).map_err(Failure::from),
+        Command::Man { directory } => {
+            manual::write_pages(Arguments::command(), &directory).map_err(|error| Failure::Failed(error.into()))
+        }
         Command::Completions { shell } => {
             print!("{}", manual::completions(shell, Arguments::command()));
             Ok(())
         }
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("pktgen: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let (code, message) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Failed(error)) => (1, format!("{error:#}")),
+        Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Missed(message)) => (3, message),
+    };
+    eprintln!("pktgen: {message}");
+    ExitCode::from(code)
 }

@@ -17,6 +17,12 @@ impl SplitMix64 {
         mix(self.0)
     }
 
+    /// The word that comes after `index` others, without computing these.
+    #[inline]
+    pub fn nth(&self, index: u64) -> u64 {
+        mix(self.0.wrapping_add(GAMMA.wrapping_mul(index.wrapping_add(1))))
+    }
+
     /// Uniform in `0..n`: the high 64 bits of draw × n. The bias is below n / 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
@@ -53,6 +59,7 @@ mod tests {
         let mut rng = SplitMix64::new(0);
         let got = [rng.next_u64(), rng.next_u64(), rng.next_u64()];
         assert_eq!(got, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+        assert_eq!([0, 1, 2].map(|index| SplitMix64::new(0).nth(index)), got);
     }
 
     #[test]

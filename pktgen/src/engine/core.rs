@@ -1,0 +1,298 @@
+//! The loop of one core: sends what is due, takes what came.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use arrayvec::ArrayVec;
+use hdrhistogram::Histogram;
+use weir::dpdk::{Mempool, cycles};
+use weir::port::{Burst, RxQueue, TxQueue, free_burst};
+use weir::wire::{BURST, Frame};
+
+use super::result::{CoreResult, Live, Sent};
+use crate::pace::Schedule;
+use crate::signature;
+use crate::tally::{Tally, Verdict};
+use crate::traffic::{Source, Stamp};
+use crate::truth::CoreTruth;
+
+/// Most frames that are sent at once.
+pub const MAX_BURST: usize = BURST;
+
+/// Lateness beyond its end after which a core stops sending, in milliseconds.
+const GRACE_MS: u64 = 1;
+/// How long the device is given to take the last frames, in milliseconds.
+const LAST_MS: u64 = 100;
+
+/// What the cores of a run and its controlling thread share.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// The cycle at which the run begins; 0 until that is known.
+    pub start: AtomicU64,
+    /// Cores that wait for the start.
+    pub ready: AtomicUsize,
+    /// Cores that have sent all.
+    pub done: AtomicUsize,
+    pub stop_sending: AtomicBool,
+    /// Ends the cores' loops.
+    pub stop: AtomicBool,
+}
+
+/// The queues of one core.
+#[derive(Debug)]
+pub struct Queues {
+    pub tx: TxQueue,
+    pub rx: Vec<RxQueue>,
+}
+
+/// What a core starts with.
+pub struct Job<'a, S: Source> {
+    pub source: S,
+    pub schedule: Schedule,
+    /// Cycles after the start from which on nothing is due.
+    pub end: u64,
+    pub burst: usize,
+    pub tag: u8,
+    pub tally: Tally,
+    pub queues: &'a mut Queues,
+    pub pool: &'a Mempool,
+    pub hz: u64,
+    pub control: &'a Control,
+    pub live: &'a Live,
+    pub truth: Option<CoreTruth>,
+}
+
+/// A core at work.
+pub struct Core<'a, S: Source> {
+    job: Job<'a, S>,
+    /// Frames that are to be sent next, and the buffers that they are written to.
+    picks: ArrayVec<S::Pick, MAX_BURST>,
+    frames: Burst,
+    came: Burst,
+    /// Nanoseconds a cycle, times 2³².
+    scale: u64,
+    start: u64,
+    sending: bool,
+    exhausted: Option<u64>,
+    last: u64,
+    sent: Sent,
+    unsent: u64,
+    send_rounds: u64,
+    full_rounds: u64,
+    starved_rounds: u64,
+    latency: Histogram<u64>,
+    lateness: Histogram<u64>,
+}
+
+impl<'a, S: Source> Core<'a, S> {
+    pub fn new(job: Job<'a, S>) -> Self {
+        let scale = ((1_000_000_000u128 << 32) / u128::from(job.hz.max(1))) as u64;
+        Self {
+            job,
+            picks: ArrayVec::new(),
+            frames: Burst::new(),
+            came: Burst::new(),
+            scale,
+            start: 0,
+            sending: true,
+            exhausted: None,
+            last: 0,
+            sent: Sent::default(),
+            unsent: 0,
+            send_rounds: 0,
+            full_rounds: 0,
+            starved_rounds: 0,
+            latency: crate::latency::histogram(),
+            lateness: crate::latency::histogram(),
+        }
+    }
+
+    /// Waits for the start, then sends and receives until it is told to stop.
+    pub fn run(mut self) -> CoreResult<S> {
+        let control = self.job.control;
+        control.ready.fetch_add(1, Relaxed);
+        while self.start == 0 || cycles() < self.start {
+            self.start = control.start.load(Relaxed);
+            if control.stop.load(Relaxed) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        while !control.stop.load(Relaxed) {
+            let now = cycles().saturating_sub(self.start);
+            if let Some(truth) = &mut self.job.truth {
+                truth.tick();
+            }
+            if self.sending {
+                self.send(now);
+            }
+            self.job.queues.tx.flush();
+            self.receive();
+        }
+        self.finish()
+    }
+
+    #[inline(always)]
+    fn ns(&self, cycles: u64) -> u64 {
+        ((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64
+    }
+
+    #[inline(always)]
+    fn send(&mut self, now: u64) {
+        if self.picks.is_empty() {
+            self.pick(now);
+            if self.picks.is_empty() {
+                if self.exhausted.is_some() {
+                    self.end_sending();
+                }
+                return;
+            }
+        }
+        if self.frames.is_empty() && !self.fill(now) {
+            self.starved_rounds += 1;
+            return;
+        }
+        self.transmit();
+        if let Some(since) = self.exhausted
+            && now > since + self.job.hz / 1000 * LAST_MS
+        {
+            self.end_sending();
+        }
+    }
+
+    /// Picks what is due.
+    #[inline(always)]
+    fn pick(&mut self, now: u64) {
+        if self.exhausted.is_some() {
+            return;
+        }
+        let Job { source, schedule, burst, end, truth, hz, control, .. } = &mut self.job;
+        if let Some(truth) = truth
+            && let Some(pause) = truth.pause(now)
+        {
+            schedule.delay(pause);
+            return;
+        }
+        let first = schedule.due();
+        let mut over = false;
+        while self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
+            let Some(pick) = source.pick() else {
+                over = true;
+                break;
+            };
+            schedule.advance(S::length(&pick), || source.next_time_ns());
+            self.picks.push(pick);
+        }
+        let grace = if schedule.is_unpaced() { 0 } else { *hz / 1000 * GRACE_MS };
+        let late = now >= end.saturating_add(grace);
+        if over || late || schedule.due() >= *end || control.stop_sending.load(Relaxed) {
+            self.exhausted = Some(now);
+        }
+        if !self.picks.is_empty() && !self.job.schedule.is_unpaced() {
+            let late_ns = self.ns(now.saturating_sub(first));
+            self.job.live.late_ns.store(late_ns, Relaxed);
+            self.lateness.saturating_record_n(late_ns, self.picks.len() as u64);
+        }
+    }
+
+    /// Writes the picked frames. False when there are no buffers.
+    #[inline(always)]
+    fn fill(&mut self, now: u64) -> bool {
+        if !self.job.pool.alloc_bulk(&mut self.frames, self.picks.len()) {
+            return false;
+        }
+        let epoch = self.job.truth.as_ref().map_or(0, |truth| truth.epoch() as u8);
+        let stamp = Stamp { tag: self.job.tag, epoch, at_ns: self.ns(now) };
+        for (pick, frame) in self.picks.iter().zip(&mut self.frames) {
+            // Buffers hold the longest frame of the source.
+            if frame.resize(usize::from(S::length(pick))) {
+                self.job.source.fill(pick, stamp, frame.bytes_mut());
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self) {
+        self.send_rounds += 1;
+        self.job.queues.tx.transmit(&mut self.frames);
+        let gone = self.picks.len() - self.frames.len();
+        for pick in self.picks.drain(..gone) {
+            let bytes = u64::from(S::length(&pick));
+            self.sent.bytes += bytes;
+            self.sent.malformed += u64::from(S::is_malformed(&pick));
+            if let Some(truth) = &mut self.job.truth
+                && let Some(flow) = self.job.source.flow(&pick)
+            {
+                truth.sent(flow, bytes);
+            }
+        }
+        self.sent.packets += gone as u64;
+        self.full_rounds += u64::from(!self.frames.is_empty());
+        if gone > 0 {
+            self.last = cycles().saturating_sub(self.start);
+            self.job.live.sent.store(self.sent.packets, Relaxed);
+            self.job.live.sent_bytes.store(self.sent.bytes, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) {
+        for queue in &mut self.job.queues.rx {
+            queue.receive(&mut self.came);
+            if self.came.is_empty() {
+                continue;
+            }
+            let now = cycles().saturating_sub(self.start);
+            let now_ns = ((u128::from(now) * u128::from(self.scale)) >> 32) as u64;
+            for frame in &self.came {
+                let signature = signature::find(frame.bytes(), self.job.tag);
+                let verdict = self.job.tally.take(signature.as_ref(), frame.wire_len());
+                if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
+                    self.latency.saturating_record(signature.age_ns(now_ns).max(1));
+                    if let Some(truth) = &mut self.job.truth {
+                        truth.received(&signature);
+                    }
+                }
+            }
+            let counts = self.job.tally.counts();
+            self.job.live.received.store(counts.received, Relaxed);
+            let came = counts.received + counts.duplicates + counts.uncertain + counts.foreign;
+            self.job.live.came.store(came, Relaxed);
+            free_burst(&mut self.came);
+        }
+    }
+
+    #[cold]
+    fn end_sending(&mut self) {
+        self.sending = false;
+        for pick in self.picks.drain(..).rev() {
+            self.unsent += 1;
+            self.job.source.unsend(&pick);
+        }
+        free_burst(&mut self.frames);
+        self.job.control.done.fetch_add(1, Relaxed);
+    }
+
+    fn finish(mut self) -> CoreResult<S> {
+        if self.sending {
+            self.end_sending();
+        }
+        if let Some(truth) = self.job.truth.take() {
+            truth.finish();
+        }
+        // A paced core was to send until the next packet would have been due.
+        let due = if self.job.schedule.is_unpaced() { 0 } else { self.job.schedule.due().min(self.job.end) };
+        CoreResult {
+            source: self.job.source,
+            sent: self.sent,
+            unsent: self.unsent,
+            tally: self.job.tally,
+            latency: self.latency,
+            lateness: self.lateness,
+            send_rounds: self.send_rounds,
+            full_rounds: self.full_rounds,
+            starved_rounds: self.starved_rounds,
+            cycles: due.max(self.last),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Sends and receives over weir's ports: one thread on each core, which owns its queues, its flows
+//! and its counts.
+
+mod core;
+mod result;
+mod rig;
+
+pub use self::core::MAX_BURST;
+pub use result::{CoreResult, Limit, Progress, RunResult, Sent};
+pub use rig::{Rig, RunPlan, Setup};

@@ -1,0 +1,196 @@
+//! `pktgen run`: sends at a rate, receives, and says what became of each frame.
+
+mod keeper;
+mod options;
+mod report;
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use pktgen::engine::{Progress, Rig, RunPlan};
+use pktgen::latency::{Latency, write_hgrm, write_hlog};
+use pktgen::pace::Pace;
+use pktgen::traffic::{FlowPlan, Generated, Replay, Shape, Source};
+use pktgen::truth::{EpochTime, ScoreSummary};
+use weir::wire::Flow;
+
+use crate::Failure;
+use keeper::Keeper;
+pub use options::Arguments;
+pub use options::Traffic;
+pub use report::{Report, print};
+
+/// Longest wait for the ports' links.
+pub const LINK: Duration = Duration::from_secs(5);
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let traffic = arguments.traffic()?;
+    let stop = stopped_by_signals()?;
+    let mut rig = Rig::open(&arguments.setup(traffic.longest()))?;
+    if !rig.wait_for_link(LINK) {
+        eprintln!("pktgen: a port has no link; frames for it wait until it has");
+    }
+    let own = Generated::new(&FlowPlan::single(), &Shape::default(), 0, 1);
+    let own = rig.calibrate(own)?.as_ref().and_then(Latency::of);
+    let cores = rig.cores();
+    let report = match &traffic {
+        Traffic::Flows(plan, shape) => {
+            let sources = (0..cores).map(|core| Generated::new(plan, shape, core, cores)).collect();
+            let shares = shares(plan, cores);
+            let flows = || (0..plan.flows()).map(|number| plan.tuple(number).flow()).collect();
+            one(arguments, &mut rig, sources, shares, plan.flows(), flows, &stop)?
+        }
+        Traffic::Capture(recording, rounds) => {
+            let sources: Vec<_> = (0..cores).map(|core| Replay::new(recording, *rounds, core, cores)).collect();
+            let shares = sources.iter().map(|source| source.packets() as f64 / recording.packets() as f64).collect();
+            let flows = || recording.flows().to_vec();
+            one(arguments, &mut rig, sources, shares, recording.flows().len() as u32, flows, &stop)?
+        }
+    };
+    let report = Report { own, traffic: traffic.describe(), ..report };
+    print(arguments.json, &report, || report.text())?;
+    report.judge(arguments)
+}
+
+/// Set by the first signal; the second ends the process.
+pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Each core's part of the packets.
+pub fn shares(plan: &FlowPlan, cores: u32) -> Vec<f64> {
+    (0..cores).map(|core| plan.order_len(core, cores) as f64 / plan.round() as f64).collect()
+}
+
+/// One run, and its report.
+fn one<S: Source>(
+    arguments: &Arguments,
+    rig: &mut Rig,
+    sources: Vec<S>,
+    shares: Vec<f64>,
+    flows: u32,
+    names: impl FnOnce() -> Vec<Flow>,
+    stop: &AtomicBool,
+) -> Result<Report, Failure> {
+    let epochs = arguments.epochs()?;
+    let began = SystemTime::now();
+    let mut plan = RunPlan {
+        pace: arguments.pace(),
+        shares,
+        seed: arguments.seed,
+        duration: arguments.duration(),
+        burst: arguments.burst,
+        flows,
+        tag: tag(),
+        drain: arguments.drain,
+        stop,
+        truth: None,
+    };
+    let keeper = match epochs {
+        None => None,
+        Some((time, scorer)) => {
+            let (keeper, to) = Keeper::start(rig.cores(), names(), arguments.truth.as_deref(), scorer)?;
+            plan.pace = made_up(plan.pace, time);
+            plan.truth = Some((time, to));
+            Some(keeper)
+        }
+    };
+    let mut shown = Shown::new(arguments.quiet, keeper.as_ref().map(|keeper| keeper.score.clone()));
+    let result = rig.run(sources, &plan, |progress| shown.show(progress));
+    // Without a sender left the keeper ends, also after an error.
+    drop(plan.truth.take());
+    let kept = keeper.map(Keeper::finish).transpose();
+    let (result, kept) = (result?, kept?);
+    shown.end();
+    files(arguments, &result.latency(), began, result.seconds())?;
+    let late = kept.as_ref().map(|kept| kept.late_packets);
+    let report = Report::new(arguments.pace(), arguments.rx.is_some(), rig, &result, late);
+    Ok(Report { score: kept.and_then(|kept| kept.score), ..report })
+}
+
+/// Pauses before epochs' ends are made up for while sending.
+fn made_up(pace: Pace, time: EpochTime) -> Pace {
+    let sending = (time.length - time.pause).as_secs_f64() / time.length.as_secs_f64();
+    match pace {
+        Pace::Rate(rate, arrivals) => Pace::Rate(rate.part(1.0 / sending), arrivals),
+        Pace::Own(_) => pace,
+    }
+}
+
+/// Keeps frames of this run apart from those of another that are still under way.
+pub fn tag() -> u8 {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    (nanos.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 ^ std::process::id() as u8
+}
+
+/// Writes the histograms that are asked for.
+fn files(arguments: &Arguments, latency: &Histogram<u64>, began: SystemTime, seconds: f64) -> Result<()> {
+    let write = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
+        let mut file = BufWriter::new(File::create(path)?);
+        write(&mut file)?;
+        file.flush()
+    };
+    if let Some(path) = &arguments.hgrm {
+        write(path, &|file| write_hgrm(latency, file)).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &arguments.hlog {
+        let length = Duration::from_secs_f64(seconds);
+        write(path, &|file| write_hlog(latency, began, length, file)).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// A line on the terminal that follows the run.
+struct Shown {
+    on: bool,
+    last: Progress,
+    score: Option<Arc<Mutex<ScoreSummary>>>,
+}
+
+impl Shown {
+    fn new(quiet: bool, score: Option<Arc<Mutex<ScoreSummary>>>) -> Self {
+        Self { on: !quiet && std::io::stderr().is_terminal(), last: Progress::default(), score }
+    }
+
+    fn show(&mut self, now: &Progress) {
+        let passed = now.seconds - self.last.seconds;
+        if !self.on || passed < 0.5 {
+            return;
+        }
+        let rate = |now: u64, before: u64| (now - before.min(now)) as f64 / passed / 1e6;
+        let (sent, came) = (rate(now.sent, self.last.sent), rate(now.came, self.last.came));
+        let late = now.late_ns as f64 / 1000.0;
+        let score = self.score.as_ref().map(|score| score.lock().unwrap_or_else(PoisonError::into_inner).line());
+        let score = score.unwrap_or_default();
+        eprint!(
+            "\r{:6.1} s  sent {sent:.3} Mpps  received {came:.3} Mpps  late {late:.0} µs  {score}\x1b[K",
+            now.seconds
+        );
+        self.last = *now;
+    }
+
+    fn end(&self) {
+        if self.on {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+/// Rates that a run is held to.
+pub(crate) fn asked(pace: Pace, mean_length: f64) -> Option<f64> {
+    match pace {
+        Pace::Rate(rate, _) => rate.packets(mean_length),
+        Pace::Own(_) => None,
+    }
+}

@@ -1,0 +1,321 @@
+//! The words of `pktgen run`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pktgen::engine::{MAX_BURST, Setup};
+use pktgen::pace::{Arrivals, Pace, Rate};
+use pktgen::traffic::{FCS, FlowPlan, HeaderOptions, Protocol, Recording, Shape, Sizes};
+use pktgen::truth::{EpochTime, Scorer};
+use pktgen::words;
+use weir::api::client::Client;
+use weir::network::socket;
+use weir::port::{Dev, FaultSpec};
+use weir::trace::{Keys, Lengths, MAX_FLOWS, Workload};
+use weir::wire::Mac;
+
+use crate::Failure;
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+RATE is one of
+  max                    as fast as the core and the device can
+  1Mpps                  packets per second
+  1Gbps-l2               bits per second of frames with FCS
+  1Gbps-l1               the same with preamble and gap: what a wire is busy with
+  50%of10Gbps            a part of a line rate (L1)
+SIZE counts the FCS: 64 to 9216, imix (64:7,594:4,1518:1), or lengths and weights of one's own. A frame
+that is too short for its headers and the signature of 18 bytes is as long as they need.
+WORKLOAD is as for `pktgen trace`; its rate= is of files, and --rate holds here.
+
+EXAMPLES
+  pktgen run --tx ring:a --rx ring:a --flows 1000 --rate 100kpps --duration 2s
+  pktgen run --tx veth:eth1 --rx veth:eth2 --workload isp/burst,flows=50k,packets=2M --size imix --rate 500Mbps-l2
+  pktgen run --tx pci:0000:03:00.0 --rx pci:0000:03:00.1 --core 2 --core 3 --rate 100%of10Gbps --max-loss 0.1%")]
+pub struct Arguments {
+    /// The device to send by: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH,
+    /// virtio-user:PATH, pcap:,OUT, ring:NAME, null
+    #[arg(long, value_name = "DEV")]
+    pub tx: Dev,
+    /// The device to receive by; the one to send by if it is the same
+    #[arg(long, value_name = "DEV")]
+    pub rx: Option<Dev>,
+    /// A core that sends and receives; may be given several times [one that the kernel chooses]
+    #[arg(long = "core", value_name = "N")]
+    cores: Vec<usize>,
+    /// As many flows, one packet of each in turn
+    #[arg(long, value_name = "N", value_parser = words::count, default_value = "1", conflicts_with_all = ["workload", "pcap"])]
+    flows: u64,
+    /// Flow sizes and order of a workload: SIZES[/ORDER][,KEY=VALUE]…
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "pcap")]
+    workload: Option<Workload>,
+    /// The frames of a capture, as they are
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// With --pcap and without --rate: its own timing, as many times as fast
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "pcap")]
+    speed: f64,
+    /// With --pcap: how often it is sent; 0: until the run ends
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pcap")]
+    loops: u64,
+    /// Protocol of the flows: udp, tcp, or mixed as workloads have them [udp; with --workload mixed]
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap")]
+    protocol: Option<Protocol>,
+    /// With --flows: five-tuples, random, scan, range or clients
+    #[arg(long, value_name = "MODEL", value_parser = keys, default_value = "random", conflicts_with_all = ["workload", "pcap"])]
+    keys: Keys,
+    /// With --flows: share of the flows that are IPv6
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with_all = ["workload", "pcap"])]
+    ipv6: f64,
+    /// With --flows: the same seed gives the same frames
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Frame sizes [64; with --workload those of its len=]
+    #[arg(long, value_name = "SIZE", conflicts_with = "pcap")]
+    size: Option<Sizes>,
+    /// How much is sent [max; with --pcap its own timing]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// How gaps vary around their mean: constant, poisson, or on-off:ON,OFF such as on-off:10ms,90ms
+    #[arg(long, value_name = "ARRIVALS", default_value = "constant")]
+    arrivals: Arrivals,
+    /// Length of the run [10s; with --packets or --pcap until all are sent]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    duration: Option<Duration>,
+    /// Number of packets
+    #[arg(long, value_name = "N", value_parser = words::count, conflicts_with = "pcap")]
+    packets: Option<u64>,
+    /// Most frames that are sent at once
+    #[arg(long, value_name = "N", default_value_t = MAX_BURST, value_parser = burst)]
+    pub burst: usize,
+    /// A VLAN tag on all frames
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..4095), conflicts_with = "pcap")]
+    vlan: Option<u16>,
+    /// The DSCP of all packets
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), conflicts_with = "pcap")]
+    dscp: u8,
+    /// TCP flags of all packets: fin, syn, rst, psh, ack, urg, ece, cwr, with + between them
+    #[arg(long, value_name = "FLAGS", value_parser = tcp_flags, default_value = "ack", conflicts_with = "pcap")]
+    tcp_flags: u8,
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01", conflicts_with = "pcap")]
+    src_mac: Mac,
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", conflicts_with = "pcap")]
+    dst_mac: Mac,
+    /// Share of frames with a wrong IP header; they come from 198.51.100.1
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with = "pcap")]
+    malformed: f64,
+    /// Silence after which all that is to come back has come
+    #[arg(long, value_name = "LENGTH", value_parser = words::time, default_value = "200ms")]
+    pub drain: Duration,
+    /// Faults of the own ports, as with `weir run`: tx:drop=1%;rx:delay=5ms
+    #[arg(long, value_name = "SPEC")]
+    fault: Option<FaultSpec>,
+    /// Writes what was sent and received of each flow in each epoch, as lines of JSON
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
+    pub truth: Option<PathBuf>,
+    /// Asks the switch or controller of this name while it sends, and shows recall, error and whether
+    /// losses are exact
+    #[arg(long, value_name = "NAME", requires = "rx", conflicts_with = "pcap")]
+    score: Option<String>,
+    /// The control socket of the switch that is asked, when it is not at the usual place
+    #[arg(long, value_name = "PATH", requires = "rx", conflicts_with_all = ["pcap", "score"])]
+    score_socket: Option<PathBuf>,
+    /// With --score: how many of the heaviest flows are scored
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    score_top: usize,
+    /// With --score: ends with exit code 3 if the mean relative error of heavy flows, or that of all
+    /// lost packets, is larger
+    #[arg(long, value_name = "SHARE", value_parser = words::share)]
+    pub max_error: Option<f64>,
+    /// With --truth or --score: length of an epoch [that of the switch, else 67108864ns]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    epoch: Option<Duration>,
+    /// With --truth or --score: nothing is sent for so long before an epoch ends [0; with --score 2ms]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    epoch_pause: Option<Duration>,
+    /// Writes the latencies' percentiles for HdrHistogram's plotter
+    #[arg(long, value_name = "FILE", requires = "rx")]
+    pub hgrm: Option<PathBuf>,
+    /// Writes the latencies as an HdrHistogram log
+    #[arg(long, value_name = "FILE", requires = "rx")]
+    pub hlog: Option<PathBuf>,
+    /// Ends with exit code 3 if a larger share of the frames is lost
+    #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx")]
+    pub max_loss: Option<f64>,
+    /// One JSON document in place of text
+    #[arg(long)]
+    pub json: bool,
+    /// No line that follows the run
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Do without huge pages even if there are any
+    #[arg(long)]
+    no_huge_pages: bool,
+    /// Packet buffers
+    #[arg(long, value_name = "N")]
+    buffers: Option<u32>,
+    /// Arguments for DPDK's EAL, passed on as they are
+    #[arg(last = true, value_name = "EAL")]
+    eal: Vec<String>,
+}
+
+/// What is sent.
+pub enum Traffic {
+    Flows(FlowPlan, Shape),
+    /// And how often.
+    Capture(Arc<Recording>, u64),
+}
+
+impl Traffic {
+    /// The longest frame, without FCS.
+    pub fn longest(&self) -> u16 {
+        match self {
+            Self::Flows(_, shape) => shape.longest(),
+            Self::Capture(recording, _) => recording.longest(),
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Flows(plan, shape) => format!("{} flows, frames of {} bytes", plan.flows(), shape.sizes),
+            Self::Capture(recording, _) => {
+                format!("{} packets of {} flows of a capture", recording.packets(), recording.flows().len())
+            }
+        }
+    }
+}
+
+/// weir's default.
+const EPOCH: Duration = Duration::from_nanos(1 << 26);
+const SCORED_PAUSE: Duration = Duration::from_millis(2);
+const DURATION: Duration = Duration::from_secs(10);
+
+impl Arguments {
+    pub fn traffic(&self) -> Result<Traffic, Failure> {
+        if let Some(path) = &self.pcap {
+            if !(self.speed.is_finite() && self.speed > 0.0) {
+                return Err(Failure::Usage(format!("--speed {}: a number above 0", self.speed)));
+            }
+            let recording = Recording::open(path).with_context(|| path.display().to_string())?;
+            let loops = if self.loops == 0 { u64::MAX } else { self.loops };
+            return Ok(Traffic::Capture(Arc::new(recording), loops));
+        }
+        let sizes = |lengths: Lengths| match lengths {
+            Lengths::Fixed(length) => (length + FCS).to_string(),
+            Lengths::Imix => "imix".into(),
+        };
+        let own = self.workload.as_ref().map(|workload| sizes(workload.lengths));
+        let own = own.map_or_else(|| Ok(Sizes::default()), |text| text.parse()).map_err(Failure::Usage)?;
+        let shape = Shape {
+            headers: HeaderOptions {
+                src_mac: self.src_mac,
+                dst_mac: self.dst_mac,
+                vlan: self.vlan,
+                dscp: self.dscp,
+                tcp_flags: self.tcp_flags,
+            },
+            sizes: self.size.clone().unwrap_or(own),
+            malformed: self.malformed,
+            packets: self.packets,
+        };
+        let plan = match &self.workload {
+            Some(workload) => FlowPlan::of_workload(workload.clone(), self.protocol.unwrap_or(Protocol::Mixed)),
+            None => {
+                let flows = u32::try_from(self.flows).ok().filter(|flows| *flows <= MAX_FLOWS);
+                let wrong = || Failure::Usage(format!("--flows {}: at most {MAX_FLOWS}", self.flows));
+                let (keys, ipv6, seed) = (self.keys, self.ipv6, self.seed);
+                let workload = Workload { keys, ipv6, seed, ..Workload::default() };
+                FlowPlan::in_turn(flows.ok_or_else(wrong)?, workload, self.protocol.unwrap_or(Protocol::Udp))
+            }
+        };
+        Ok(Traffic::Flows(plan, shape))
+    }
+
+    pub fn setup(&self, longest: u16) -> Setup {
+        let cores = self.cores.iter().copied().map(Some).collect();
+        Setup {
+            tx: self.tx.clone(),
+            rx: self.rx.clone(),
+            cores: if self.cores.is_empty() { vec![None] } else { cores },
+            longest,
+            fault: self.fault.clone(),
+            huge_pages: !self.no_huge_pages,
+            buffers: self.buffers,
+            eal: self.eal.clone(),
+        }
+    }
+
+    pub fn pace(&self) -> Pace {
+        match (self.rate, &self.pcap) {
+            (None, Some(_)) => Pace::Own(self.speed),
+            (rate, _) => Pace::Rate(rate.unwrap_or(Rate::Max), self.arrivals),
+        }
+    }
+
+    pub fn duration(&self) -> Option<Duration> {
+        let ends = self.packets.is_some() || self.pcap.is_some() && self.loops != 0;
+        self.duration.or((!ends).then_some(DURATION))
+    }
+
+    /// The epochs that truth is kept of, and who is asked about them; `None` without --truth and
+    /// --score.
+    pub fn epochs(&self) -> Result<Option<(EpochTime, Option<Scorer>)>, Failure> {
+        let mut scorer = self.scorer()?;
+        if self.truth.is_none() && scorer.is_none() {
+            let alone = self.epoch.is_some() || self.epoch_pause.is_some() || self.max_error.is_some();
+            let wrong = "--epoch, --epoch-pause, --max-error: with --truth or --score";
+            return if alone { Err(Failure::Usage(wrong.into())) } else { Ok(None) };
+        }
+        let switch = scorer.as_mut().map(Scorer::epoch_ns).transpose().context("--score")?;
+        let length = self.epoch.or(switch.map(Duration::from_nanos)).unwrap_or(EPOCH);
+        let pause = self.epoch_pause.unwrap_or(if scorer.is_some() { SCORED_PAUSE } else { Duration::ZERO });
+        if switch.is_some_and(|switch| u128::from(switch) != length.as_nanos()) {
+            return Err(Failure::Usage(format!("--epoch {length:?}: those of the switch are {switch:?} ns")));
+        }
+        let range = Duration::from_millis(1)..=Duration::from_secs(3600);
+        if !range.contains(&length) || pause > length / 2 {
+            let given = format!("--epoch {length:?} --epoch-pause {pause:?}");
+            return Err(Failure::Usage(format!("{given}: an epoch is 1ms to 1h, a pause at most half of it")));
+        }
+        Ok(Some((EpochTime { length, pause }, scorer)))
+    }
+
+    fn scorer(&self) -> Result<Option<Scorer>, Failure> {
+        let path = match (&self.score_socket, &self.score) {
+            (Some(path), _) => path.clone(),
+            (None, Some(name)) => socket::path(name).with_context(|| format!("--score {name}"))?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Scorer::new(Client::connect(path).context("--score")?, self.score_top)))
+    }
+}
+
+fn keys(text: &str) -> Result<Keys, String> {
+    Keys::ALL.into_iter().find(|keys| keys.name() == text).ok_or_else(|| "random, scan, range or clients".into())
+}
+
+fn burst(text: &str) -> Result<usize, String> {
+    let burst = text.parse().ok().filter(|n| (1..=MAX_BURST).contains(n));
+    burst.ok_or_else(|| format!("1 to {MAX_BURST}"))
+}
+
+fn tcp_flags(text: &str) -> Result<u8, String> {
+    const NAMES: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+    text.split('+').try_fold(0, |flags, name| {
+        let bit = NAMES.iter().position(|known| *known == name);
+        bit.map(|bit| flags | 1 << bit).ok_or_else(|| format!("{name:?}: flags are {}", NAMES.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_their_bits() {
+        assert_eq!((tcp_flags("syn"), tcp_flags("syn+ack"), tcp_flags("fin")), (Ok(2), Ok(0x12), Ok(1)));
+        assert!(tcp_flags("x").is_err() && tcp_flags("").is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! The 18 bytes at the start of a payload by which a frame is known again.
+//!
+//! ```text
+//!  sequence 40b │ flow 24b │ tag 8b │ epoch 8b │ time 48b │ check 16b        (big endian)
+//! ```
+//!
+//! The check makes the Internet checksum's sum of the nine words 0xffff, which is zero in its
+//! arithmetic. So a signature leaves the checksum of the TCP or UDP segment around it as it was, and
+//! a sender computes that once for a flow and a length. The tag keeps runs apart.
+
+use weir::wire::{Headers, Net, parse, proto};
+
+/// Bytes of a signature.
+pub const LEN: usize = 18;
+
+/// Flows that can be told apart.
+pub const FLOWS: u32 = 1 << 24;
+const SEQUENCES: u64 = 1 << 40;
+const TIMES: u64 = 1 << 48;
+
+/// One frame among all that a run sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Number of the flow, below [`FLOWS`].
+    pub flow: u32,
+    /// Number of the frame in its flow, below 2⁴⁰.
+    pub sequence: u64,
+    pub tag: u8,
+    /// The low bits of the epoch in which it was sent.
+    pub epoch: u8,
+    /// Time of sending in nanoseconds since the run began, modulo 2⁴⁸ (78 hours).
+    pub at_ns: u64,
+}
+
+impl Signature {
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8; LEN]) {
+        let first = self.sequence << 24 | u64::from(self.flow & (FLOWS - 1));
+        let second = u64::from(self.tag) << 56 | u64::from(self.epoch) << 48 | self.at_ns & (TIMES - 1);
+        out[..8].copy_from_slice(&first.to_be_bytes());
+        out[8..16].copy_from_slice(&second.to_be_bytes());
+        out[16..].copy_from_slice(&(!folded(first, second)).to_be_bytes());
+    }
+
+    /// The signature at the start of these bytes, if there is one of this tag.
+    #[inline]
+    pub fn read(payload: &[u8], tag: u8) -> Option<Self> {
+        let bytes = payload.first_chunk::<LEN>()?;
+        let word = |at: usize| u64::from_be_bytes(*bytes[at..].first_chunk::<8>().expect("18 bytes"));
+        let (first, second) = (word(0), word(8));
+        let check = u16::from_be_bytes([bytes[16], bytes[17]]);
+        if check != !folded(first, second) || (second >> 56) as u8 != tag {
+            return None;
+        }
+        Some(Self {
+            flow: first as u32 & (FLOWS - 1),
+            sequence: first >> 24 & (SEQUENCES - 1),
+            tag,
+            epoch: (second >> 48) as u8,
+            at_ns: second & (TIMES - 1),
+        })
+    }
+
+    /// Nanoseconds from the sending to `now_ns` on the same clock.
+    #[inline]
+    pub fn age_ns(&self, now_ns: u64) -> u64 {
+        now_ns.wrapping_sub(self.at_ns) & (TIMES - 1)
+    }
+}
+
+/// The signature in a received frame, whatever tags or shim it got on its way.
+#[inline]
+pub fn find(frame: &[u8], tag: u8) -> Option<Signature> {
+    let mut headers = Headers::default();
+    parse(frame, &mut headers).ok()?;
+    if headers.net == Net::Other || headers.l4 == 0 {
+        return None;
+    }
+    let segment = frame.get(usize::from(headers.l4)..)?;
+    let header = match headers.proto {
+        proto::UDP => 8,
+        proto::TCP => usize::from(segment.get(12)? >> 4) * 4,
+        _ => return None,
+    };
+    Signature::read(segment.get(header..)?, tag)
+}
+
+/// The Internet checksum's sum of eight words.
+#[inline(always)]
+fn folded(first: u64, second: u64) -> u16 {
+    const EVEN: u64 = 0x0000_ffff_0000_ffff;
+    let halves = (first & EVEN) + (first >> 16 & EVEN) + (second & EVEN) + (second >> 16 & EVEN);
+    let sum = (halves >> 32) + (halves & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn goes_round(flow in 0..FLOWS, sequence in 0..SEQUENCES, tag: u8, epoch: u8, at_ns in 0..TIMES) {
+            let signature = Signature { flow, sequence, tag, epoch, at_ns };
+            let mut bytes = [0xaa; LEN];
+            signature.write(&mut bytes);
+            prop_assert_eq!(Signature::read(&bytes, tag), Some(signature));
+            prop_assert_eq!(Signature::read(&bytes, tag.wrapping_add(1)), None);
+            prop_assert_eq!(Signature::read(&bytes[..17], tag), None);
+        }
+
+        /// The checksum of a segment is the same with a signature as with zeros in its place.
+        #[test]
+        fn weighs_nothing(flow in 0..FLOWS, sequence in 0..SEQUENCES, tag: u8, epoch: u8, at_ns in 0..TIMES) {
+            let mut bytes = [0; LEN];
+            Signature { flow, sequence, tag, epoch, at_ns }.write(&mut bytes);
+            let mut sum: u32 = bytes.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+            while sum > 0xffff {
+                sum = (sum >> 16) + (sum & 0xffff);
+            }
+            prop_assert_eq!(sum, 0xffff);
+        }
+
+        #[test]
+        fn a_damaged_bit_is_noticed(flow in 0..FLOWS, sequence in 0..SEQUENCES, bit in 0..LEN * 8) {
+            let mut bytes = [0; LEN];
+            Signature { flow, sequence, tag: 7, epoch: 1, at_ns: 12345 }.write(&mut bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Signature::read(&bytes, 7), None);
+        }
+
+        #[test]
+        fn hostile_frames_are_read(frame in proptest::collection::vec(any::<u8>(), 0..200), tag: u8) {
+            find(&frame, tag);
+        }
+    }
+
+    #[test]
+    fn time_wraps() {
+        let signature = Signature { flow: 0, sequence: 0, tag: 0, epoch: 0, at_ns: TIMES - 5 };
+        assert_eq!(signature.age_ns(TIMES + 7), 12);
+    }
+}

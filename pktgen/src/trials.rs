@@ -1,0 +1,234 @@
+//! `pktgen throughput`, `steps` and `back-to-back`: series of runs on the same ports.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use pktgen::engine::{Rig, RunPlan};
+use pktgen::pace::{Arrivals, Pace, Rate};
+use pktgen::search::{Found, Goals, Trial, longest_burst, throughput};
+use pktgen::traffic::{FlowPlan, Generated, Shape};
+use pktgen::words;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::run::{self, Report, Traffic};
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Throughput {
+    #[command(flatten)]
+    run: run::Arguments,
+    /// Largest share of the packets that may be lost; may be given several times [0]
+    #[arg(long = "loss", value_name = "SHARE", value_parser = words::share)]
+    losses: Vec<f64>,
+    /// Ends when the loads that pass and fail are as near
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0.5%")]
+    resolution: f64,
+    /// The lowest load that is tried, as a part of --rate
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0.1%")]
+    min: f64,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Steps {
+    #[command(flatten)]
+    run: run::Arguments,
+    /// As many loads, equal steps up to --rate
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    steps: u32,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct BackToBack {
+    #[command(flatten)]
+    run: run::Arguments,
+    /// The longest burst that is tried
+    #[arg(long, value_name = "N", value_parser = words::count, default_value = "1M")]
+    max_packets: u64,
+    /// How often the search is made
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+}
+
+/// Ports, and what is sent through them in each trial.
+struct Session {
+    rig: Rig,
+    plan: FlowPlan,
+    shape: Shape,
+    rate: Rate,
+    arguments: run::Arguments,
+    stop: Arc<AtomicBool>,
+    tag: u8,
+}
+
+/// When a trial ends.
+#[derive(Clone, Copy)]
+enum Until {
+    Time(Duration),
+    Packets(u64),
+}
+
+impl Session {
+    fn open(arguments: &run::Arguments) -> Result<Self, Failure> {
+        if arguments.rx.is_none() {
+            return Err(Failure::Usage("--rx: without the device that frames come back by no loss is seen".into()));
+        }
+        let Traffic::Flows(plan, shape) = arguments.traffic()? else {
+            return Err(Failure::Usage("--pcap: a capture is sent by pktgen run alone".into()));
+        };
+        if arguments.epochs()?.is_some() || shape.packets.is_some() {
+            return Err(Failure::Usage("--truth, --score, --packets: with pktgen run alone".into()));
+        }
+        let Pace::Rate(rate, _) = arguments.pace() else { unreachable!("no capture") };
+        let stop = run::stopped_by_signals()?;
+        let rig = Rig::open(&arguments.setup(shape.longest()))?;
+        rig.wait_for_link(run::LINK);
+        Ok(Self { rig, plan, shape, rate, arguments: arguments.clone(), stop, tag: run::tag() })
+    }
+
+    fn trial(&mut self, rate: Rate, until: Until) -> Result<Report> {
+        // What an earlier trial left behind is a stranger.
+        self.tag = self.tag.wrapping_add(1);
+        let cores = self.rig.cores();
+        let (shape, duration) = match until {
+            Until::Time(time) => (self.shape.clone(), Some(time)),
+            Until::Packets(packets) => (Shape { packets: Some(packets), ..self.shape.clone() }, None),
+        };
+        let sources = (0..cores).map(|core| Generated::new(&self.plan, &shape, core, cores)).collect();
+        let pace = Pace::Rate(rate, self.arrivals());
+        let plan = RunPlan {
+            pace,
+            shares: run::shares(&self.plan, cores),
+            seed: self.arguments.seed,
+            duration,
+            burst: self.arguments.burst,
+            flows: self.plan.flows(),
+            tag: self.tag,
+            drain: self.arguments.drain,
+            stop: &self.stop,
+            truth: None,
+        };
+        let result = self.rig.run(sources, &plan, |_| {})?;
+        if self.stop.load(Relaxed) {
+            return Err(anyhow!("stopped by a signal"));
+        }
+        Ok(Report::new(pace, true, &self.rig, &result, None))
+    }
+
+    fn arrivals(&self) -> Arrivals {
+        match self.arguments.pace() {
+            Pace::Rate(_, arrivals) => arrivals,
+            Pace::Own(_) => Arrivals::Constant,
+        }
+    }
+
+    fn time(&self) -> Until {
+        Until::Time(self.arguments.duration().unwrap_or(Duration::from_secs(10)))
+    }
+
+    /// A trial at a part of the highest load. The fastest is that which was reached when nothing
+    /// held it up.
+    fn at(&mut self, part: f64) -> Result<Report> {
+        if self.rate == Rate::Max {
+            let report = self.trial(Rate::Max, self.time())?;
+            self.rate = Rate::Packets(report.sent.packets_per_second.max(1.0));
+            if part == 1.0 {
+                return Ok(report);
+            }
+        }
+        self.trial(self.rate.part(part), self.time())
+    }
+}
+
+/// Loss and load of a trial, said as it ends.
+fn told(part: f64, report: &Report) -> Trial {
+    let loss = report.received.as_ref().map_or(1.0, |received| received.lost_share);
+    let load = report.sent.packets_per_second;
+    eprintln!("{:6.2} %: {:.6} Mpps, {:.4} % lost", 100.0 * part, load / 1e6, 100.0 * loss);
+    Trial { asked: part, load, loss }
+}
+
+#[derive(Serialize)]
+struct ThroughputReport {
+    results: Vec<Found>,
+    trials: Vec<Trial>,
+}
+
+impl Throughput {
+    pub fn run(&self) -> Result<(), Failure> {
+        let losses = if self.losses.is_empty() { vec![0.0] } else { self.losses.clone() };
+        if self.resolution <= 0.0 || self.min <= 0.0 {
+            return Err(Failure::Usage("--resolution and --min are above 0".into()));
+        }
+        let goals = Goals { losses, resolution: self.resolution, min: self.min };
+        let mut session = Session::open(&self.run)?;
+        let (results, trials) = throughput(&goals, |part| session.at(part).map(|report| told(part, &report)))?;
+        let mut text = String::new();
+        for Found { max_loss, load, above } in &results {
+            let mpps = |load: &Option<f64>| load.map_or("—".into(), |load| format!("{:.6} Mpps", load / 1e6));
+            text += &format!("{:9.4} % lost at most: {} (more at {})\n", 100.0 * max_loss, mpps(load), mpps(above));
+        }
+        run::print(self.run.json, &ThroughputReport { results, trials }, || text)
+    }
+}
+
+impl Steps {
+    pub fn run(&self) -> Result<(), Failure> {
+        let mut session = Session::open(&self.run)?;
+        let mut reports = Vec::new();
+        let mut text = format!(
+            "{:>7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+            "load %", "Mpps", "lost %", "min µs", "p50 µs", "p99 µs", "p99.9 µs"
+        );
+        for step in 1..=self.steps {
+            let part = f64::from(step) / f64::from(self.steps);
+            let report = session.at(part)?;
+            let trial = told(part, &report);
+            let latency = report.latency.unwrap_or_default();
+            let us = [latency.min_ns, latency.p50_ns, latency.p99_ns, latency.p999_ns].map(|ns| ns as f64 / 1e3);
+            text += &format!(
+                "{:7.1} {:12.6} {:10.4} {:10.2} {:10.2} {:10.2} {:10.2}\n",
+                100.0 * part,
+                trial.load / 1e6,
+                100.0 * trial.loss,
+                us[0],
+                us[1],
+                us[2],
+                us[3]
+            );
+            reports.push(report);
+        }
+        run::print(self.run.json, &reports, || text)
+    }
+}
+
+#[derive(Serialize)]
+struct BackToBackReport {
+    /// The longest burst without a loss, of each search.
+    bursts_packets: Vec<u64>,
+    mean_packets: f64,
+    /// Whether it was the longest that was tried.
+    is_longest_tried: bool,
+}
+
+impl BackToBack {
+    pub fn run(&self) -> Result<(), Failure> {
+        let mut session = Session::open(&self.run)?;
+        let mut bursts_packets = Vec::new();
+        for _ in 0..self.repeat {
+            let longest = longest_burst(self.max_packets, |packets| {
+                let report = session.trial(session.rate, Until::Packets(packets))?;
+                let lost = report.received.as_ref().map_or(packets, |received| received.lost_packets);
+                eprintln!("{packets} packets: {lost} lost");
+                anyhow::Ok(lost == 0)
+            });
+            bursts_packets.push(longest?);
+        }
+        let mean_packets = bursts_packets.iter().sum::<u64>() as f64 / f64::from(self.repeat);
+        let is_longest_tried = bursts_packets.contains(&self.max_packets);
+        let note = if is_longest_tried { ", the longest that was tried" } else { "" };
+        let text = format!("longest burst without a loss: {mean_packets:.0} packets{note}\n");
+        run::print(self.run.json, &BackToBackReport { bursts_packets, mean_packets, is_longest_tried }, || text)
+    }
+}

@@ -1,0 +1,160 @@
+//! The counts of all cores, joined by epoch.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+use weir::wire::Flow;
+
+use super::{Closed, SentCount};
+
+/// A flow's frames of one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTruth {
+    pub epoch: u64,
+    pub flow: Flow,
+    pub sent_packets: u64,
+    /// With FCS left out, as weir counts bytes.
+    pub sent_bytes: u64,
+    /// Of these, frames that came back.
+    pub received_packets: u64,
+}
+
+/// All flows of one epoch that sent something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EpochTruth {
+    pub epoch: u64,
+    pub flows: Vec<FlowTruth>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    sent: Vec<(u32, Box<[SentCount]>)>,
+    received: Vec<Box<[u32]>>,
+}
+
+/// Joins what cores hand over.
+#[derive(Debug)]
+pub struct Collector {
+    cores: u32,
+    /// By number.
+    flows: Vec<Flow>,
+    open: BTreeMap<u64, Open>,
+    done: u32,
+    /// Frames that came too late to be counted with their epoch.
+    pub late_packets: u64,
+}
+
+impl Collector {
+    pub fn new(cores: u32, flows: Vec<Flow>) -> Self {
+        Self { cores, flows, open: BTreeMap::new(), done: 0, late_packets: 0 }
+    }
+
+    /// Takes what a core hands over. Gives the epoch that is whole with it.
+    pub fn take(&mut self, closed: Closed) -> Option<EpochTruth> {
+        let epoch = match closed {
+            Closed::Sent { core, epoch, counts } => {
+                self.open.entry(epoch).or_default().sent.push((core, counts));
+                epoch
+            }
+            Closed::Received { epoch, counts, late, .. } => {
+                self.late_packets += late;
+                self.open.entry(epoch).or_default().received.push(counts);
+                epoch
+            }
+            Closed::Done { .. } => {
+                self.done += 1;
+                return None;
+            }
+        };
+        let cores = self.cores as usize;
+        let whole = self.open.get(&epoch).is_some_and(|open| open.sent.len() == cores && open.received.len() == cores);
+        whole.then(|| self.open.remove(&epoch)).flatten().map(|open| self.join(epoch, &open))
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done == self.cores
+    }
+
+    /// The epochs of which not all cores reported, at the end: a core that started late has no counts
+    /// of the first.
+    pub fn rest(&mut self) -> Vec<EpochTruth> {
+        let open = std::mem::take(&mut self.open);
+        let joined = open.iter().map(|(epoch, open)| self.join(*epoch, open));
+        joined.filter(|truth| !truth.flows.is_empty()).collect()
+    }
+
+    fn join(&self, epoch: u64, open: &Open) -> EpochTruth {
+        let mut flows = Vec::new();
+        for (core, counts) in &open.sent {
+            for (place, count) in (0..).zip(counts).filter(|(_, count)| count.packets > 0) {
+                let number = (place * self.cores + core) as usize;
+                let received = open.received.iter().map(|counts| u64::from(counts.get(number).copied().unwrap_or(0)));
+                flows.push(FlowTruth {
+                    epoch,
+                    flow: self.flows.get(number).copied().unwrap_or_default(),
+                    sent_packets: count.packets,
+                    sent_bytes: count.bytes,
+                    received_packets: received.sum(),
+                });
+            }
+        }
+        EpochTruth { epoch, flows }
+    }
+}
+
+impl EpochTruth {
+    /// One line of JSON for each flow.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        for flow in &self.flows {
+            serde_json::to_writer(&mut *to, flow)?;
+            to.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(n: u16) -> Flow {
+        Flow { sport: Some(n), ..Flow::default() }
+    }
+
+    fn sent(packets: &[u64]) -> Box<[SentCount]> {
+        packets.iter().map(|&packets| SentCount { packets, bytes: 60 * packets }).collect()
+    }
+
+    /// Flow n of core c has number n × cores + c.
+    #[test]
+    fn an_epoch_is_whole_with_its_last_core() {
+        let mut collector = Collector::new(2, (0..4).map(flow).collect());
+        let received = |core, counts: [u32; 4]| Closed::Received { core, epoch: 5, counts: counts.into(), late: 1 };
+        assert!(collector.take(Closed::Sent { core: 0, epoch: 5, counts: sent(&[10, 0]) }).is_none());
+        assert!(collector.take(received(1, [4, 0, 0, 2])).is_none());
+        assert!(collector.take(Closed::Sent { core: 1, epoch: 5, counts: sent(&[20, 30]) }).is_none());
+        let truth = collector.take(received(0, [6, 19, 0, 0])).unwrap();
+        let mut counts: Vec<_> =
+            truth.flows.iter().map(|f| (f.flow.sport.unwrap(), f.sent_packets, f.received_packets)).collect();
+        counts.sort();
+        assert_eq!(counts, [(0, 10, 10), (1, 20, 19), (3, 30, 2)]);
+        assert_eq!(collector.late_packets, 2);
+        assert!(collector.take(Closed::Done { core: 0 }).is_none() && !collector.is_done());
+        collector.take(Closed::Done { core: 1 });
+        assert!(collector.is_done() && collector.rest().is_empty());
+    }
+
+    #[test]
+    fn a_line_is_read_back() {
+        let truth = EpochTruth {
+            epoch: 7,
+            flows: vec![FlowTruth { epoch: 7, flow: flow(9), sent_packets: 3, sent_bytes: 180, received_packets: 2 }],
+        };
+        let mut text = Vec::new();
+        truth.write(&mut text).unwrap();
+        let line = String::from_utf8(text).unwrap();
+        assert_eq!(serde_json::from_str::<FlowTruth>(line.trim_end()).unwrap(), truth.flows[0]);
+        assert!(line.ends_with("}\n") && line.contains("\"epoch\":7"), "{line}");
+    }
+}

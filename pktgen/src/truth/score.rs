@@ -1,0 +1,372 @@
+//! The closed loop: what a running switch or controller answers, held against what was really sent.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use weir::api::client::{Client, ClientError};
+use weir::api::view::{HeavyFlows, Losses};
+use weir::program::{Heavy, Unit};
+use weir::telemetry::score::{Score, score};
+use weir::wire::Flow;
+
+use super::EpochTruth;
+use crate::traffic::MALFORMED_SOURCE;
+
+/// Epochs whose truth waits for an answer.
+const KEPT: usize = 256;
+/// Flows that an answer is asked for.
+const ALL: usize = 1 << 20;
+/// Answers that are asked for at once.
+const AT_ONCE: usize = 64;
+
+/// One answer about heavy flows beside the truth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeavyScore {
+    pub program: String,
+    pub first_epoch: u64,
+    pub last_epoch: u64,
+    #[serde(flatten)]
+    pub score: Score,
+}
+
+/// One answer about losses beside the truth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LossScore {
+    pub epoch: u64,
+    pub true_lost_packets: u64,
+    pub lost_packets: u64,
+    /// Flows that lost packets.
+    pub true_victims: u64,
+    /// Of them, those that were named.
+    pub named_victims: u64,
+    /// Of these, those with their exact number.
+    pub exact_victims: u64,
+    /// Flows that were named and lost nothing.
+    pub wrong_flows: u64,
+    /// What the switch says of its own answer.
+    pub complete: bool,
+}
+
+impl LossScore {
+    /// All victims and no other flows are named, each with its number.
+    pub fn is_exact(&self) -> bool {
+        self.true_victims == self.exact_victims && self.wrong_flows == 0 && self.lost_packets == self.true_lost_packets
+    }
+}
+
+/// Means over all epochs that were scored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ScoreSummary {
+    pub heavy_epochs: u64,
+    pub mean_recall: Option<f64>,
+    pub mean_relative_error: Option<f64>,
+    pub loss_epochs: u64,
+    /// Of these, epochs whose losses were told exactly.
+    pub exact_loss_epochs: u64,
+    pub true_lost_packets: u64,
+    pub lost_packets: u64,
+    /// Epochs that were sent and that no answer came about.
+    pub unanswered_epochs: u64,
+}
+
+impl ScoreSummary {
+    /// In words.
+    pub fn line(&self) -> String {
+        let mut words = Vec::new();
+        if let (Some(recall), Some(error)) = (self.mean_recall, self.mean_relative_error) {
+            words.push(format!("heavy: recall {recall:.4}, error {error:.4} in {} epochs", self.heavy_epochs));
+        }
+        if self.loss_epochs > 0 {
+            let (told, lost) = (self.lost_packets, self.true_lost_packets);
+            words.push(format!(
+                "losses: {told} of {lost}, exact in {} of {} epochs",
+                self.exact_loss_epochs, self.loss_epochs
+            ));
+        }
+        if words.is_empty() { "no answer yet".into() } else { words.join("; ") }
+    }
+
+    /// The larger error of heavy flows and of lost packets in all.
+    pub fn error(&self) -> Option<f64> {
+        let lost = self.true_lost_packets.abs_diff(self.lost_packets) as f64 / self.true_lost_packets.max(1) as f64;
+        let losses = (self.loss_epochs > 0).then_some(lost);
+        self.mean_relative_error.into_iter().chain(losses).reduce(f64::max)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    flows: FxHashMap<Flow, Counts>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    packets: u64,
+    bytes: u64,
+    lost: u64,
+}
+
+/// Asks a switch about the epochs that it is told of.
+pub struct Scorer {
+    client: Client,
+    top: usize,
+    truths: BTreeMap<u64, Known>,
+    heavy_after: Option<u64>,
+    losses_after: Option<u64>,
+    /// Tasks that the switch answers; found out by the first question.
+    has: [Option<bool>; 2],
+    recall: f64,
+    error: f64,
+    summary: ScoreSummary,
+}
+
+impl Scorer {
+    /// `top`: the number of heavy flows that are scored.
+    pub fn new(client: Client, top: usize) -> Self {
+        Self {
+            client,
+            top,
+            truths: BTreeMap::new(),
+            heavy_after: None,
+            losses_after: None,
+            has: [None, None],
+            recall: 0.0,
+            error: 0.0,
+            summary: ScoreSummary::default(),
+        }
+    }
+
+    /// Takes the truth of an epoch. The oldest one is forgotten when too many wait.
+    pub fn learn(&mut self, truth: &EpochTruth) {
+        if truth.flows.is_empty() {
+            return;
+        }
+        let before = truth.epoch.saturating_sub(1);
+        self.heavy_after.get_or_insert(before);
+        self.losses_after.get_or_insert(before);
+        let flows = truth.flows.iter().map(|flow| {
+            let lost = flow.sent_packets.saturating_sub(flow.received_packets);
+            (flow.flow, Counts { packets: flow.sent_packets, bytes: flow.sent_bytes, lost })
+        });
+        self.truths.insert(truth.epoch, Known { flows: flows.collect() });
+        if self.truths.len() > KEPT {
+            self.truths.pop_first();
+        }
+    }
+
+    /// The newest epoch of which both the truth and all answers are known.
+    pub fn scored_until(&self) -> Option<u64> {
+        let after = [(self.has[0], self.heavy_after), (self.has[1], self.losses_after)];
+        after.into_iter().filter(|(has, _)| *has != Some(false)).filter_map(|(_, after)| after).min()
+    }
+
+    pub fn summary(&self) -> ScoreSummary {
+        let (n, scored) = (self.summary.heavy_epochs, self.scored_until().unwrap_or_default());
+        let mean = |sum: f64| (n > 0).then(|| sum / n as f64);
+        ScoreSummary {
+            mean_recall: mean(self.recall),
+            mean_relative_error: mean(self.error),
+            unanswered_epochs: self.truths.range(scored + 1..).count() as u64,
+            ..self.summary.clone()
+        }
+    }
+
+    /// Asks for what is new.
+    ///
+    /// # Errors
+    /// If no switch answers, or it runs no program for either task.
+    pub fn ask(&mut self) -> Result<(Vec<HeavyScore>, Vec<LossScore>), ClientError> {
+        let (mut heavy, mut losses) = (Vec::new(), Vec::new());
+        for _ in 0..AT_ONCE {
+            let Some(score) = self.ask_heavy()? else { break };
+            heavy.extend(score);
+        }
+        for _ in 0..AT_ONCE {
+            let Some(score) = self.ask_losses()? else { break };
+            losses.extend(score);
+        }
+        Ok((heavy, losses))
+    }
+
+    /// The length of the switch's epochs, in nanoseconds.
+    ///
+    /// # Errors
+    /// If no switch answers, or it runs no program for either task.
+    pub fn epoch_ns(&mut self) -> Result<u64, ClientError> {
+        let heavy = self.answered::<HeavyFlows>(0, "/v1/heavy?seconds=0")?.map(|answer| answer.epoch_ns);
+        let losses = self.answered::<Losses>(1, "/v1/losses?seconds=0")?.map(|answer| answer.covered.epoch_ns);
+        Ok(heavy.or(losses).unwrap_or_default())
+    }
+
+    /// The newest epoch that is to be scored.
+    pub fn waits_for(&self) -> Option<u64> {
+        self.newest()
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.truths.last_key_value().map(|(epoch, _)| *epoch)
+    }
+
+    /// `None` when there is nothing new; `Some(None)` of an answer that cannot be scored.
+    fn ask_heavy(&mut self) -> Result<Option<Option<HeavyScore>>, ClientError> {
+        let (Some(after), Some(newest)) = (self.heavy_after, self.newest()) else { return Ok(None) };
+        if self.has[0] == Some(false) || after >= newest {
+            return Ok(None);
+        }
+        let query = format!("/v1/heavy?after={after}&top={ALL}");
+        let Some(answer) = self.answered::<HeavyFlows>(0, &query)? else { return Ok(None) };
+        let Some((first, last)) = answer.first_epoch.zip(answer.last_epoch).filter(|(_, last)| *last <= newest) else {
+            return Ok(None);
+        };
+        self.heavy_after = Some(last);
+        let Some(truth) = self.truth(first, last) else { return Ok(Some(None)) };
+        let score = score_heavy(&answer, &truth, self.top);
+        self.summary.heavy_epochs += 1;
+        self.recall += score.recall;
+        self.error += score.average_relative_error;
+        Ok(Some(Some(HeavyScore { program: answer.program, first_epoch: first, last_epoch: last, score })))
+    }
+
+    fn ask_losses(&mut self) -> Result<Option<Option<LossScore>>, ClientError> {
+        let (Some(after), Some(newest)) = (self.losses_after, self.newest()) else { return Ok(None) };
+        if self.has[1] == Some(false) || after >= newest {
+            return Ok(None);
+        }
+        let query = format!("/v1/losses?after={after}&top={ALL}");
+        let Some(answer) = self.answered::<Losses>(1, &query)? else { return Ok(None) };
+        let covered = answer.covered.first_epoch.zip(answer.covered.last_epoch);
+        let Some((first, last)) = covered.filter(|(_, last)| *last <= newest) else { return Ok(None) };
+        self.losses_after = Some(last);
+        let Some(truth) = self.truth(first, last).filter(|_| answer.unknown_epochs == 0) else { return Ok(Some(None)) };
+        let score = score_losses(last, &answer, &truth);
+        self.summary.loss_epochs += 1;
+        self.summary.exact_loss_epochs += u64::from(score.is_exact());
+        self.summary.true_lost_packets += score.true_lost_packets;
+        self.summary.lost_packets += score.lost_packets;
+        Ok(Some(Some(score)))
+    }
+
+    /// `None` when the switch has no program for the task.
+    fn answered<T: serde::de::DeserializeOwned>(&mut self, task: usize, query: &str) -> Result<Option<T>, ClientError> {
+        match self.client.get(query) {
+            Ok(answer) => {
+                self.has[task] = Some(true);
+                Ok(Some(answer))
+            }
+            Err(ClientError::Refused { error }) => {
+                self.has[task] = Some(false);
+                if self.has == [Some(false); 2] { Err(ClientError::Refused { error }) } else { Ok(None) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The sums over these epochs; epochs in which nothing was sent count as empty. `None` when the
+    /// truth of the first is not known any more.
+    fn truth(&self, first: u64, last: u64) -> Option<FxHashMap<Flow, Counts>> {
+        let oldest = *self.truths.first_key_value()?.0;
+        if last < oldest || first < oldest && self.truths.len() == KEPT {
+            return None;
+        }
+        let mut sums: FxHashMap<Flow, Counts> = FxHashMap::default();
+        for known in self.truths.range(first..=last).map(|(_, known)| known) {
+            for (flow, counts) in &known.flows {
+                let sum = sums.entry(*flow).or_default();
+                sum.packets += counts.packets;
+                sum.bytes += counts.bytes;
+                sum.lost += counts.lost;
+            }
+        }
+        (!sums.is_empty()).then_some(sums)
+    }
+}
+
+fn is_strange(flow: &Flow) -> bool {
+    flow.src == Some(std::net::Ipv4Addr::from(MALFORMED_SOURCE).into())
+}
+
+fn score_heavy(answer: &HeavyFlows, truth: &FxHashMap<Flow, Counts>, top: usize) -> Score {
+    let of = |counts: &Counts| if answer.unit == Unit::Packets { counts.packets } else { counts.bytes };
+    let truth = truth.iter().map(|(flow, counts)| (*flow, of(counts))).collect();
+    let told = answer.heavy.iter().map(|flow| Heavy { flow: flow.name.flow, count: flow.count() });
+    let told: Vec<_> = told.filter(|heavy| !is_strange(&heavy.flow)).collect();
+    score(&told, &truth, top)
+}
+
+fn score_losses(epoch: u64, answer: &Losses, truth: &FxHashMap<Flow, Counts>) -> LossScore {
+    let lost = |flow: &Flow| truth.get(flow).map_or(0, |counts| counts.lost);
+    let told = || answer.losses.iter().filter(|loss| !is_strange(&loss.name.flow));
+    let strange: u64 = answer.losses.iter().filter(|loss| is_strange(&loss.name.flow)).map(|loss| loss.packets).sum();
+    LossScore {
+        epoch,
+        true_lost_packets: truth.values().map(|counts| counts.lost).sum(),
+        lost_packets: answer.lost_packets.saturating_sub(strange),
+        true_victims: truth.values().filter(|counts| counts.lost > 0).count() as u64,
+        named_victims: told().filter(|loss| lost(&loss.name.flow) > 0).count() as u64,
+        exact_victims: told().filter(|loss| loss.packets > 0 && lost(&loss.name.flow) == loss.packets).count() as u64,
+        wrong_flows: told().filter(|loss| lost(&loss.name.flow) == 0).count() as u64,
+        complete: answer.covered.complete,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn flow(n: u16) -> Flow {
+        Flow { sport: Some(n), ..Flow::default() }
+    }
+
+    fn truth(counts: &[(u16, u64, u64)]) -> FxHashMap<Flow, Counts> {
+        let counts = counts.iter().map(|&(n, packets, lost)| (flow(n), Counts { packets, bytes: 60 * packets, lost }));
+        counts.collect()
+    }
+
+    fn losses(flows: &[(u16, u64)], lost: u64) -> Losses {
+        let named = flows.iter().map(|(n, packets)| json!({"flow": {"sport": n}, "packets": packets, "exact": true}));
+        let mut answer = serde_json::to_value(Losses { lost_packets: lost, ..Losses::default() }).unwrap();
+        answer["losses"] = named.collect();
+        serde_json::from_value(answer).unwrap()
+    }
+
+    #[test]
+    fn losses_are_exact_or_not() {
+        let truth = truth(&[(1, 100, 3), (2, 100, 0), (3, 100, 7)]);
+        assert!(score_losses(5, &losses(&[(1, 3), (3, 7)], 10), &truth).is_exact());
+        for (told, lost) in
+            [(&[(1, 3), (3, 6)][..], 9), (&[(1, 3)], 3), (&[(1, 3), (3, 7), (2, 1)], 11), (&[(1, 3), (3, 7)], 11)]
+        {
+            assert!(!score_losses(5, &losses(told, lost), &truth).is_exact(), "{told:?}");
+        }
+        let score = score_losses(5, &losses(&[(1, 2), (2, 1)], 3), &truth);
+        assert_eq!((score.true_victims, score.named_victims, score.exact_victims, score.wrong_flows), (2, 1, 0, 1));
+    }
+
+    #[test]
+    fn heavy_flows_are_scored_without_strangers() {
+        let truth = truth(&[(1, 100, 0), (2, 50, 0), (3, 1, 0)]);
+        let answer = json!({
+            "program": "x", "unit": "packets", "first_epoch": 1, "last_epoch": 1, "epoch_ns": 1, "seconds": 1.0,
+            "omitted_flows": 0,
+            "heavy": [
+                {"flow": {"src": "198.51.100.1"}, "packets": 1000},
+                {"flow": {"sport": 1}, "packets": 90},
+                {"flow": {"sport": 2}, "packets": 50},
+            ],
+        });
+        let score = score_heavy(&serde_json::from_value(answer).unwrap(), &truth, 2);
+        assert_eq!(score.recall, 1.0);
+        assert!((score.average_relative_error - 0.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_error_is_the_larger_one() {
+        let summary = ScoreSummary { mean_relative_error: Some(0.1), ..ScoreSummary::default() };
+        assert_eq!(summary.error(), Some(0.1));
+        let lossy = ScoreSummary { loss_epochs: 1, true_lost_packets: 10, lost_packets: 5, ..summary };
+        assert_eq!(lossy.error(), Some(0.5));
+        assert_eq!(ScoreSummary::default().error(), None);
+    }
+}

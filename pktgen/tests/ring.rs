@@ -1,0 +1,183 @@
+//! The real binary over ring ports: no root, no interface, no huge pages.
+#![cfg(feature = "dpdk")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use weir::trace::CaptureReader;
+
+fn pktgen(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.args(line.split_ascii_whitespace()).output().expect("runs")
+}
+
+/// The report of a run that must succeed.
+fn run(line: &str) -> Value {
+    let output = pktgen(&format!("run {line} --json --no-huge-pages"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "pktgen run {line}: {}\n{error}", output.status);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn through_ring(line: &str) -> Value {
+    run(&format!("--tx ring:a --rx ring:a {line}"))
+}
+
+fn count(report: &Value, pointer: &str) -> u64 {
+    report.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {report:#}"))
+}
+
+#[test]
+fn all_that_is_sent_comes_back() {
+    let report = through_ring("--flows 100 --packets 20k --rate 200kpps --size imix --ipv6 0.3");
+    assert_eq!((count(&report, "/sent/packets"), count(&report, "/received/packets")), (20_000, 20_000));
+    for none in ["lost_packets", "reordered_packets", "duplicate_packets", "uncertain_packets", "foreign_packets"] {
+        assert_eq!(count(&report, &format!("/received/{none}")), 0, "{none} in {report:#}");
+    }
+    assert_eq!(report["sent"]["bytes"], report["received"]["bytes"]);
+    let seconds = report["seconds"].as_f64().unwrap();
+    assert!(seconds >= 0.0999, "not faster than asked for: {report:#}");
+    assert!(count(&report, "/latency/packets") == 20_000 && report["own"]["min_ns"].is_u64(), "{report:#}");
+}
+
+#[test]
+fn cores_share_the_packets() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let cores = "--core 0 --core 1 --rate 100kpps";
+    let report = through_ring(&format!("--workload isp-scaled,flows=1k,packets=10k --packets 25k {cores}"));
+    assert_eq!((count(&report, "/sent/packets"), count(&report, "/received/packets")), (25_000, 25_000));
+    assert_eq!(count(&report, "/received/duplicate_packets"), 0);
+}
+
+#[test]
+fn a_known_loss_is_found() {
+    let report = through_ring("--packets 20k --rate 200kpps --fault tx:every=100");
+    assert_eq!(count(&report, "/ports/tx/lost/fault_drop"), 200);
+    assert_eq!((count(&report, "/received/lost_packets"), count(&report, "/received/lossy_flows")), (200, 1));
+}
+
+#[test]
+fn too_much_loss_ends_with_3() {
+    let lossy = "run --tx ring:a --rx ring:a --packets 1000 --rate 100kpps --fault tx:every=100 --no-huge-pages";
+    assert_eq!(pktgen(&format!("{lossy} --max-loss 0.5%")).status.code(), Some(3));
+    assert_eq!(pktgen(&format!("{lossy} --max-loss 1%")).status.code(), Some(0));
+}
+
+#[test]
+fn a_known_delay_is_found() {
+    let report = through_ring("--packets 2000 --rate 20kpps --fault rx:delay=5ms");
+    assert_eq!(count(&report, "/received/packets"), 2000);
+    assert!(count(&report, "/latency/min_ns") >= 4_990_000, "{report:#}");
+    // Other processes may hold the core up.
+    assert!(count(&report, "/latency/p50_ns") < 20_000_000, "{report:#}");
+    assert!(count(&report, "/own/p50_ns") < 2_000_000, "{report:#}");
+}
+
+#[test]
+fn copies_and_disorder_are_counted() {
+    let report = through_ring("--flows 3 --packets 20k --rate 100kpps --fault rx:duplicate=10%;rx:reorder=5%,gap=2ms");
+    let effect = |name: &str| count(&report, &format!("/ports/tx/fault_effects/{name}_packets"));
+    assert!(effect("duplicated") > 1500, "{report:#}");
+    assert_eq!(count(&report, "/received/duplicate_packets"), effect("duplicated"));
+    assert_eq!((count(&report, "/received/packets"), count(&report, "/received/lost_packets")), (20_000, 0));
+    let behind = count(&report, "/received/reordered_packets");
+    assert!(behind > 0 && behind <= effect("reordered"), "{report:#}");
+}
+
+/// Of each flow and epoch as many as the whole run, and the losses are where they were.
+#[test]
+fn truth_is_by_flow_and_epoch() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("truth");
+    let traffic = "--flows 50 --packets 30k --rate 100kpps --fault tx:every=1000 --epoch 20ms --epoch-pause 2ms";
+    let report = through_ring(&format!("{traffic} --truth {}", file.display()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (mut sent, mut received, mut bytes) = (0, 0, 0);
+    let mut epochs: HashMap<u64, u64> = HashMap::new();
+    let mut flows: HashMap<String, u64> = HashMap::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        sent += count(&line, "/sent_packets");
+        bytes += count(&line, "/sent_bytes");
+        received += count(&line, "/received_packets");
+        *epochs.entry(count(&line, "/epoch")).or_default() += count(&line, "/sent_packets");
+        *flows.entry(line["flow"].to_string()).or_default() += count(&line, "/sent_packets");
+    }
+    assert_eq!((sent, received, bytes), (30_000, 29_970, count(&report, "/sent/bytes")), "{report:#}");
+    assert!(flows.len() == 50 && flows.values().all(|n| *n == 600), "{flows:?}");
+    assert!(epochs.len() >= 15, "{epochs:?}");
+}
+
+fn frames(file: &Path) -> Vec<Vec<u8>> {
+    let mut capture = CaptureReader::open(file).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = capture.next() {
+        frames.push(packet.unwrap().bytes.to_vec());
+    }
+    frames
+}
+
+#[test]
+fn a_capture_is_sent_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let [captured, sent] = ["in.pcap", "out.pcap"].map(|name| directory.path().join(name));
+    let workload = "isp,flows=50,packets=2000,len=imix,ipv6=0.2,rate=20000";
+    assert!(pktgen(&format!("trace --workload {workload} --out {}", captured.display())).status.success());
+    let report = run(&format!("--tx pcap:,{} --pcap {} --speed 2", sent.display(), captured.display()));
+    assert_eq!(count(&report, "/sent/packets"), 2000);
+    let seconds = report["seconds"].as_f64().unwrap();
+    assert!(seconds >= 0.0499, "not faster than twice its own timing: {report:#}");
+    assert!(frames(&captured) == frames(&sent));
+}
+
+#[test]
+fn same_seed_same_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let send = |name: &str, seed: u64| {
+        let file = directory.path().join(name);
+        let traffic = "--flows 20 --packets 500 --size imix --ipv6 0.5 --vlan 7 --malformed 5% --rate 100kpps";
+        run(&format!("--tx pcap:,{} {traffic} --seed {seed}", file.display()));
+        let mut frames = frames(&file);
+        // Time and tag of the signature, and the check that follows from them, are the run's own.
+        for frame in &mut frames {
+            let signature = if frame[16] == 0x86 { 18 + 40 + 8 } else { 18 + 20 + 8 };
+            frame[signature + 8..signature + 18].fill(0);
+        }
+        frames
+    };
+    let (one, again, other) = (send("1", 1), send("2", 1), send("3", 2));
+    assert_eq!(one.len(), 500);
+    assert!(one == again && one != other);
+}
+
+#[test]
+fn malformed_frames_stand_apart() {
+    let report = through_ring("--flows 10 --packets 10k --rate 100kpps --malformed 10%");
+    let malformed = count(&report, "/sent/malformed_packets");
+    assert!((800..1200).contains(&malformed), "{report:#}");
+    assert_eq!(count(&report, "/received/foreign_packets"), malformed);
+    assert_eq!(
+        (count(&report, "/received/packets"), count(&report, "/received/lost_packets")),
+        (10_000 - malformed, 0)
+    );
+}
+
+#[test]
+fn histograms_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let [hgrm, hlog] = ["a.hgrm", "a.hlog"].map(|name| directory.path().join(name));
+    through_ring(&format!("--packets 1000 --rate 50kpps --hgrm {} --hlog {}", hgrm.display(), hlog.display()));
+    assert!(std::fs::read_to_string(hgrm).unwrap().contains("Total count    =         1000"));
+    assert!(std::fs::read_to_string(hlog).unwrap().contains("HIST"));
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    for line in ["run", "run --tx ring:a --rate 1Gbps", "run --tx null --size 63", "run --tx null --flows 1G"] {
+        assert_eq!(pktgen(line).status.code(), Some(2), "{line}");
+    }
+}
