@@ -12,6 +12,7 @@ mod counts;
 mod devices;
 mod fabric;
 mod faults;
+mod generator;
 mod heavy;
 mod hostile;
 mod live;

@@ -18,8 +18,8 @@ use crate::truth::CoreTruth;
 /// Most frames that are sent at once.
 pub const MAX_BURST: usize = BURST;
 
-/// Lateness beyond its end after which a core stops sending, in milliseconds.
-const GRACE_MS: u64 = 1;
+/// A core that is behind at its end catches up for this part of the run at most.
+const GRACE: u64 = 20;
 /// How long the device is given to take the last frames, in milliseconds.
 const LAST_MS: u64 = 100;
 
@@ -165,12 +165,14 @@ impl<'a, S: Source> Core<'a, S> {
         if self.exhausted.is_some() {
             return;
         }
-        let Job { source, schedule, burst, end, truth, hz, control, .. } = &mut self.job;
-        if let Some(truth) = truth
-            && let Some(pause) = truth.pause(now)
-        {
-            schedule.delay(pause);
-            return;
+        let Job { source, schedule, burst, end, truth, control, .. } = &mut self.job;
+        if let Some(truth) = truth {
+            let (paused, cycles) = truth.pause();
+            schedule.delay(cycles);
+            // A run that is over ends in a pause as well.
+            if paused && now < *end && !control.stop_sending.load(Relaxed) {
+                return;
+            }
         }
         let first = schedule.due();
         let mut over = false;
@@ -182,7 +184,7 @@ impl<'a, S: Source> Core<'a, S> {
             schedule.advance(S::length(&pick), || source.next_time_ns());
             self.picks.push(pick);
         }
-        let grace = if schedule.is_unpaced() { 0 } else { *hz / 1000 * GRACE_MS };
+        let grace = if schedule.is_unpaced() { 0 } else { *end / GRACE };
         let late = now >= end.saturating_add(grace);
         if over || late || schedule.due() >= *end || control.stop_sending.load(Relaxed) {
             self.exhausted = Some(now);

@@ -1,22 +1,13 @@
 //! What one core counts, in banks that change with weir's epochs.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
 
 use weir::dpdk::cycles_per_second;
 use weir::worker::Clock;
 
-use super::{Closed, ReceivedEpochs, SentCount};
+use super::pauses::Pauses;
+use super::{Closed, EpochTime, ReceivedEpochs, SentCount};
 use crate::signature::Signature;
-
-/// The epochs of a run, and the pause before the end of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EpochTime {
-    pub length: Duration,
-    /// Nothing is sent for so long before an epoch ends: what is under way arrives in the epoch in
-    /// which it was sent, and a switch counts it in the same one.
-    pub pause: Duration,
-}
 
 /// One core's counts of a run.
 #[derive(Debug)]
@@ -24,13 +15,12 @@ pub struct CoreTruth {
     core: u32,
     clock: Clock,
     length_ns: u64,
-    pause_ns: u64,
+    pauses: Pauses,
     /// Wall clock in nanoseconds, at the last tick.
     now: u64,
     epoch: u64,
     sent: Box<[SentCount]>,
     received: ReceivedEpochs,
-    paused_at: Option<u64>,
     to: Sender<Closed>,
 }
 
@@ -45,12 +35,11 @@ impl CoreTruth {
             core,
             clock,
             length_ns,
-            pause_ns: time.pause.as_nanos() as u64,
+            pauses: Pauses::new(time, now, cycles_per_second(eal)),
             now,
             epoch,
             sent: vec![SentCount::default(); own].into(),
             received: ReceivedEpochs::new(epoch, flows),
-            paused_at: None,
             to,
         }
     }
@@ -71,15 +60,11 @@ impl CoreTruth {
         self.epoch
     }
 
-    /// In the pause before an epoch's end: cycles since this was asked last, by which all that is
-    /// due is put off.
+    /// Whether the running epoch is in the pause before its end, and the cycles by which all that is
+    /// due is put off for pauses that have begun since this was asked last.
     #[inline(always)]
-    pub fn pause(&mut self, now_cycles: u64) -> Option<u64> {
-        if self.pause_ns == 0 || self.now % self.length_ns < self.length_ns - self.pause_ns {
-            return self.paused_at.take().map(|since| now_cycles - since);
-        }
-        let since = self.paused_at.replace(now_cycles);
-        Some(since.map_or(0, |since| now_cycles - since))
+    pub fn pause(&mut self) -> (bool, u64) {
+        self.pauses.at(self.now)
     }
 
     #[inline(always)]

@@ -8,13 +8,15 @@ mod collect;
 #[cfg(feature = "dpdk")]
 mod counting;
 mod epochs;
+mod pauses;
 #[cfg(feature = "dpdk")]
 mod score;
 
 pub use collect::{Collector, EpochTruth, FlowTruth};
 #[cfg(feature = "dpdk")]
-pub use counting::{CoreTruth, EpochTime};
+pub use counting::CoreTruth;
 pub use epochs::{OPEN, ReceivedEpochs};
+pub use pauses::{EpochTime, Pauses};
 #[cfg(feature = "dpdk")]
 pub use score::{HeavyScore, LossScore, ScoreSummary, Scorer};
 
