@@ -180,6 +180,7 @@ impl Workshop {
             match target.as_str() {
                 LIBRARY => command.arg("--lib"),
                 BENCH => command.args(["--bin", BENCH]),
+                GENERATOR => command.arg("--lib"),
                 _ => command.args(["--test", target]),
             };
         }
@@ -307,6 +308,9 @@ const LIBRARY: &str = "lib";
 /// The target of this program's own tests.
 const BENCH: &str = "bench";
 
+/// The target of the generator's unit tests. Its other tests have names of their own.
+const GENERATOR: &str = "pktgen";
+
 /// Cargo's target of a test `file::test`, and the name that the test has there.
 fn target(test: &str) -> Result<(String, String)> {
     let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
@@ -314,6 +318,8 @@ fn target(test: &str) -> Result<(String, String)> {
     Ok(match &parts[..] {
         ["src", modules @ ..] => (LIBRARY.into(), unit_test(modules, name)),
         [BENCH, "src", modules @ ..] => (BENCH.into(), unit_test(modules, name)),
+        [GENERATOR, "src", modules @ ..] => (GENERATOR.into(), unit_test(modules, name)),
+        [GENERATOR, "tests", target] => ((*target).into(), name.into()),
         ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
         ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", modules.join("::"))),
         _ => bail!("no target has {test}"),
@@ -369,6 +375,8 @@ mod tests {
             ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
             ("src/observe/mod.rs::x", LIBRARY, "observe::tests::x"),
             ("bench/src/attention/mod.rs::x", BENCH, "attention::tests::x"),
+            ("pktgen/src/traffic/mod.rs::x", GENERATOR, "traffic::tests::x"),
+            ("pktgen/tests/ring.rs::x", "ring", "x"),
         ] {
             assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");
         }

@@ -19,7 +19,6 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one command")]
 enum Command {
     /// Send at a rate, receive, and say what became of each frame
     #[cfg(feature = "dpdk")]

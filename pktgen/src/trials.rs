@@ -84,7 +84,7 @@ impl Session {
         let stop = run::stopped_by_signals()?;
         let rig = Rig::open(&arguments.setup(shape.longest()))?;
         rig.wait_for_link(run::LINK);
-        Ok(Self { rig, plan, shape, rate, arguments: arguments.clone(), stop, tag: run::tag() })
+        Ok(Self { rig, plan: *plan, shape: *shape, rate, arguments: arguments.clone(), stop, tag: run::tag() })
     }
 
     fn trial(&mut self, rate: Rate, until: Until) -> Result<Report> {

@@ -74,6 +74,8 @@ pub struct Core<'a, S: Source> {
     sending: bool,
     exhausted: Option<u64>,
     last: u64,
+    /// When the frame that was picked last was due.
+    last_due: u64,
     sent: Sent,
     unsent: u64,
     send_rounds: u64,
@@ -96,6 +98,7 @@ impl<'a, S: Source> Core<'a, S> {
             sending: true,
             exhausted: None,
             last: 0,
+            last_due: 0,
             sent: Sent::default(),
             unsent: 0,
             send_rounds: 0,
@@ -177,6 +180,7 @@ impl<'a, S: Source> Core<'a, S> {
         let first = schedule.due();
         let mut over = false;
         while self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
+            self.last_due = schedule.due();
             let Some(pick) = source.pick() else {
                 over = true;
                 break;
@@ -282,8 +286,8 @@ impl<'a, S: Source> Core<'a, S> {
         if let Some(truth) = self.job.truth.take() {
             truth.finish();
         }
-        // A paced core was to send until the next packet would have been due.
-        let due = if self.job.schedule.is_unpaced() { 0 } else { self.job.schedule.due().min(self.job.end) };
+        // The gap behind the last frame is its own.
+        let gap = self.job.schedule.due().saturating_sub(self.last_due);
         CoreResult {
             source: self.job.source,
             sent: self.sent,
@@ -294,7 +298,7 @@ impl<'a, S: Source> Core<'a, S> {
             send_rounds: self.send_rounds,
             full_rounds: self.full_rounds,
             starved_rounds: self.starved_rounds,
-            cycles: due.max(self.last),
+            cycles: self.last + gap,
         }
     }
 }

@@ -43,8 +43,7 @@ pub struct CoreResult<S> {
     pub full_rounds: u64,
     /// Rounds in which there was no packet buffer.
     pub starved_rounds: u64,
-    /// Cycles from the start until sending was over: the last frame, or the time at which the next
-    /// would have been due.
+    /// Cycles from the start to the last frame, and the gap that was due behind it.
     pub cycles: u64,
 }
 

@@ -163,7 +163,7 @@ pub struct Arguments {
 
 /// What is sent.
 pub enum Traffic {
-    Flows(FlowPlan, Shape),
+    Flows(Box<FlowPlan>, Box<Shape>),
     /// And how often.
     Capture(Arc<Recording>, u64),
 }
@@ -230,7 +230,7 @@ impl Arguments {
                 FlowPlan::in_turn(flows.ok_or_else(wrong)?, workload, self.protocol.unwrap_or(Protocol::Udp))
             }
         };
-        Ok(Traffic::Flows(plan, shape))
+        Ok(Traffic::Flows(Box::new(plan), Box::new(shape)))
     }
 
     pub fn setup(&self, longest: u16) -> Setup {

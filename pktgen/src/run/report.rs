@@ -53,7 +53,7 @@ pub struct Sent {
     pub rate_error: Option<f64>,
     /// Whether that is at most 0.1 %.
     pub rate_held: Option<bool>,
-    /// Why it was not faster: null where the rate was held.
+    /// Why it was not faster: null where as much was sent as asked for.
     pub limited_by: Option<Limit>,
     /// From when a packet was due to when its burst left.
     pub lateness: Option<Latency>,
@@ -256,7 +256,7 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
         asked_packets_per_second: asked,
         rate_error,
         rate_held,
-        limited_by: (rate_held != Some(true) && sent.packets > 0).then(|| result.limit()),
+        limited_by: (rate_error.is_none_or(|error| error < -HELD) && sent.packets > 0).then(|| result.limit()),
         lateness: Latency::of(&result.lateness()),
         starved_rounds: result.cores.iter().map(|core| core.starved_rounds).sum(),
     }

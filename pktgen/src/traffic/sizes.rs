@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn parts_are_as_their_weights() {
         let imix: Sizes = "imix".parse().unwrap();
-        let mut counts = [0; 3];
+        let mut counts = [0i32; 3];
         for packet in 0..120_000 {
             let length = imix.of(9, packet);
             counts[[60, 590, 1514].iter().position(|l| *l == length).unwrap()] += 1;
         }
         for (count, expected) in counts.into_iter().zip([70_000i32, 40_000, 10_000]) {
-            assert!((count as i32 - expected).abs() < 700, "{counts:?}");
+            assert!((count - expected).abs() < 700, "{counts:?}");
         }
         assert!((imix.mean() - (7.0 * 64.0 + 4.0 * 594.0 + 1518.0) / 12.0).abs() < 1e-9);
     }
