@@ -121,7 +121,7 @@ mod tests {
             for Found { max_loss, load, .. } in found {
                 let exact = (capacity / (1.0 - max_loss)).min(1.0) * 1e6;
                 let load = load.unwrap();
-                prop_assert!(load <= exact * (1.0 + 1e-9) && load >= exact * (1.0 - resolution) - 1e-6, "{load} {exact}");
+                prop_assert!(load <= exact * (1.0 + 1e-9) && load >= exact * (1.0 - resolution) - 1e-6);
             }
         }
 
