@@ -60,6 +60,10 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
+    /// Cycles a packet by stages, register memory, flows and frame length, as figures, beside a model
+    /// and what the memory allows
+    #[cfg(feature = "dpdk")]
+    Work(throughput::Work),
     /// Two hosts joined by weir, testpmd and the kernel's bridge, in turns: TCP, round trips, CPU
     /// when idle. Needs root
     #[cfg(feature = "dpdk")]
@@ -85,6 +89,8 @@ fn main() -> Result<()> {
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]
         Command::Cycles(cycles) => cycles.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Work(work) => work.run(),
         #[cfg(feature = "dpdk")]
         Command::Forward(forward) => forward.run(),
         #[cfg(feature = "dpdk")]

@@ -9,7 +9,7 @@ mod losses;
 mod network;
 mod paper;
 mod pint;
-mod plot;
+pub mod plot;
 mod score;
 mod tasks;
 

@@ -5,11 +5,14 @@ mod bars;
 mod cycles;
 mod forward;
 mod ovs;
+mod pass;
 mod peers;
+mod work;
 
 pub use cycles::Cycles;
 pub use forward::Forward;
 pub use peers::Peers;
+pub use work::Work;
 
 /// Minimum, median and maximum.
 pub struct Spread {

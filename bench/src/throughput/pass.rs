@@ -1,0 +1,214 @@
+//! A workload through a switch between two null ports, and the cycles that it takes a packet.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use weir::assemble::assemble;
+use weir::config::{BatchOrderConfig, Config, ForwardMode};
+use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, free_burst};
+use weir::pisa::PortId;
+use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
+use weir::switch::{Role, Switch, TelemetryHeader, TxBursts};
+use weir::trace::{Frames, Trace, Tuple};
+use weir::wire::{Frame, Shim, dscp, shim};
+
+use super::Spread;
+
+/// Length of both MAC addresses, and of an Ethernet header.
+const MACS: usize = 12;
+const IPV4: usize = 14;
+/// Frame length, and what differs in it from flow to flow: protocol, addresses, ports.
+pub const FRAME: usize = 64;
+const PROTO: usize = 23;
+const ADDRESSES_AND_PORTS: std::ops::Range<usize> = 26..38;
+/// The IPv4 identification, which hosts count.
+const IDENTIFICATION: std::ops::Range<usize> = 18..20;
+/// Length of a frame with a telemetry shim.
+const WITH_SHIM: usize = FRAME + shim::LEN;
+/// Class in the shim or the DSCP of packets from a fabric port.
+const CLASS: u8 = 1;
+
+/// One packet's own bytes. They lie in the order of the packets, so that reading them does not miss
+/// the cache: a NIC would have put its headers there too.
+#[derive(Clone, Copy)]
+struct Header {
+    proto: u8,
+    addresses_and_ports: [u8; 12],
+}
+
+/// Packets that are timed together: well under a millisecond.
+const BATCH: usize = 1 << 13;
+
+/// Roles of the port by which packets come and of the one by which they leave, and what carries
+/// class and epoch between switches.
+#[derive(Clone, Copy, Default)]
+pub struct Way {
+    pub from: Role,
+    pub to: Role,
+    pub telemetry_header: TelemetryHeader,
+}
+
+impl Way {
+    /// A switch with these programs.
+    ///
+    /// # Errors
+    /// If a program's parameters are wrong.
+    pub fn switch(&self, programs: &[String], order: BatchOrderConfig) -> Result<Switch> {
+        let mut config = Config::default();
+        config.switch.forward = ForwardMode::Xconnect;
+        config.switch.order = order;
+        // Registers may exceed what a switch ASIC has.
+        config.switch.target = "software".into();
+        config.switch.reproducible = Some(1);
+        config.ports =
+            vec!["a=null".parse().map_err(anyhow::Error::msg)?, "b=null".parse().map_err(anyhow::Error::msg)?];
+        (config.ports[0].role, config.ports[1].role) = (self.from, self.to);
+        config.switch.telemetry_header = self.telemetry_header;
+        for program in programs {
+            config.programs.push(program.parse()?);
+        }
+        Ok(assemble(&config, None, 1)?.switches.remove(0))
+    }
+
+    /// The bytes that packets have in common, and their length.
+    fn template(&self, trace: &Trace) -> Result<([u8; WITH_SHIM], usize)> {
+        let mut frame = frame(trace.workload.tuple(0)).to_vec();
+        match (self.from, self.telemetry_header) {
+            (Role::Host, _) => {}
+            (Role::Fabric, TelemetryHeader::Shim) => {
+                let mut shim = [0; shim::LEN];
+                Shim::new(1, 0, 0, CLASS).emit(&mut shim)?;
+                frame.splice(MACS..MACS, shim);
+            }
+            (Role::Fabric, TelemetryHeader::Dscp) => {
+                let bits = dscp::bits(CLASS, false);
+                dscp::write(&mut frame[IPV4..], bits);
+            }
+        }
+        let mut template = [0; WITH_SHIM];
+        template[..frame.len()].copy_from_slice(&frame);
+        Ok((template, frame.len()))
+    }
+}
+
+/// DPDK with a pool of buffers, on one core.
+pub struct Machine {
+    pub eal: Eal,
+    pool: Arc<Mempool>,
+    _lcore: Lcore,
+}
+
+impl Machine {
+    pub fn start(core: usize) -> Result<Self> {
+        let options = PoolOptions::default();
+        let memory_mib = (options.bytes() >> 20) as u32 + 64;
+        let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
+        let pool = Arc::new(Mempool::new(&eal, options)?);
+        let lcore = Lcore::register(&eal, Some(core))?;
+        Ok(Self { eal, pool, _lcore: lcore })
+    }
+
+    /// The packets of a trace on a null port. Frames have `size` bytes, and a shim where the way
+    /// has one; the least size is [`FRAME`].
+    pub fn traffic(&self, name: &str, way: &Way, trace: &Trace, size: u16) -> Result<Traffic> {
+        let (template, len) = way.template(trace)?;
+        let size = len as u16 + size.saturating_sub(FRAME as u16);
+        let port = Port::open(name, &Dev::Null { size, copy: false, rx: true }, &PortOptions::default(), &self.pool)?;
+        let rx = port.rx_queue(0).context("no rx queue")?;
+        let tx = port.tx_queue(0).context("no tx queue")?;
+        Ok(Traffic { rx, tx, template, len, headers: headers(trace), _port: port })
+    }
+}
+
+/// The packets of a workload.
+pub struct Traffic {
+    rx: RxQueue,
+    tx: TxQueue,
+    /// Bytes that all packets have in common, `len` of them.
+    template: [u8; WITH_SHIM],
+    len: usize,
+    headers: Vec<Header>,
+    _port: Port,
+}
+
+fn frame(tuple: Tuple) -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    Frames::default().fill(tuple, 0, &mut frame);
+    frame
+}
+
+/// What each packet of the trace has of its own, in order.
+fn headers(trace: &Trace) -> Vec<Header> {
+    let of_flow = |tuple| {
+        let frame = frame(tuple);
+        let mut header = Header { proto: frame[PROTO], addresses_and_ports: [0; 12] };
+        header.addresses_and_ports.copy_from_slice(&frame[ADDRESSES_AND_PORTS]);
+        header
+    };
+    let flows: Vec<_> = trace.tuples().into_iter().map(of_flow).collect();
+    trace.sequence.iter().map(|&flow| flows[flow as usize]).collect()
+}
+
+impl Traffic {
+    /// The whole workload once: the median over batches of the cycles a packet, so that the time
+    /// that the kernel gives to others does not count.
+    ///
+    /// Without `written` no header is written into the packets, and without a switch they are sent
+    /// as they come.
+    pub fn pass(&mut self, written: bool, mut switch: Option<&mut Switch>) -> f64 {
+        const INGRESS: PortId = 0;
+        let mut tx_bursts = TxBursts::<Mbuf>::new(2);
+        let mut burst = Burst::new();
+        let mut at = 0;
+        let mut batches = Vec::with_capacity(self.headers.len() / BATCH + 1);
+        let (mut started, mut first) = (cycles(), 0);
+        while at < self.headers.len() {
+            if at - first >= BATCH {
+                let now = cycles();
+                batches.push((now - started) as f64 / (at - first) as f64);
+                (started, first) = (now, at);
+            }
+            self.rx.receive(&mut burst);
+            if written {
+                at = match self.len {
+                    FRAME => self.write::<FRAME>(&mut burst, at),
+                    _ => self.write::<WITH_SHIM>(&mut burst, at),
+                };
+            } else {
+                at += burst.len();
+            }
+            match &mut switch {
+                None => send(&mut self.tx, &mut burst),
+                Some(switch) => {
+                    switch.process(INGRESS, &mut burst, at as u64, &mut tx_bursts);
+                    tx_bursts.queues().for_each(|(_, queue)| send(&mut self.tx, queue));
+                }
+            }
+        }
+        batches.push((cycles() - started) as f64 / (at - first).max(1) as f64);
+        Spread::of(batches).median
+    }
+
+    /// Gives each packet the header of the flow whose turn it is.
+    #[inline(always)]
+    fn write<const LEN: usize>(&self, burst: &mut Burst, at: usize) -> usize {
+        let Some(template) = self.template.first_chunk::<LEN>() else { return at };
+        for ((packet, header), number) in burst.iter_mut().zip(&self.headers[at..]).zip(at..) {
+            let number = number as u16;
+            if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<LEN>() {
+                *bytes = *template;
+                let packet = &mut bytes[LEN - FRAME..];
+                packet[PROTO] = header.proto;
+                packet[IDENTIFICATION].copy_from_slice(&number.to_be_bytes());
+                packet[ADDRESSES_AND_PORTS].copy_from_slice(&header.addresses_and_ports);
+            }
+        }
+        at + burst.len()
+    }
+}
+
+#[inline(always)]
+fn send(tx: &mut TxQueue, burst: &mut Burst) {
+    tx.transmit(burst);
+    free_burst(burst);
+}
