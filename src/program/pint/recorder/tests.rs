@@ -178,7 +178,7 @@ const WAYS: [&str; 6] = ["abcde", "abgde", "afcde", "ahije", "ace", "ajhge"];
 fn paths_of_one_flow_are_told_apart() {
     let mut rng = crate::trace::SplitMix64::new(8);
     let (mut apart, mut shared) = (0, 0);
-    for round in 0..48u32 {
+    for round in 0..24u32 {
         let mut network = with_checksums([6, 4, 2, 1][round as usize % 4]);
         let ways = if round % 8 < 4 { 2 } else { 4 };
         let ways: Vec<_> = (0..ways).map(|way| WAYS[(round as usize + way) % 6]).collect();
@@ -230,7 +230,7 @@ fn paths_of_one_flow_are_told_apart() {
             assert_eq!((named(&last[&key]), last[&key].certainty), ((*way).into(), Certainty::Sure), "{ways:?}");
         }
     }
-    assert!(apart > 60 && shared > 20, "{apart} and {shared}");
+    assert!(apart > 30 && shared > 10, "{apart} and {shared}");
 }
 
 /// A path that is decided and has another checksum than its packets is not believed.
