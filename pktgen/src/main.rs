@@ -43,7 +43,6 @@ enum Command {
 
 /// Why a command ended early, by exit code.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "of commands that send"))]
 pub enum Failure {
     /// 1: something went wrong while running.
     Failed(anyhow::Error),
